@@ -1,0 +1,6 @@
+/// Something that happened, named from the outside: a tap, a request, a line that was read.
+///
+/// An event says nothing about the state. A ``FluxActionConverter`` turns it into actions, which do.
+///
+/// Thread safety: an event is handed from the thread that fires it to the one that converts it, so it is `Sendable`.
+public protocol FluxEvent: Sendable {}

@@ -1,0 +1,113 @@
+import Dispatch
+
+/// Holds a state, applies actions to it one at a time, and tells its subscriptions of every announced change.
+///
+/// ```swift
+/// let store = FluxStore(initialState: Counter())
+/// let subscription = store.subscribe { state in print(state.count) }
+/// store.dispatch(action: .add(1))
+/// print(store.state.count)  // 1: a dispatch has been applied when it returns (C2)
+/// ```
+///
+/// The reference is the store: when the last one goes, the store leaves its dispatcher, delivers what is due and ends
+/// its subscriptions (C10).
+///
+/// Thread safety: all of it may be used from any thread, and inside handlers and converters. Inside
+/// `FluxState.handle(action:)` only the state of another store may be read.
+public final class FluxStore<State: FluxState>: Sendable {
+    @usableFromInline let core: FluxStoreCore<State>
+    private let attachment: FluxAttachment?
+
+    /// Makes a store and attaches it to a dispatcher.
+    ///
+    /// - Parameters:
+    ///   - initialState: The state before the first action.
+    ///   - dispatcher: The dispatcher whose actions of type `State.Action` the store receives, those that are dispatched
+    ///     after this returns. With nil it receives only what is dispatched to the store itself.
+    /// - Complexity: O(1), amortised.
+    @inlinable
+    public convenience init(initialState: State, dispatcher: FluxDispatcher? = .shared) {
+        let core = FluxStoreCore(initialState: initialState)
+        self.init(core: core, attachment: dispatcher?.attach(core))
+    }
+
+    @usableFromInline
+    init(core: FluxStoreCore<State>, attachment: FluxAttachment?) {
+        self.core = core
+        self.attachment = attachment
+    }
+
+    deinit {
+        let (core, attachment) = (core, attachment)
+        let end: @Sendable () -> Void = {
+            attachment?.detach()
+            core.end()
+        }
+        // A store let go inside handle, with some lock held: it ends once there is none.
+        if FluxThreads.shared.current.pointee.handling != nil { DispatchQueue.global().async(execute: end) } else { end() }
+    }
+
+    // MARK: - Reading
+
+    /// The state after the last action that was applied.
+    ///
+    /// - Complexity: O(1); the state is copied as a value.
+    @inlinable public var state: State { core.read { $0.state } }
+
+    /// The number of changes announced so far: the revision of the newest one, 0 before the first.
+    ///
+    /// - Complexity: O(1).
+    @inlinable public var revision: UInt64 { core.read { $0.revision } }
+
+    // MARK: - Dispatching
+
+    /// Applies an action to this store alone, past its dispatcher.
+    ///
+    /// When it returns, ``state`` has the change (C2); subscriptions are told on their queues, soon after. Any number of
+    /// threads may dispatch at once: no update is lost (C1), and those of one thread keep their order (C3). Inside
+    /// `handle(action:)` it stops the program with a message (C6).
+    ///
+    /// - Parameter action: The change to make.
+    /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
+    /// - Complexity: That of `handle(action:)`, and one step per queue that is subscribed on.
+    @inlinable @discardableResult
+    public func dispatch(action: State.Action) -> UInt64? {
+        var wakes = FluxWakes<FluxOutlet<State>>()
+        if core.threads.current.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
+        let revision = core.apply(action, waking: &wakes)
+        wakes.forEach { $0.wake() }
+        return revision
+    }
+
+    // MARK: - Subscribing
+
+    /// Calls a handler with every state that is announced from now on: each exactly once, in order (C5).
+    ///
+    /// The handler is never called twice at once. A slow one delays only the subscriptions on its own queue: no dispatch
+    /// and no other store (C8). It may dispatch, fire, subscribe and unsubscribe (C6). What a handler has not taken yet
+    /// is kept, so one that is always slower than the changes makes memory grow.
+    ///
+    /// - Parameters:
+    ///   - queue: Where to call the handler. By default the store's own serial queue, which is none of the main thread's.
+    ///   - startingWithCurrent: True to be called with the current state first; no change is missed or repeated between
+    ///     that state and the next (C5).
+    ///   - handler: Gets the state as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*q*) for *q* queues that are subscribed on.
+    @inlinable
+    public func subscribe(
+        on queue: DispatchQueue? = nil,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @Sendable (State) -> Void
+    ) -> FluxSubscription {
+        core.subscribe(on: queue, startingWithCurrent: startingWithCurrent, handler)
+    }
+
+    /// Waits until every change applied before the call has been handed to every subscription of the store.
+    ///
+    /// It also waits for the current states that were asked for with `startingWithCurrent`. It returns early when the
+    /// task is cancelled. A handler that never returns, or a queue that never runs, keeps it waiting.
+    public func flush() async {
+        await core.flush()
+    }
+}

@@ -1,0 +1,187 @@
+/// What the lock of a store guards: the state, its revision, and a mailbox per queue that is delivered to.
+///
+/// A pure state machine. It knows the outlets (who drain the mailboxes), the members (who are subscribed) and the
+/// waiters (who flush) as opaque tokens, so that the tests drive it with integers.
+@usableFromInline
+struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
+    @usableFromInline typealias Mailbox = FluxMailbox<State, Member, Waiter>
+
+    @usableFromInline
+    struct Entry {
+        @usableFromInline let outlet: Outlet
+        @usableFromInline var mailbox = Mailbox()
+
+        @inlinable
+        init(outlet: Outlet) {
+            self.outlet = outlet
+        }
+    }
+
+    /// What `leave` and `end` took out, to be let go of outside the lock.
+    @usableFromInline
+    struct Remains {
+        @usableFromInline var entries: ContiguousArray<Entry> = []
+        @usableFromInline var members: ContiguousArray<Member> = []
+        @usableFromInline var states: ContiguousArray<State> = []
+
+        @inlinable
+        init() {}
+    }
+
+    @usableFromInline var state: State
+    /// The number of the newest announced change.
+    @usableFromInline var revision: UInt64 = 0
+    @usableFromInline var entries = FluxSlots<Entry>()
+    @usableFromInline var lastID: UInt64 = 0
+
+    @inlinable
+    init(state: State) {
+        self.state = state
+    }
+
+    @inlinable
+    mutating func makeID() -> UInt64 {
+        lastID += 1
+        return lastID
+    }
+
+    // MARK: - Inputs of the store
+
+    /// Applies an action; returns the new revision, or nil if nothing is announced.
+    ///
+    /// - Parameter wakes: Gets the outlets whose drain the caller has to schedule.
+    @inlinable @inline(__always)
+    mutating func apply(_ action: State.Action, waking wakes: inout FluxWakes<Outlet>) -> UInt64? {
+        guard let next = state.handle(action: action) else { return nil }
+        state = next
+        revision &+= 1
+        if !entries.slots.isEmpty { announce(waking: &wakes) }
+        return revision
+    }
+
+    @inlinable
+    mutating func announce(waking wakes: inout FluxWakes<Outlet>) {
+        for index in entries.slots.indices {
+            if entries.slots[index].element?.mailbox.put(state) == true {
+                wakes.append(entries.slots[index].element!.outlet)
+            }
+        }
+    }
+
+    /// The first outlet that is wanted; nil where there is none.
+    @inlinable
+    func outlet(where isWanted: (Outlet) -> Bool) -> Outlet? {
+        for slot in entries.slots {
+            if let outlet = slot.element?.outlet, isWanted(outlet) { return outlet }
+        }
+        return nil
+    }
+
+    /// Opens a mailbox that an outlet drains.
+    @inlinable
+    mutating func open(_ outlet: Outlet, id: UInt64) {
+        entries.insert(Entry(outlet: outlet), id: id)
+    }
+
+    /// Adds a member to a mailbox, in one step with the snapshot if it wants one; true: schedule the outlet.
+    @inlinable
+    mutating func join(_ member: Member, id: UInt64, outlet: UInt64, startingWithCurrent: Bool) -> Bool {
+        let start = revision
+        let snapshot = startingWithCurrent ? state : nil
+        return withMailbox(outlet) { $0.join(member, id: id, start: start, snapshot: snapshot) } ?? false
+    }
+
+    /// Removes a member.
+    @inlinable
+    mutating func leave(id: UInt64, outlet: UInt64) -> Remains {
+        var remains = Remains()
+        guard let departure = withMailbox(outlet, { $0.leave(id: id) }) else { return remains }
+        if let member = departure.member { remains.members.append(member) }
+        remains.states = departure.elements
+        if let entry = removeIfAbandoned(outlet) { remains.entries.append(entry) }
+        return remains
+    }
+
+    /// Adds a waiter for each mailbox where something is due; returns how many.
+    @inlinable
+    mutating func flush(_ waiter: Waiter) -> Int {
+        var count = 0
+        for index in entries.slots.indices where entries.slots[index].element?.mailbox.wait(waiter) == true {
+            count += 1
+        }
+        return count
+    }
+
+    /// Ends all subscriptions after what is due.
+    @inlinable
+    mutating func end() -> Remains {
+        var remains = Remains()
+        for index in entries.slots.indices {
+            remains.members += entries.slots[index].element?.mailbox.end() ?? []
+            if let entry = removeIfAbandoned(entries.slots[index].id, compacting: false) {
+                remains.entries.append(entry)
+            }
+        }
+        return remains
+    }
+
+    // MARK: - Inputs of a drain
+
+    /// Starts the drain of an outlet that was scheduled, and hands out what is due; false: nothing is.
+    @inlinable
+    mutating func begin(_ batch: inout Mailbox.Batch, outlet: UInt64) -> Bool {
+        guard withMailbox(outlet, { $0.begin(&batch) }) != nil else { return false }
+        return exchange(&batch, outlet: outlet)
+    }
+
+    /// Takes back a spent batch and hands out the next one; false, and idle from here on, where nothing is due.
+    @inlinable
+    mutating func exchange(_ batch: inout Mailbox.Batch, outlet: UInt64) -> Bool {
+        let newest = revision
+        let isDue = withMailbox(outlet) { $0.exchange(&batch, newest: newest) } ?? false
+        if !isDue { _ = removeIfAbandoned(outlet) }
+        return isDue
+    }
+
+    /// Stops a drain between two batches; its outlet has to be scheduled again.
+    @inlinable
+    mutating func pause(_ batch: inout Mailbox.Batch, outlet: UInt64) {
+        _ = withMailbox(outlet) { $0.pause(&batch) }
+    }
+
+    // MARK: - Support
+
+    @inlinable @inline(__always)
+    mutating func withMailbox<Result>(_ id: UInt64, _ body: (inout Mailbox) -> Result) -> Result? {
+        guard let index = entries.index(of: id), entries.slots[index].element != nil else { return nil }
+        return body(&entries.slots[index].element!.mailbox)
+    }
+
+    @inlinable
+    mutating func removeIfAbandoned(_ id: UInt64, compacting: Bool = true) -> Entry? {
+        guard withMailbox(id, { $0.isAbandoned }) == true else { return nil }
+        return entries.remove(id: id, compacting: compacting)
+    }
+}
+
+/// The outlets that a change has to wake, without an allocation for the first.
+@usableFromInline
+struct FluxWakes<Outlet> {
+    @usableFromInline var first: Outlet?
+    @usableFromInline var rest: ContiguousArray<Outlet> = []
+
+    @inlinable
+    init() {}
+
+    @inlinable
+    mutating func append(_ outlet: Outlet) {
+        if first == nil { first = outlet } else { rest.append(outlet) }
+    }
+
+    @inlinable
+    func forEach(_ body: (Outlet) -> Void) {
+        guard let first else { return }
+        body(first)
+        for outlet in rest { body(outlet) }
+    }
+}

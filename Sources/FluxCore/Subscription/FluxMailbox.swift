@@ -1,0 +1,209 @@
+/// What waits to be delivered on one queue: the pure state machine behind lossless delivery.
+///
+/// It is *idle* (nothing is due), *scheduled* (something is, and a drain will run) or *draining* (a drain is at work and
+/// has the members with it; otherwise they are at home). Every input says what to do outside the lock; nothing in here
+/// calls, waits or schedules.
+///
+/// | input      | idle                             | scheduled             | draining                              |
+/// |------------|----------------------------------|-----------------------|---------------------------------------|
+/// | `put`      | kept; schedule a drain           | kept                  | kept                                  |
+/// | `join`     | at once; with a snapshot: a drain | with the next batch   | with the next batch                   |
+/// | `leave`    | given back                       | given back            | given back by the next exchange/purge |
+/// | `wait`     | nothing to wait for              | with the next batch   | with the next batch                   |
+/// | `begin`    | never                            | draining              | never                                 |
+/// | `exchange` | never                            | never                 | the next batch; idle where none is due |
+/// | `end`      | all are given back               | after what is due     | after what is due                     |
+///
+/// When the last member leaves, what is pending goes too, and `put` keeps nothing until another joins. Elements are
+/// numbered without a gap, so only the newest number is needed and the others follow.
+@usableFromInline
+struct FluxMailbox<Element, Member, Waiter> {
+    @usableFromInline enum Phase { case idle, scheduled, draining }
+
+    /// One who will be a member from the next batch on.
+    @usableFromInline
+    struct Joiner {
+        @usableFromInline let id: UInt64
+        @usableFromInline let member: Member
+        /// The number of the newest element that it must not get.
+        @usableFromInline let start: UInt64
+        /// What it gets before anything else, if it asked for that.
+        @usableFromInline let snapshot: Element?
+
+        @inlinable
+        init(id: UInt64, member: Member, start: UInt64, snapshot: Element?) {
+            self.id = id
+            self.member = member
+            self.start = start
+            self.snapshot = snapshot
+        }
+    }
+
+    /// What a drain works on outside the lock, and gives back for the next.
+    @usableFromInline
+    struct Batch {
+        /// What is to be delivered, oldest first; its buffer goes back and forth and keeps its capacity.
+        @usableFromInline var elements: ContiguousArray<Element> = []
+        /// The number of the first element.
+        @usableFromInline var first: UInt64 = 0
+        /// All members, those of ``joined`` last and in the same order.
+        @usableFromInline var members = FluxSlots<Member>()
+        @usableFromInline var joined: ContiguousArray<Joiner> = []
+        /// Those who wait for everything up to the end of this batch.
+        @usableFromInline var waiters: ContiguousArray<Waiter> = []
+        /// Those who are members no longer, to be let go of outside the lock.
+        @usableFromInline var gone: ContiguousArray<Member> = []
+
+        @inlinable
+        init() {}
+    }
+
+    /// What `leave` took out, to be let go of outside the lock.
+    @usableFromInline
+    struct Departure {
+        @usableFromInline var member: Member?
+        @usableFromInline var elements: ContiguousArray<Element> = []
+
+        @inlinable
+        init() {}
+    }
+
+    @usableFromInline var phase = Phase.idle
+    @usableFromInline var pending: ContiguousArray<Element> = []
+    /// How many have joined and not left, wherever they are.
+    @usableFromInline var audience = 0
+    @usableFromInline var joining: ContiguousArray<Joiner> = []
+    @usableFromInline var leaving: ContiguousArray<UInt64> = []
+    @usableFromInline var waiters: ContiguousArray<Waiter> = []
+    /// The members and the spare buffer, while no drain has them.
+    @usableFromInline var home = Batch()
+    @usableFromInline var isEnded = false
+
+    /// A buffer with room for more elements than this is given back rather than kept for the next burst.
+    @usableFromInline static var keptCapacity: Int { 4096 }
+
+    @inlinable
+    init() {}
+
+    /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.
+    @inlinable var isAbandoned: Bool { audience == 0 && phase != .draining }
+
+    // MARK: - Inputs of the store
+
+    /// Keeps an element for delivery; true: schedule a drain.
+    @inlinable
+    mutating func put(_ element: Element) -> Bool {
+        guard audience > 0 else { return false }
+        pending.append(element)
+        return schedule()
+    }
+
+    /// Adds a member that gets what comes after the element numbered `start`; true: schedule a drain.
+    @inlinable
+    mutating func join(_ member: Member, id: UInt64, start: UInt64, snapshot: Element?) -> Bool {
+        audience += 1
+        if phase == .idle && snapshot == nil {
+            home.members.insert(member, id: id)
+            return false
+        }
+        joining.append(Joiner(id: id, member: member, start: start, snapshot: snapshot))
+        return schedule()
+    }
+
+    /// Removes one who joined; must be called once for each.
+    @inlinable
+    mutating func leave(id: UInt64) -> Departure {
+        var departure = Departure()
+        audience -= 1
+        if audience == 0 { swap(&pending, &departure.elements) }
+        if let index = joining.firstIndex(where: { $0.id == id }) {
+            departure.member = joining.remove(at: index).member
+        } else if phase == .draining {
+            leaving.append(id)
+        } else {
+            departure.member = home.members.remove(id: id)
+        }
+        return departure
+    }
+
+    /// Adds somebody who waits until all that is due has been delivered; false: nothing is.
+    @inlinable
+    mutating func wait(_ waiter: Waiter) -> Bool {
+        if phase == .idle { return false }
+        waiters.append(waiter)
+        return true
+    }
+
+    /// Ends all memberships after what is due; returns the members that can be let go of now.
+    @inlinable
+    mutating func end() -> ContiguousArray<Member> {
+        isEnded = true
+        if phase != .idle { return [] }
+        audience = 0
+        return home.members.removeAll()
+    }
+
+    // MARK: - Inputs of the drain
+
+    /// Hands the members and the spare buffer to the drain that was scheduled.
+    @inlinable
+    mutating func begin(_ batch: inout Batch) {
+        swap(&home, &batch)
+        phase = .draining
+    }
+
+    /// Takes back a spent batch and hands out the next one; false, and idle from here on, where nothing is due.
+    ///
+    /// - Parameters:
+    ///   - batch: The last batch, without its elements, joined, waiters and gone.
+    ///   - newest: The number of the newest element.
+    @inlinable
+    mutating func exchange(_ batch: inout Batch, newest: UInt64) -> Bool {
+        purge(&batch)
+        batch.members.compact()
+        if pending.isEmpty && joining.isEmpty && waiters.isEmpty {
+            rest(&batch)
+            return false
+        }
+        swap(&pending, &batch.elements)
+        batch.first = newest &+ 1 &- UInt64(batch.elements.count)
+        swap(&joining, &batch.joined)
+        for joiner in batch.joined { batch.members.insert(joiner.member, id: joiner.id) }
+        swap(&waiters, &batch.waiters)
+        return true
+    }
+
+    /// Moves those who left while the drain had them to `gone`; the others keep their positions.
+    @inlinable
+    mutating func purge(_ batch: inout Batch) {
+        if leaving.isEmpty { return }
+        for id in leaving {
+            if let member = batch.members.remove(id: id, compacting: false) { batch.gone.append(member) }
+        }
+        leaving = []
+    }
+
+    /// Gives a drain that stops between two batches its place back, so that another can begin.
+    @inlinable
+    mutating func pause(_ batch: inout Batch) {
+        swap(&home.members, &batch.members)
+        if batch.elements.capacity <= Self.keptCapacity { swap(&home.elements, &batch.elements) }
+        phase = .scheduled
+    }
+
+    @inlinable
+    mutating func rest(_ batch: inout Batch) {
+        if isEnded {
+            audience = 0
+            batch.gone.append(contentsOf: batch.members.removeAll())
+        }
+        pause(&batch)
+        phase = .idle
+    }
+
+    @inlinable
+    mutating func schedule() -> Bool {
+        defer { if phase == .idle { phase = .scheduled } }
+        return phase == .idle
+    }
+}

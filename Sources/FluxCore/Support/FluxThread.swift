@@ -1,0 +1,64 @@
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Android)
+    import Android
+#endif
+
+/// What the library knows of one thread; its address also serves as the identity of the thread.
+@usableFromInline
+struct FluxThread {
+    /// The core of the store whose `handle(action:)` runs on this thread at the moment, if any.
+    @usableFromInline var handling: UnsafeRawPointer?
+
+    @inlinable
+    init() {}
+}
+
+/// Finds the record of the calling thread.
+///
+/// Cores keep a copy in a field of their own, so that the hot path need not ask whether a global was initialised.
+@usableFromInline
+struct FluxThreads: Sendable {
+    @usableFromInline static let shared = FluxThreads()
+
+    @usableFromInline let key: pthread_key_t
+
+    private init() {
+        var key = pthread_key_t()
+        let status = pthread_key_create(&key) { record in
+            let record: UnsafeMutableRawPointer? = record
+            record?.deallocate()
+        }
+        guard status == 0 else { fatalError("FluxCore: the process has no thread-specific key left (\(status)).") }
+        self.key = key
+    }
+
+    @inlinable var current: UnsafeMutablePointer<FluxThread> {
+        if let record = pthread_getspecific(key) { return record.assumingMemoryBound(to: FluxThread.self) }
+        return makeRecord()
+    }
+
+    @usableFromInline
+    func makeRecord() -> UnsafeMutablePointer<FluxThread> {
+        let record = UnsafeMutablePointer<FluxThread>.allocate(capacity: 1)
+        record.initialize(to: FluxThread())
+        pthread_setspecific(key, record)
+        return record
+    }
+}
+
+/// Stops the program because `handle(action:)` used a store or a dispatcher.
+@usableFromInline
+func fluxStopImpureHandle(_ call: StaticString) -> Never {
+    fatalError(
+        """
+        FluxCore: \(call) was called inside FluxState.handle(action:). handle is pure: it runs under the lock of its \
+        store and may only change the state. Dispatch from the converter, from a subscription, or after the dispatch \
+        that led here has returned.
+        """
+    )
+}
