@@ -36,7 +36,7 @@ public final class FluxDispatcher: Sendable {
 
     @usableFromInline
     func dispatch(_ action: UnsafeRawPointer, type: ObjectIdentifier) -> Int {
-        var wakes = FluxWakes<any FluxWakeable>()
+        var wakes = FluxWakes<any FluxWakeable>.none
         let announced = routes.withLock { $0.dispatch(action, type: type, waking: &wakes) }
         wakes.forEach { $0.wake() }
         return announced
@@ -47,8 +47,10 @@ public final class FluxDispatcher: Sendable {
         attach(ObjectIdentifier(State.Action.self), core) { target, action, wakes in
             target._withUnsafeGuaranteedRef { target in
                 let core = unsafeDowncast(target, to: FluxStoreCore<State>.self)
-                var outlets = FluxWakes<FluxOutlet<State>>()
-                let revision = core.apply(action.assumingMemoryBound(to: State.Action.self).pointee, waking: &outlets)
+                var outlets = FluxWakes<FluxOutlet<State>>.none
+                let revision = core.apply(
+                    action.assumingMemoryBound(to: State.Action.self).pointee,
+                    on: core.threads.current, waking: &outlets)
                 outlets.forEach { wakes.append($0) }
                 return revision != nil
             }

@@ -72,8 +72,7 @@ public final class FluxActionCreator<Converter: FluxActionConverter>: Sendable {
     /// - Complexity: O(1).
     @inlinable
     public func fire(_ event: Converter.Event, executionQueue: DispatchQueue? = nil) {
-        let (conversions, conversion) = (conversions, conversions.start())
-        (executionQueue ?? conversions.queue).async { conversions.convert(event, conversion) }
+        conversions.fire(.one(event), on: executionQueue)
     }
 
     /// Converts events in their order, with one hop to the queue for all.
@@ -84,11 +83,7 @@ public final class FluxActionCreator<Converter: FluxActionConverter>: Sendable {
     /// - Complexity: O(1); the array is not copied.
     @inlinable
     public func fire(_ events: [Converter.Event], executionQueue: DispatchQueue? = nil) {
-        if events.isEmpty { return }
-        let (conversions, conversion) = (conversions, conversions.start())
-        (executionQueue ?? conversions.queue).async {
-            for event in events { conversions.convert(event, conversion) }
-        }
+        if !events.isEmpty { conversions.fire(.many(events), on: executionQueue) }
     }
 
     /// Waits until every event fired before the call has finished converting.
@@ -98,15 +93,5 @@ public final class FluxActionCreator<Converter: FluxActionConverter>: Sendable {
     /// execution queue that never runs, keeps it waiting.
     public func flush() async {
         await conversions.flush()
-    }
-}
-
-extension FluxConversions {
-    /// Converts one event; the conversion lives for as long as the converter keeps its handler.
-    @inlinable
-    func convert(_ event: Converter.Event, _ conversion: FluxConversion) {
-        Converter.convert(event: event, dependency: dependency) { action in
-            withExtendedLifetime(conversion) { self.send(action) }
-        }
     }
 }

@@ -3,46 +3,104 @@ import Dispatch
 /// What a creator and its events in flight share; it lives as long as either.
 @usableFromInline
 final class FluxConversions<Converter: FluxActionConverter>: Sendable {
+    @usableFromInline
+    struct Machine {
+        @usableFromInline var ledger = FluxLedger<FluxLatch>()
+        @usableFromInline var inbox = FluxInbox<FluxConversion<Converter>?>()
+
+        @inlinable
+        init() {}
+    }
+
     @usableFromInline let dependency: Converter.Dependency
     @usableFromInline let send: @Sendable (Converter.Action) -> Void
+    @usableFromInline let lock = FluxLock(Machine())
     /// The creator's own serial queue: `DispatchQueue.main` never runs in a server.
     @usableFromInline let queue = DispatchQueue(
         label: "FluxActionCreator", autoreleaseFrequency: .workItem, target: .global())
-    private let ledger = FluxLock(FluxLedger<FluxLatch>())
 
-    @usableFromInline
+    /// After this many batches a drain goes to the end of its queue, so that no creator keeps a thread from the others.
+    @usableFromInline static var batchesInARow: Int { 16 }
+
+    @inlinable
     init(dependency: Converter.Dependency, send: @escaping @Sendable (Converter.Action) -> Void) {
         self.dependency = dependency
         self.send = send
     }
 
-    @usableFromInline
-    func start() -> FluxConversion {
-        let epoch = ledger.withLock { $0.start() }
-        return FluxConversion { self.finish(epoch) }
+    /// Counts events as under way, and sees that they are converted.
+    @inlinable
+    func fire(_ events: FluxConversion<Converter>.Events, on executionQueue: DispatchQueue?) {
+        if let executionQueue {
+            let conversion = lock.withLock { FluxConversion(self, epoch: $0.ledger.start(), events) }
+            executionQueue.async { conversion.run() }
+        } else {
+            let isFirst = lock.withLock { machine in
+                machine.inbox.put(FluxConversion(self, epoch: machine.ledger.start(), events))
+            }
+            if isFirst { queue.async { self.drain() } }
+        }
     }
 
-    private func finish(_ epoch: Int) {
-        for waiter in ledger.withLock({ $0.finish(epoch) }) { waiter.leave() }
+    @inlinable
+    func drain() {
+        var batch: ContiguousArray<FluxConversion<Converter>?> = []
+        for _ in 0..<Self.batchesInARow {
+            guard lock.withLock({ $0.inbox.take(&batch) }) else { return }
+            // Taken out one by one: a conversion has finished when it is released, not when the batch is.
+            for index in batch.indices { batch[index].take()?.run() }
+            batch.removeAll(keepingCapacity: true)
+        }
+        queue.async { self.drain() }
+    }
+
+    @usableFromInline
+    func finish(_ epoch: Int) {
+        for waiter in lock.withLock({ $0.ledger.finish(epoch) }) { waiter.leave() }
     }
 
     func flush() async {
         let latch = FluxLatch()
-        ledger.withLock { if $0.wait(latch) { latch.enter() } }
+        lock.withLock { if $0.ledger.wait(latch) { latch.enter() } }
         await latch.wait()
     }
 }
 
-/// The events of one `fire` in flight: they have finished when nobody holds this any longer.
+/// The events of one `fire` in flight: they have finished once nobody holds this any longer.
 @usableFromInline
-final class FluxConversion: Sendable {
-    private let finish: @Sendable () -> Void
+final class FluxConversion<Converter: FluxActionConverter>: Sendable {
+    @usableFromInline
+    enum Events: Sendable {
+        case one(Converter.Event)
+        case many([Converter.Event])
+    }
 
-    init(finish: @escaping @Sendable () -> Void) {
-        self.finish = finish
+    @usableFromInline let conversions: FluxConversions<Converter>
+    @usableFromInline let epoch: Int
+    @usableFromInline let events: Events
+
+    @inlinable
+    init(_ conversions: FluxConversions<Converter>, epoch: Int, _ events: Events) {
+        self.conversions = conversions
+        self.epoch = epoch
+        self.events = events
     }
 
     deinit {
-        finish()
+        conversions.finish(epoch)
+    }
+
+    @inlinable
+    func run() {
+        switch events {
+        case .one(let event): convert(event)
+        case .many(let events): for event in events { convert(event) }
+        }
+    }
+
+    /// Converts an event; the handler is this object, which lives for as long as the converter keeps it.
+    @inlinable
+    func convert(_ event: Converter.Event) {
+        Converter.convert(event: event, dependency: conversions.dependency) { self.conversions.send($0) }
     }
 }

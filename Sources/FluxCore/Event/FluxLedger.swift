@@ -10,20 +10,22 @@
 /// | `wait`   | false if nothing is under way; else kept until all that started so far finished |
 @usableFromInline
 struct FluxLedger<Waiter> {
-    private var epochs: ContiguousArray<(open: Int, waiters: ContiguousArray<Waiter>)> = [(0, [])]
+    @usableFromInline var epochs: ContiguousArray<(open: Int, waiters: ContiguousArray<Waiter>)> = [(0, [])]
     /// The number of the first of `epochs`.
-    private var first = 0
+    @usableFromInline var first = 0
 
-    @usableFromInline
+    @inlinable
     init() {}
 
     /// Counts a start and returns its epoch, to be given to `finish`.
+    @inlinable
     mutating func start() -> Int {
         epochs[epochs.count - 1].open += 1
         return first + epochs.count - 1
     }
 
     /// Counts a finish; returns those who need not wait any longer.
+    @inlinable
     mutating func finish(_ epoch: Int) -> ContiguousArray<Waiter> {
         epochs[epoch - first].open -= 1
         var released: ContiguousArray<Waiter> = []
@@ -35,6 +37,7 @@ struct FluxLedger<Waiter> {
     }
 
     /// Keeps somebody until everything started so far has finished; false if it has.
+    @inlinable
     mutating func wait(_ waiter: Waiter) -> Bool {
         let last = epochs.count - 1
         if last == 0 && epochs[0].open == 0 { return false }

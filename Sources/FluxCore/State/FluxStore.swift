@@ -72,9 +72,10 @@ public final class FluxStore<State: FluxState>: Sendable {
     /// - Complexity: That of `handle(action:)`, and one step per queue that is subscribed on.
     @inlinable @discardableResult
     public func dispatch(action: State.Action) -> UInt64? {
-        var wakes = FluxWakes<FluxOutlet<State>>()
-        if core.threads.current.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
-        let revision = core.apply(action, waking: &wakes)
+        let thread = core.threads.current
+        if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
+        var wakes = FluxWakes<FluxOutlet<State>>.none
+        let revision = core.apply(action, on: thread, waking: &wakes)
         wakes.forEach { $0.wake() }
         return revision
     }

@@ -33,11 +33,17 @@ final class FluxStoreCore<State: FluxState>: Sendable {
 
     /// Applies an action under the lock; returns the new revision, or nil if nothing is announced.
     ///
-    /// - Parameter wakes: Gets the outlets that the caller has to wake once it holds no lock.
+    /// - Parameters:
+    ///   - action: The change to make.
+    ///   - thread: The record of the calling thread, on which no `handle` runs.
+    ///   - wakes: Gets the outlets that the caller has to wake once it holds no lock.
     @inlinable @inline(__always)
-    func apply(_ action: State.Action, waking wakes: inout FluxWakes<Outlet>) -> UInt64? {
-        let thread = threads.current
-        return lock.withLock { machine in
+    func apply(
+        _ action: State.Action,
+        on thread: UnsafeMutablePointer<FluxThread>,
+        waking wakes: inout FluxWakes<Outlet>
+    ) -> UInt64? {
+        lock.withLock { machine in
             thread.pointee.handling = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
             defer { thread.pointee.handling = nil }
             return machine.apply(action, waking: &wakes)

@@ -163,25 +163,3 @@ struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         return entries.remove(id: id, compacting: compacting)
     }
 }
-
-/// The outlets that a change has to wake, without an allocation for the first.
-@usableFromInline
-struct FluxWakes<Outlet> {
-    @usableFromInline var first: Outlet?
-    @usableFromInline var rest: ContiguousArray<Outlet> = []
-
-    @inlinable
-    init() {}
-
-    @inlinable
-    mutating func append(_ outlet: Outlet) {
-        if first == nil { first = outlet } else { rest.append(outlet) }
-    }
-
-    @inlinable
-    func forEach(_ body: (Outlet) -> Void) {
-        guard let first else { return }
-        body(first)
-        for outlet in rest { body(outlet) }
-    }
-}

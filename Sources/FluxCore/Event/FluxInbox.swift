@@ -1,0 +1,33 @@
+/// What waits for its turn on a serial queue: a pure state machine that asks for at most one drain at a time.
+///
+/// | input  | idle                       | draining                               |
+/// |--------|----------------------------|----------------------------------------|
+/// | `put`  | kept; schedule a drain     | kept                                   |
+/// | `take` | never                      | all that is kept; idle where none is   |
+@usableFromInline
+struct FluxInbox<Element> {
+    @usableFromInline var pending: ContiguousArray<Element> = []
+    @usableFromInline var isDraining = false
+
+    @inlinable
+    init() {}
+
+    /// Keeps an element for the drain; true: schedule one.
+    @inlinable
+    mutating func put(_ element: Element) -> Bool {
+        pending.append(element)
+        defer { isDraining = true }
+        return !isDraining
+    }
+
+    /// Swaps an empty buffer for all that is kept; false, and idle from here on, if that is nothing.
+    @inlinable
+    mutating func take(_ batch: inout ContiguousArray<Element>) -> Bool {
+        if pending.isEmpty {
+            isDraining = false
+            return false
+        }
+        swap(&pending, &batch)
+        return true
+    }
+}
