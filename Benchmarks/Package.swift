@@ -1,0 +1,49 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// A package of its own, so that the library keeps no dependency.
+let package = Package(
+    name: "Benchmarks",
+    platforms: [.macOS(.v15)],
+    products: [
+        .executable(name: "compare", targets: ["Compare"]),
+        .executable(name: "allocations", targets: ["Allocations"]),
+    ],
+    dependencies: [
+        .package(name: "FluxCore", path: ".."),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
+        .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
+        // Without its traits it needs no allocator of its own; allocations are counted by the target below.
+        .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
+    ],
+    targets: [
+        .target(name: "Sample", dependencies: ["FluxCore"]),
+        .executableTarget(
+            name: "Compare",
+            dependencies: [
+                "CHeap", "FluxCore", "OpenCombine", "Sample",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]
+        ),
+        .target(name: "CHeap"),
+        .target(name: "CountingAllocator"),
+        .executableTarget(
+            name: "Allocations",
+            dependencies: [
+                "CountingAllocator", "FluxCore", "Sample",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]
+        ),
+        .executableTarget(
+            name: "FluxCoreBenchmarks",
+            dependencies: ["FluxCore", "Sample", .product(name: "Benchmark", package: "benchmark")],
+            path: "Benchmarks/FluxCoreBenchmarks",
+            plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]
+        ),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+for target in package.targets where !["CHeap", "CountingAllocator"].contains(target.name) {
+    target.swiftSettings = [.treatAllWarnings(as: .error)]
+}

@@ -1,0 +1,22 @@
+import OpenCombine
+import Sample
+
+/// A subject that holds the state. One thread only: reading, changing and sending are three steps.
+final class CombineStore {
+    private let subject = CurrentValueSubject<Sample, Never>(Sample())
+    private var cancellables: Set<AnyCancellable> = []
+
+    var state: Sample { subject.value }
+
+    /// Unlike the others, it begins with the current state: `dropFirst` would cost something at each change.
+    func subscribe(_ observer: @escaping (Sample) -> Void) {
+        subject.sink(receiveValue: observer).store(in: &cancellables)
+    }
+
+    @inline(__always)
+    func dispatch(_ action: Sample.Action) {
+        var state = subject.value
+        state.apply(action)
+        subject.send(state)
+    }
+}

@@ -1,0 +1,77 @@
+/// One row of the table: what is measured, on whom, and what must come out.
+///
+/// To add one: write a file in Workloads with a `static let` in an extension of this type, and name it in `all`.
+struct Workload: Sendable {
+    /// How it is chosen, such as "w1".
+    let name: String
+    let title: String
+    /// Run in turn, each in a process of its own.
+    let cells: [Cell]
+    /// The reading that the others of its unit are divided by, round by round.
+    var floor: String?
+    var bounds: [Bound] = []
+}
+
+/// A competitor in one workload.
+struct Cell: Sendable {
+    let name: String
+    /// Measures one round; throws where a count is wrong.
+    let run: @Sendable (Effort) throws -> [Reading]
+
+    /// A cell with any number of readings, each with a name of its own.
+    init(_ name: String, readings run: @escaping @Sendable (Effort) throws -> [Reading]) {
+        self.name = name
+        self.run = run
+    }
+
+    /// A cell with one reading in nanoseconds, named like the cell.
+    init(_ name: String, _ run: @escaping @Sendable (Effort) throws -> Double) {
+        self.name = name
+        self.run = { [Reading(name: name, value: try run($0))] }
+    }
+}
+
+/// What one round of a cell found.
+struct Reading: Codable, Sendable {
+    let name: String
+    let value: Double
+    var unit = "ns"
+}
+
+/// What a reading must reach.
+struct Bound: Sendable {
+    enum Limit: Sendable {
+        /// At most so many times the floor, or the reading named.
+        case ratio(atMost: Double, of: String?)
+        /// At most so much, in the unit of the reading.
+        case most(Double)
+        /// At least so much, in the unit of the reading.
+        case least(Double)
+    }
+
+    let reading: String
+    let limit: Limit
+
+    static func ratio(_ reading: String = Name.flux, atMost limit: Double, of floor: String? = nil) -> Bound {
+        Bound(reading: reading, limit: .ratio(atMost: limit, of: floor))
+    }
+
+    static func value(_ reading: String, atMost limit: Double) -> Bound {
+        Bound(reading: reading, limit: .most(limit))
+    }
+
+    static func value(_ reading: String, atLeast limit: Double) -> Bound {
+        Bound(reading: reading, limit: .least(limit))
+    }
+}
+
+/// The names that the cells of different workloads share.
+enum Name {
+    static let flux = "FluxCore"
+    static let dispatcher = "FluxDispatcher"
+    static let floor = "Mutex<State>"
+    static let hop = "bare queue.async"
+    static let queue = "serial DispatchQueue"
+    static let actor = "actor, AsyncStream"
+    static let combine = "OpenCombine"
+}

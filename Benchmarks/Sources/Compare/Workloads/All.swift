@@ -1,0 +1,9 @@
+extension Workload {
+    /// Every workload, in the order of the table.
+    static let all: [Workload] = [
+        dispatch, throughDispatcher, fireBatches, fireOne,
+        oneSubscriber, manySubscribers,
+        twoThreads, twoStores,
+        otherTypes, footprint, growingArray, latency,
+    ]
+}

@@ -1,0 +1,121 @@
+import FluxCore
+import Sample
+
+extension Workload {
+    static let twoThreads = Workload(
+        name: "w4",
+        title: "two threads dispatching into one store",
+        cells: [
+            Cell(Name.floor) { effort in
+                let store = LockedStore()
+                return try effort.measureTwoThreads(total: { store.state.count }) { operations in
+                    for _ in 0..<operations { store.dispatch(.add(1)) }
+                }
+            },
+            Cell(Name.flux) { effort in
+                let store = FluxStore(initialState: Sample(), dispatcher: nil)
+                return try effort.measureTwoThreads(total: { store.state.count }) { operations in
+                    for _ in 0..<operations { store.dispatch(action: .add(1)) }
+                }
+            },
+            Cell(Name.queue) { effort in
+                let store = QueueStore()
+                return try effort.measureTwoThreads(total: { store.state.count }) { operations in
+                    for _ in 0..<operations { store.dispatch(.add(1)) }
+                }
+            },
+            Cell(Name.actor) { effort in
+                let store = ActorStore()
+                return try effort.measure(100_000, total: { store.count }) { operations in
+                    blocking {
+                        async let other: Void = store.dispatch(times: operations / 2)
+                        await store.dispatch(times: operations / 2)
+                        await other
+                    }
+                }
+            },
+        ],
+        floor: Name.floor,
+        bounds: [.ratio(atMost: 1.2)]
+    )
+
+    static let twoStores = Workload(
+        name: "w4s",
+        title: "two threads, each its own store and dispatcher, against one thread",
+        cells: [
+            Cell(Name.flux, readings: { effort in
+                let sites = [Site(), Site()]
+                return try effort.measureScaling(Name.flux, total: { sites[$0].store.state.count }) { thread, operations in
+                    let dispatcher = sites[thread].dispatcher
+                    for _ in 0..<operations { dispatcher.dispatch(action: Sample.Action.add(1)) }
+                }
+            }),
+            Cell(Name.floor, readings: { effort in
+                let stores = [LockedStore(), LockedStore()]
+                return try effort.measureScaling(Name.floor, total: { stores[$0].state.count }) { thread, operations in
+                    let store = stores[thread]
+                    for _ in 0..<operations { store.dispatch(.add(1)) }
+                }
+            }),
+        ],
+        bounds: [.value("\(Name.flux), speed-up", atLeast: 1.7)]
+    )
+}
+
+private struct Site: Sendable {
+    let dispatcher: FluxDispatcher
+    let store: FluxStore<Sample>
+
+    init() {
+        dispatcher = FluxDispatcher()
+        store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+    }
+}
+
+extension ActorStore {
+    nonisolated fileprivate func dispatch(times: Int) async {
+        for _ in 0..<times { await dispatch(.add(1)) }
+    }
+}
+
+extension Effort {
+    /// Times two threads that share a batch.
+    fileprivate func measureTwoThreads(
+        total: () -> Int, body: @escaping @Sendable (_ operations: Int) -> Void
+    ) throws -> Double {
+        var expected = 0
+        return try measure {
+            let time = onThreads(2) { _ in body(500_000) }
+            expected += 1_000_000
+            try expect("total", total(), expected)
+            return time / .nanoseconds(1_000_000)
+        }
+    }
+
+    /// Times one thread and two in turn; the speed-up is that of the operations per second, at most 2.
+    fileprivate func measureScaling(
+        _ name: String,
+        total: (_ thread: Int) -> Int,
+        body: @escaping @Sendable (_ thread: Int, _ operations: Int) -> Void
+    ) throws -> [Reading] {
+        let operations = 500_000
+        var expected = 0
+        var alone: [Double] = []
+        var both: [Double] = []
+        let speedUp = try measure {
+            let one = onThreads(1) { body($0, operations) } / .nanoseconds(operations)
+            let two = onThreads(2) { body($0, operations) } / .nanoseconds(2 * operations)
+            expected += operations
+            try expect("total of the second", total(1), expected)
+            try expect("total of the first", total(0), 2 * expected)
+            alone.append(one)
+            both.append(two)
+            return one / two
+        }
+        return [
+            Reading(name: "\(name), one thread", value: alone.median),
+            Reading(name: "\(name), two threads", value: both.median),
+            Reading(name: "\(name), speed-up", value: speedUp, unit: "x"),
+        ]
+    }
+}

@@ -1,0 +1,71 @@
+import Dispatch
+import FluxCore
+import Sample
+
+/// The cheapest converter there is: one event, one action, at once.
+private enum Adding: FluxActionConverter {
+    enum Event: FluxEvent { case added(Int) }
+
+    static func convert(event: Event, dependency: Void, actionHandler: @escaping @Sendable (Sample.Action) -> Void) {
+        switch event {
+        case .added(let amount): actionHandler(.add(amount))
+        }
+    }
+}
+
+extension Workload {
+    static let fireBatches = Workload(
+        name: "w1f",
+        title: "fire to applied, callback converter, batches of 1,000",
+        cells: [
+            .dispatcherDispatch,
+            Cell(Name.flux) { effort in
+                let dispatcher = FluxDispatcher()
+                let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+                let creator = FluxActionCreator<Adding>(dispatcher: dispatcher)
+                let events = [Adding.Event](repeating: .added(1), count: 1_000)
+                return try effort.measure(100_000, total: { store.state.count }) { operations in
+                    for _ in 0..<operations / events.count { creator.fire(events) }
+                    blocking { await creator.flush() }
+                }
+            },
+        ],
+        floor: Name.dispatcher,
+        bounds: [.ratio(atMost: 3)]
+    )
+
+    static let fireOne = Workload(
+        name: "w1s",
+        title: "fire to applied, callback converter, one event a call",
+        cells: [
+            Cell(Name.hop) { effort in
+                let dispatcher = FluxDispatcher()
+                let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+                let queue = DispatchQueue(label: "hop")
+                return try effort.measure(10_000, total: { store.state.count }) { operations in
+                    for _ in 0..<operations { queue.async { dispatcher.dispatch(action: Sample.Action.add(1)) } }
+                    queue.sync {}
+                }
+            },
+            Cell(Name.flux) { effort in
+                let dispatcher = FluxDispatcher()
+                let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+                let creator = FluxActionCreator<Adding>(dispatcher: dispatcher)
+                return try effort.measure(10_000, total: { store.state.count }) { operations in
+                    for _ in 0..<operations { creator.fire(.added(1)) }
+                    blocking { await creator.flush() }
+                }
+            },
+            Cell("\(Name.hop), \(Name.floor)") { effort in
+                let store = LockedStore()
+                let queue = DispatchQueue(label: "hop")
+                return try effort.measure(10_000, total: { store.state.count }) { operations in
+                    for _ in 0..<operations { queue.async { store.dispatch(.add(1)) } }
+                    queue.sync {}
+                }
+            },
+        ],
+        floor: Name.hop,
+        bounds: [.ratio(atMost: 1.3)]
+    )
+}

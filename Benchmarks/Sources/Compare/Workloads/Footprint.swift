@@ -1,0 +1,62 @@
+import CHeap
+import FluxCore
+import Sample
+
+extension Workload {
+    static let footprint = Workload(
+        name: "w6",
+        title: "100,000 stores with a subscriber each",
+        cells: [
+            Cell(Name.flux, readings: { _ in
+                let initial = Sample()
+                return try measureStores(Name.flux) { (tally: Tally) in
+                    let store = FluxStore(initialState: initial)
+                    return (store, store.subscribe { tally.see($0.count) })
+                } dispatch: { (pair: (store: FluxStore<Sample>, FluxSubscription)) in
+                    pair.store.dispatch(action: .add(1))
+                }
+            }),
+            Cell(Name.floor, readings: { _ in
+                let initial = Sample()
+                return try measureStores(Name.floor) { (tally: Tally) in
+                    let store = LockedStore(initial)
+                    store.subscribe { tally.see($0.count) }
+                    return store
+                } dispatch: { (store: LockedStore) in
+                    store.dispatch(.add(1))
+                }
+            }),
+        ],
+        bounds: [
+            .value("\(Name.flux), heap", atMost: 512),
+            .value("\(Name.flux), to make", atMost: 500),
+        ]
+    )
+
+    private static func measureStores<Store>(
+        _ name: String, make: (Tally) -> Store, dispatch: (Store) -> Void
+    ) throws -> [Reading] {
+        let count = 100_000
+        let clock = ContinuousClock()
+        let tallies = (0..<count).map { _ in Tally() }
+        var stores: [Store] = []
+        stores.reserveCapacity(count)
+        let before = heap_bytes()
+        let making = clock.measure {
+            for tally in tallies { stores.append(make(tally)) }
+        }
+        let made = heap_bytes() - before
+        for tally in tallies { tally.anticipate(1) }
+        for store in stores { dispatch(store) }
+        for tally in tallies { tally.wait() }
+        for tally in tallies { try tally.check() }
+        let used = heap_bytes() - before
+        let dropping = clock.measure { stores.removeAll(keepingCapacity: true) }
+        return [
+            Reading(name: "\(name), heap", value: Double(made) / Double(count), unit: "B"),
+            Reading(name: "\(name), to make", value: making / .nanoseconds(count)),
+            Reading(name: "\(name), heap after a change each", value: Double(used) / Double(count), unit: "B"),
+            Reading(name: "\(name), to drop", value: dropping / .nanoseconds(count)),
+        ]
+    }
+}

@@ -1,0 +1,169 @@
+import Dispatch
+import FluxCore
+import Testing
+
+/// C10: letting go of a creator loses no event; letting go of a store detaches it and ends its subscriptions.
+@Suite struct C10ReleaseTests {
+    @Test func `Events fired on a creator that is let go are all converted`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let seen = Recorder<Int>()
+        let subscription = store.subscribe { seen.record($0.count) }
+        for _ in 0..<1_000 {
+            let creator = FluxActionCreator<CounterConverter>(store: store)
+            creator.fire(.add(1))
+            creator.fire([.add(1), .add(1)])
+        }
+        await seen.count(3_000)
+        #expect(store.state.count == 3_000)
+        subscription.unsubscribe()
+    }
+
+    @Test func `A store that is let go leaves its dispatcher and delivers what is due`() async {
+        let dispatcher = FluxDispatcher()
+        let (gate, gone) = (Gate(), Gate())
+        let seen = Recorder<Int>()
+        var store: FluxStore? = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let canary = Locked<Canary?>(Canary(gone))
+        let subscription = store!.subscribe { [canary = canary.current] state in
+            gate.wait()
+            withExtendedLifetime(canary) { seen.record(state.count) }
+        }
+        canary.withLock { $0 = nil }
+        for _ in 0..<10 { #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 1) }
+        store = nil
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
+        gate.open()
+        await gone.opened()
+        #expect(seen.values == Array(1...10))
+        subscription.unsubscribe()
+    }
+
+    @Test func `An idle store that is let go releases its handlers and state at once, tokens kept or not`() async {
+        let (handlerGone, stateGone) = (Gate(), Gate())
+        var token: FluxSubscription?
+        do {
+            let store = FluxStore(initialState: Owner(canary: Canary(stateGone)), dispatcher: FluxDispatcher())
+            let canary = Canary(handlerGone)
+            token = store.subscribe { _ in withExtendedLifetime(canary) {} }
+        }
+        await handlerGone.opened()
+        await stateGone.opened()
+        withExtendedLifetime(token) {}
+        token = nil
+    }
+
+    struct Owner: FluxState {
+        let canary: Canary
+        mutating func handle(action: Counter.Action) -> Owner? { self }
+    }
+
+    @Test func `A token may be dropped, and a store let go, inside handle`() async {
+        struct Keeper: FluxState {
+            var token: FluxSubscription?
+            var store: FluxStore<Counter>?
+            mutating func handle(action: Counter.Action) -> Keeper? {
+                token = nil
+                store = nil
+                return self
+            }
+        }
+        let dispatcher = FluxDispatcher()
+        let watched = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let (tokenGone, storeGone) = (Gate(), Gate())
+        let seen = Recorder<Int>()
+        var state: Keeper? = Keeper()
+        do {
+            let inner = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+            let canaries = (Canary(tokenGone), Canary(storeGone))
+            state?.token = watched.subscribe { state in withExtendedLifetime(canaries.0) { seen.record(state.count) } }
+            let ended = inner.subscribe { _ in withExtendedLifetime(canaries.1) {} }
+            state?.store = inner
+            withExtendedLifetime(ended) {}
+        }
+        let keeper = FluxStore(initialState: state.take()!, dispatcher: dispatcher)
+        dispatcher.dispatch(action: Counter.Action.add(1))
+        await tokenGone.opened()
+        await storeGone.opened()
+        let announced = dispatcher.dispatch(action: Counter.Action.add(1))
+        #expect(announced == 2, "the watched store and the keeper")
+        withExtendedLifetime((keeper, watched)) {}
+    }
+
+    @Test func `Stress: stores and subscriptions are made and dropped while others dispatch`() async {
+        let dispatcher = FluxDispatcher()
+        let lasting = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let isDone = Locked(false)
+        let canaries = Locked((made: 0, gone: 0))
+        await onThreads(4) { index in
+            if index < 2 {
+                var sent = 0
+                while !isDone.current || sent < 1_000 {
+                    dispatcher.dispatch(action: Counter.Action.add(1))
+                    sent += 1
+                }
+                return
+            }
+            for round in 0..<2_000 {
+                let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+                let canary = Counted(canaries)
+                let own = store.subscribe(startingWithCurrent: round.isMultiple(of: 3)) { [weak store] state in
+                    withExtendedLifetime(canary) { _ = (state.count, store?.revision) }
+                }
+                let other = lasting.subscribe { _ in withExtendedLifetime(canary) {} }
+                store.dispatch(action: .add(1))
+                if round.isMultiple(of: 2) { own.unsubscribe() }
+                withExtendedLifetime(other) {}
+            }
+            if index == 2 { isDone.withLock { $0 = true } }
+        }
+        isDone.withLock { $0 = true }
+        await lasting.flush()
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 1)
+        #expect(canaries.current.made == 4_000)
+    }
+
+    final class Counted: Sendable {
+        let counts: Locked<(made: Int, gone: Int)>
+        init(_ counts: Locked<(made: Int, gone: Int)>) {
+            self.counts = counts
+            counts.withLock { $0.made += 1 }
+        }
+        deinit { counts.withLock { $0.gone += 1 } }
+    }
+
+    @Test func `No usual use leaks: a thousand stores, creators and subscriptions all go`() async {
+        let dispatcher = FluxDispatcher()
+        for _ in 0..<1_000 {
+            let gone = Gate()
+            do {
+                let store = FluxStore(initialState: Owner(canary: Canary(gone)), dispatcher: dispatcher)
+                let creator = FluxActionCreator<CounterConverter>(store: store)
+                let subscription = store.subscribe { [weak creator] _ in creator?.fire(.nothing) }
+                creator.fire(.add(1))
+                await creator.flush()
+                withExtendedLifetime(subscription) {}
+            }
+            await gone.opened()
+        }
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
+    }
+
+    @Test func `creator.flush waits for a handler that is kept, and returns early when cancelled`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let creator = FluxActionCreator<CounterConverter>(store: store)
+        await creator.flush()
+        let hold = HandlerHold<Counter.Action>()
+        creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        let cancelled = Task { await creator.flush() }
+        cancelled.cancel()
+        await cancelled.value
+        let waiting = Task {
+            await creator.flush()
+            return store.state.count
+        }
+        hold.send(.add(3))
+        hold.letGo()
+        #expect(await waiting.value == 3)
+    }
+}

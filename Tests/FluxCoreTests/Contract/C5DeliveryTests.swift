@@ -1,0 +1,150 @@
+import Dispatch
+import FluxCore
+import Testing
+
+/// C5: each revision after the start exactly once and in order; snapshot and start are one step.
+@Suite struct C5DeliveryTests {
+    @Test func `Every announced change is handed over, on a queue that is not the caller's`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let seen = Recorder<Int>()
+        let subscription = store.subscribe { seen.record($0.count) }
+        for _ in 0..<100 { store.dispatch(action: .add(1)) }
+        await store.flush()
+        #expect(seen.values == Array(1...100))
+        subscription.unsubscribe()
+    }
+
+    @Test func `A subscription on a queue is called there, and only there`() async {
+        let key = DispatchSpecificKey<String>()
+        let queue = DispatchQueue(label: "mine")
+        queue.setSpecific(key: key, value: "mine")
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let seen = Recorder<String?>()
+        let subscriptions = [
+            store.subscribe(on: queue) { _ in seen.record(DispatchQueue.getSpecific(key: key)) },
+            store.subscribe(on: queue, startingWithCurrent: true) { _ in
+                seen.record(DispatchQueue.getSpecific(key: key))
+            },
+        ]
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(seen.values == ["mine", "mine", "mine"])
+        subscriptions.forEach { $0.unsubscribe() }
+    }
+
+    @Test func `The current state comes first, and without the option it does not come`() async {
+        let store = FluxStore(initialState: Counter(count: 7), dispatcher: nil)
+        let with = Recorder<Int>()
+        let without = Recorder<Int>()
+        let subscriptions = [
+            store.subscribe(startingWithCurrent: true) { with.record($0.count) },
+            store.subscribe { without.record($0.count) },
+        ]
+        await store.flush()
+        #expect(with.values == [7])
+        #expect(without.values == [])
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(with.values == [7, 8])
+        #expect(without.values == [8])
+        subscriptions.forEach { $0.unsubscribe() }
+    }
+
+    @Test(arguments: [false, true])
+    func `Stress: started in the middle of a storm, no revision is missed or repeated`(onOwnQueue: Bool) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let faults = Locked<[String]>([])
+        let queue = onOwnQueue ? nil : DispatchQueue(label: "other", attributes: .concurrent)
+        await onThreads(4) { index in
+            if index < 2 {
+                for _ in 0..<30_000 { store.dispatch(action: .add(1)) }
+                return
+            }
+            for round in 0..<1_000 {
+                let last = Locked<Int?>(nil)
+                let before = store.state.count
+                let subscription = store.subscribe(on: queue, startingWithCurrent: true) { state in
+                    last.withLock { last in
+                        if let last, state.count != last + 1 {
+                            faults.withLock { $0.append("\(last) then \(state.count) in round \(round)") }
+                        }
+                        if last == nil, state.count < before {
+                            faults.withLock { $0.append("started with \(state.count) after \(before)") }
+                        }
+                        last = state.count
+                    }
+                }
+                store.dispatch(action: .add(1))
+                subscription.unsubscribe()
+            }
+        }
+        await store.flush()
+        #expect(faults.current == [])
+        #expect(store.state.count == 62_000)
+    }
+
+    @Test func `Stress: a handler is never called twice at once, not even on a concurrent queue`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let inside = Locked((now: 0, most: 0))
+        let subscription = store.subscribe(on: .global()) { _ in
+            inside.withLock { inside in
+                inside.now += 1
+                inside.most = max(inside.most, inside.now)
+            }
+            inside.withLock { $0.now -= 1 }
+        }
+        await onThreads(4) { _ in
+            for _ in 0..<10_000 { store.dispatch(action: .add(1)) }
+        }
+        await store.flush()
+        #expect(inside.current.most == 1)
+        subscription.unsubscribe()
+    }
+
+    @Test func `Stress: 10,000 rounds all end on the newest state`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let last = Locked(0)
+        let subscription = store.subscribe { state in last.withLock { $0 = state.count } }
+        for round in 1...10_000 {
+            store.dispatch(action: .add(1))
+            await store.flush()
+            if last.current != round {
+                Issue.record("round \(round) ended on \(last.current)")
+                break
+            }
+        }
+        subscription.unsubscribe()
+    }
+
+    @Test func `flush covers what was applied before it, on every queue, and returns when nothing is due`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        await store.flush()
+        let queues = (0..<4).map { DispatchQueue(label: "queue \($0)") }
+        let seen = Locked(0)
+        let subscriptions = queues.map { store.subscribe(on: $0) { _ in seen.withLock { $0 += 1 } } }
+        for _ in 0..<100 { store.dispatch(action: .add(1)) }
+        await store.flush()
+        #expect(seen.current == 400)
+        await store.flush()
+        subscriptions.forEach { $0.unsubscribe() }
+        store.dispatch(action: .add(1))
+        await store.flush()
+    }
+
+    @Test func `flush returns early when its task is cancelled`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let gate = Gate()
+        let entered = Gate()
+        let subscription = store.subscribe { _ in
+            entered.open()
+            gate.wait()
+        }
+        store.dispatch(action: .add(1))
+        await entered.opened()
+        let flushing = Task { await store.flush() }
+        flushing.cancel()
+        await flushing.value
+        gate.open()
+        subscription.unsubscribe()
+    }
+}

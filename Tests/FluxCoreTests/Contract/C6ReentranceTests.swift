@@ -1,0 +1,157 @@
+import FluxCore
+import Testing
+
+/// C6: handlers and converters may dispatch, fire, subscribe and unsubscribe; only `handle` may not.
+@Suite struct C6ReentranceTests {
+    @Test func `Stress: a subscriber dispatches from its handler and 16 watchers see the states in order`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let watched = (0..<16).map { _ in Recorder<Int>() }
+        let before = watched[..<8].map { recorder in store.subscribe { recorder.record($0.count) } }
+        let echo = store.subscribe { [weak store] state in
+            if state.count % 10 != 0 { store?.dispatch(action: .add(1)) }
+        }
+        let after = watched[8...].map { recorder in store.subscribe { recorder.record($0.count) } }
+        for _ in 0..<1_000 {
+            store.dispatch(action: .add(1))
+            await store.flush()
+        }
+        // 1,000 dispatches from outside, and one from the handler for each count that is no multiple of ten.
+        for recorder in watched { await recorder.count(10_000) }
+        for recorder in watched { #expect(recorder.isCounting(to: 10_000)) }
+        (before + [echo] + after).forEach { $0.unsubscribe() }
+    }
+
+    @Test func `A handler may dispatch to its dispatcher, fire, subscribe and make stores`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        let tokens = Locked<[FluxSubscription]>([])
+        let done = Gate()
+        let subscription = store.subscribe { [weak store] state in
+            switch state.count {
+            case 1: dispatcher.dispatch(action: Counter.Action.add(1))
+            case 2: creator.fire(.add(1))
+            case 3:
+                guard let store else { return }
+                let token = store.subscribe(startingWithCurrent: true) { _ in done.open() }
+                tokens.withLock { $0.append(token) }
+                let other = FluxStore(initialState: Log(), dispatcher: dispatcher)
+                dispatcher.dispatch(action: Counter.Action.add(1))
+                if other.state.entries != [1] { Issue.record("a store made in a handler missed an action") }
+            default: break
+            }
+        }
+        store.dispatch(action: .add(1))
+        await done.opened()
+        #expect(store.state.count == 4)
+        subscription.unsubscribe()
+        tokens.withLock { $0 = [] }
+    }
+
+    @Test func `A converter may fire and wait for nothing`() async {
+        let store = FluxStore(initialState: Log(), dispatcher: nil)
+        let next = FluxActionCreator<CounterConverter>(store: store)
+        let creator = FluxActionCreator<Chain>(dependency: next, store: store)
+        creator.fire(Chain.Event())
+        await creator.flush()
+        await next.flush()
+        #expect(store.state.entries == [1, 2])
+    }
+
+    enum Chain: FluxActionConverter {
+        struct Event: FluxEvent {}
+        static func convert(
+            event: Event, dependency: FluxActionCreator<CounterConverter>,
+            actionHandler: @escaping (Counter.Action) -> Void
+        ) {
+            actionHandler(.add(1))
+            dependency.fire(.add(2))
+        }
+    }
+
+    @Test func `handle may read the state of another store`() {
+        let other = FluxStore(initialState: Counter(count: 5), dispatcher: nil)
+        let store = FluxStore(initialState: Impure { _ = other.state; _ = other.revision }, dispatcher: nil)
+        #expect(store.dispatch(action: .run) == 1)
+    }
+
+    @Test func `handle that dispatches to its own store stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let place = Locked<FluxStore<Impure>?>(nil)
+            let store = FluxStore(initialState: Impure { place.current?.dispatch(action: .run) }, dispatcher: nil)
+            place.withLock { $0 = store }
+            store.dispatch(action: .run)
+        }
+        expect(result, names: "dispatch(action:)")
+    }
+
+    @Test func `handle that dispatches to another store stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let other = FluxStore(initialState: Counter(), dispatcher: nil)
+            let store = FluxStore(initialState: Impure { other.dispatch(action: .add(1)) }, dispatcher: nil)
+            store.dispatch(action: .run)
+        }
+        expect(result, names: "dispatch(action:)")
+    }
+
+    @Test func `handle that dispatches to its dispatcher stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let dispatcher = FluxDispatcher()
+            let state = Impure { dispatcher.dispatch(action: Counter.Action.add(1)) }
+            let store = FluxStore(initialState: state, dispatcher: dispatcher)
+            dispatcher.dispatch(action: Impure.Action.run)
+            withExtendedLifetime(store) {}
+        }
+        expect(result, names: "dispatch(action:)")
+    }
+
+    @Test func `handle that subscribes stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let other = FluxStore(initialState: Counter(), dispatcher: nil)
+            let store = FluxStore(initialState: Impure { _ = other.subscribe { _ in } }, dispatcher: nil)
+            store.dispatch(action: .run)
+        }
+        expect(result, names: "subscribe")
+    }
+
+    @Test func `handle that reads its own store stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let place = Locked<FluxStore<Impure>?>(nil)
+            let store = FluxStore(initialState: Impure { _ = place.current?.state }, dispatcher: nil)
+            place.withLock { $0 = store }
+            store.dispatch(action: .run)
+        }
+        expect(result, names: "state or revision of the same store")
+    }
+
+    @Test func `handle that makes a store stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let dispatcher = FluxDispatcher()
+            let state = Impure { _ = FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+            FluxStore(initialState: state, dispatcher: nil).dispatch(action: .run)
+        }
+        expect(result, names: "FluxStore.init")
+    }
+
+    /// The message must name the call and say what to do instead.
+    private func expect(_ result: ExitTest.Result?, names call: String) {
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("\(call) was called inside FluxState.handle(action:)"))
+        #expect(message.contains("Dispatch from the converter"))
+    }
+}
+
+/// A state whose `handle` does what it must not.
+struct Impure: FluxState {
+    enum Action: FluxAction { case run }
+    let body: @Sendable () -> Void
+
+    init(_ body: @escaping @Sendable () -> Void) {
+        self.body = body
+    }
+
+    mutating func handle(action: Action) -> Impure? {
+        body()
+        return self
+    }
+}

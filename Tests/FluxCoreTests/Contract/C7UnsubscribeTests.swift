@@ -1,0 +1,167 @@
+import Dispatch
+import FluxCore
+import Testing
+
+/// C7: once `unsubscribe()` has returned, or the token is gone, no call of the handler begins.
+@Suite struct C7UnsubscribeTests {
+    @Test func `Inside the handler it takes effect at once, for the rest of the batch too`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let gate = Gate()
+        let blocked = store.subscribe { _ in gate.wait() }
+        let token = Locked<FluxSubscription?>(nil)
+        let seen = Recorder<Int>()
+        token.withLock {
+            $0 = store.subscribe { state in
+                seen.record(state.count)
+                token.withLock { $0 }?.unsubscribe()
+            }
+        }
+        for _ in 0..<10 { store.dispatch(action: .add(1)) }
+        gate.open()
+        await store.flush()
+        #expect(seen.values == [1])
+        blocked.unsubscribe()
+    }
+
+    @Test func `A token dropped in the handler ends it at once, and the handler is released`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let token = Locked<FluxSubscription?>(nil)
+        let seen = Recorder<Int>()
+        let gone = Gate()
+        token.withLock {
+            let canary = Canary(gone)
+            $0 = store.subscribe { state in
+                withExtendedLifetime(canary) { seen.record(state.count) }
+                let dropped = token.withLock { $0.take() }
+                withExtendedLifetime(dropped) {}
+            }
+        }
+        for _ in 0..<10 { store.dispatch(action: .add(1)) }
+        await gone.opened()
+        await store.flush()
+        #expect(seen.values == [1])
+    }
+
+    @Test func `Inside one handler, another subscription on the same queue is ended for the rest of the batch`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let other = Locked<FluxSubscription?>(nil)
+        let seen = Recorder<Int>()
+        let first = store.subscribe { state in
+            if state.count == 3 { other.withLock { $0 }?.unsubscribe() }
+        }
+        other.withLock { $0 = store.subscribe { seen.record($0.count) } }
+        for _ in 0..<10 { store.dispatch(action: .add(1)) }
+        await store.flush()
+        #expect(seen.values == [1, 2])
+        first.unsubscribe()
+    }
+
+    @Test func `Twice, or from many threads at once, is as good as once`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let subscription = store.subscribe { _ in }
+        subscription.unsubscribe()
+        subscription.unsubscribe()
+        for _ in 0..<200 {
+            let subscription = store.subscribe { _ in }
+            store.dispatch(action: .add(1))
+            await onThreads(4) { _ in subscription.unsubscribe() }
+        }
+        await store.flush()
+    }
+
+    @Test func `The handler is released promptly while the token is kept`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let gone = Gate()
+        let canary = Locked<Canary?>(Canary(gone))
+        let subscription = store.subscribe { [canary = canary.current] _ in withExtendedLifetime(canary) {} }
+        canary.withLock { $0 = nil }
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(!gone.isOpen)
+        subscription.unsubscribe()
+        await gone.opened()
+        withExtendedLifetime(subscription) {}
+    }
+
+    @Test func `The handler is released before a long batch is over`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (started, unsubscribed, gone) = (Gate(), Gate(), Gate())
+        let canary = Locked<Canary?>(Canary(gone))
+        let subscription = store.subscribe { [canary = canary.current] _ in withExtendedLifetime(canary) {} }
+        canary.withLock { $0 = nil }
+        let slow = store.subscribe { state in
+            switch state.count {
+            case 1:
+                started.open()
+                unsubscribed.wait()
+            case 2: break
+            default: gone.wait()
+            }
+        }
+        for _ in 0..<3 { store.dispatch(action: .add(1)) }
+        await started.opened()
+        subscription.unsubscribe()
+        unsubscribed.open()
+        await store.flush()
+        slow.unsubscribe()
+    }
+
+    @Test func `A queue that never runs keeps neither the handler nor what was due`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let gone = Gate()
+        let canary = Locked<Canary?>(Canary(gone))
+        let subscription = store.subscribe(on: queue) { [canary = canary.current] _ in withExtendedLifetime(canary) {} }
+        canary.withLock { $0 = nil }
+        store.dispatch(action: .add(1))
+        subscription.unsubscribe()
+        await gone.opened()
+        await store.flush()
+        queue.resume()
+    }
+
+    @Test func `A blocked handler does not hang the one who unsubscribes it`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (entered, gate) = (Gate(), Gate())
+        let subscription = store.subscribe { _ in
+            entered.open()
+            gate.wait()
+        }
+        store.dispatch(action: .add(1))
+        await entered.opened()
+        subscription.unsubscribe()
+        gate.open()
+        await store.flush()
+    }
+
+    /// The handler is called all the time; each round ends it from another thread and looks for a call that begins after.
+    @Test(arguments: [false, true])
+    func `Stress: ended from another thread, no call begins afterwards`(byDroppingTheToken: Bool) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let isDone = Locked(false)
+        let late = Locked(0)
+        let keeper = store.subscribe { _ in }
+        await onThreads(3) { index in
+            if index > 0 {
+                while !isDone.current { store.dispatch(action: .add(1)) }
+                return
+            }
+            for _ in 0..<20_000 {
+                let hasEnded = Flag()
+                let subscription = Locked<FluxSubscription?>(
+                    store.subscribe { _ in if hasEnded.isSet { late.withLock { $0 += 1 } } })
+                if byDroppingTheToken {
+                    subscription.withLock { $0 = nil }
+                } else {
+                    subscription.current?.unsubscribe()
+                }
+                hasEnded.set()
+            }
+            isDone.withLock { $0 = true }
+        }
+        #expect(late.current == 0)
+        keeper.unsubscribe()
+        await store.flush()
+    }
+}

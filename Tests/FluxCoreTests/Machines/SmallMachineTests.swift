@@ -1,0 +1,93 @@
+import Testing
+
+@testable import FluxCore
+
+@Suite struct FluxSlotsTests {
+    @Test func `Order stays, whatever is removed`() {
+        let slots = Box(FluxSlots<Int>())
+        for id in 1...100 { slots.it.insert(id, id: UInt64(id)) }
+        for id in stride(from: 2, through: 100, by: 2) { #expect(slots.it.remove(id: UInt64(id)) == id) }
+        #expect(slots.it.count == 50)
+        #expect(slots.it.slots.compactMap(\.element) == Array(stride(from: 1, through: 99, by: 2)))
+        #expect(slots.it.remove(id: 2) == nil, "a second removal finds nothing")
+        #expect(slots.it.remove(id: 1000) == nil)
+        #expect(slots.it.removeAll().count == 50)
+        #expect(slots.it.isEmpty)
+    }
+
+    @Test func `Empty slots are dropped once they are most`() {
+        let slots = Box(FluxSlots<Int>())
+        for id in 1...100 { slots.it.insert(id, id: UInt64(id)) }
+        for id in 1...99 { _ = slots.it.remove(id: UInt64(id)) }
+        #expect(slots.it.slots.count <= 2)
+        slots.it.insert(101, id: 101)
+        #expect(slots.it.index(of: 101) == slots.it.slots.count - 1)
+    }
+
+    @Test func `Positions stay when compaction is put off`() {
+        let slots = Box(FluxSlots<Int>())
+        for id in 1...10 { slots.it.insert(id, id: UInt64(id)) }
+        for id in 1...9 { _ = slots.it.remove(id: UInt64(id), compacting: false) }
+        #expect(slots.it.slots.count == 10)
+        #expect(slots.it.index(of: 10) == 9)
+    }
+}
+
+@Suite struct FluxLedgerTests {
+    @Test func `With nothing under way there is nothing to wait for`() {
+        let ledger = Box(FluxLedger<Int>())
+        #expect(ledger.it.wait(1) == false)
+        let epoch = ledger.it.start()
+        #expect(ledger.it.finish(epoch).isEmpty)
+        #expect(ledger.it.wait(2) == false)
+    }
+
+    @Test func `Waiting covers what started before, not what starts after`() {
+        let ledger = Box(FluxLedger<Int>())
+        let before = ledger.it.start()
+        #expect(ledger.it.wait(1) == true)
+        let after = ledger.it.start()
+        #expect(ledger.it.finish(after).isEmpty)
+        #expect(ledger.it.finish(before) == [1])
+    }
+
+    @Test func `A later wait includes all epochs before it`() {
+        let ledger = Box(FluxLedger<Int>())
+        let first = ledger.it.start()
+        _ = ledger.it.wait(1)
+        let second = ledger.it.start()
+        _ = ledger.it.wait(2)
+        #expect(ledger.it.wait(3) == true, "what started before is still under way")
+        #expect(ledger.it.finish(second).isEmpty, "the first is still under way")
+        #expect(ledger.it.finish(first) == [1, 2, 3])
+        #expect(ledger.it.wait(4) == false)
+    }
+}
+
+@Suite struct FluxInboxTests {
+    @Test func `One drain at a time, and every element in exactly one batch`() {
+        let inbox = Box(FluxInbox<Int>())
+        var batch: ContiguousArray<Int> = []
+        #expect(inbox.it.put(1) == true)
+        #expect(inbox.it.put(2) == false)
+        #expect(inbox.it.take(&batch) == true)
+        #expect(batch == [1, 2])
+        #expect(inbox.it.put(3) == false, "the drain is still at it")
+        batch.removeAll()
+        #expect(inbox.it.take(&batch) == true)
+        #expect(batch == [3])
+        batch.removeAll()
+        #expect(inbox.it.take(&batch) == false)
+        #expect(inbox.it.put(4) == true)
+    }
+}
+
+@Suite struct FluxWakesTests {
+    @Test(arguments: 0...4) func `Every one is woken, in order`(count: Int) {
+        var wakes = FluxWakes<Int>.none
+        for index in 0..<count { wakes.append(index) }
+        var woken: [Int] = []
+        wakes.forEach { woken.append($0) }
+        #expect(woken == Array(0..<count))
+    }
+}
