@@ -1,5 +1,8 @@
 #include "heap.h"
 
+// Says which C library this is.
+#include <stdlib.h>
+
 // <malloc.h> is no part of the module that Swift imports from the C library.
 #if defined(__GLIBC__)
 #include <malloc.h>

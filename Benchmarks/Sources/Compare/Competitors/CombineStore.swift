@@ -1,7 +1,9 @@
 import OpenCombine
 import Sample
 
-/// A subject that holds the state. One thread only: reading, changing and sending are three steps.
+/// A subject that holds the state.
+///
+/// For one thread only: reading, changing and sending are three steps.
 final class CombineStore {
     private let subject = CurrentValueSubject<Sample, Never>(Sample())
     private var cancellables: Set<AnyCancellable> = []

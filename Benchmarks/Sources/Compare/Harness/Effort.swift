@@ -3,7 +3,7 @@ struct Effort: Sendable {
     /// Zero: one batch without a warm-up, where only the counts matter.
     let seconds: Double
 
-    /// Runs batches of operations for as long as asked; returns the median of their times, in ns an operation.
+    /// Runs batches of operations for as long as asked.
     ///
     /// The loop is the caller's, so that what it calls can be inlined into it as in a program of its own.
     ///
@@ -11,6 +11,8 @@ struct Effort: Sendable {
     ///   - operations: How many make a batch.
     ///   - total: Tells how many were applied since the beginning; checked after each batch, outside its time.
     ///   - batch: Performs the number of operations it is given.
+    /// - Returns: The median of the times of the batches, in ns an operation.
+    /// - Throws: A wrong total.
     func measure(
         _ operations: Int, total: () throws -> Int, batch: (_ operations: Int) throws -> Void
     ) throws -> Double {

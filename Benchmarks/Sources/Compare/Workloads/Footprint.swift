@@ -7,25 +7,29 @@ extension Workload {
         name: "w6",
         title: "100,000 stores with a subscriber each",
         cells: [
-            Cell(Name.flux, readings: { _ in
-                let initial = Sample()
-                return try measureStores(Name.flux) { (tally: Tally) in
-                    let store = FluxStore(initialState: initial)
-                    return (store, store.subscribe { tally.see($0.count) })
-                } dispatch: { (pair: (store: FluxStore<Sample>, FluxSubscription)) in
-                    pair.store.dispatch(action: .add(1))
-                }
-            }),
-            Cell(Name.floor, readings: { _ in
-                let initial = Sample()
-                return try measureStores(Name.floor) { (tally: Tally) in
-                    let store = LockedStore(initial)
-                    store.subscribe { tally.see($0.count) }
-                    return store
-                } dispatch: { (store: LockedStore) in
-                    store.dispatch(.add(1))
-                }
-            }),
+            Cell(
+                Name.flux,
+                readings: { _ in
+                    let initial = Sample()
+                    return try measureStores(Name.flux) { (tally: Tally) in
+                        let store = FluxStore(initialState: initial)
+                        return (store, store.subscribe { tally.see($0.count) })
+                    } dispatch: { (pair: (store: FluxStore<Sample>, FluxSubscription)) in
+                        pair.store.dispatch(action: .add(1))
+                    }
+                }),
+            Cell(
+                Name.floor,
+                readings: { _ in
+                    let initial = Sample()
+                    return try measureStores(Name.floor) { (tally: Tally) in
+                        let store = LockedStore(initial)
+                        store.subscribe { tally.see($0.count) }
+                        return store
+                    } dispatch: { (store: LockedStore) in
+                        store.dispatch(.add(1))
+                    }
+                }),
         ],
         bounds: [
             .value("\(Name.flux), heap", atMost: 512),
@@ -46,6 +50,7 @@ extension Workload {
             for tally in tallies { stores.append(make(tally)) }
         }
         let made = heap_bytes() - before
+        if made == 0 { throw WrongCount(description: "the allocator does not say how much it has given out") }
         for tally in tallies { tally.anticipate(1) }
         for store in stores { dispatch(store) }
         for tally in tallies { tally.wait() }

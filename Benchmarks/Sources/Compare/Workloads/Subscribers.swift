@@ -36,7 +36,9 @@ extension Workload {
     }
 }
 
-/// The subscribers of one cell. Each writes to a tally of its own, as real ones do.
+/// The subscribers of one cell.
+///
+/// Each writes to a tally of its own, as real ones do.
 private struct Crowd: Sendable {
     let subscribers: Int
     let actions: Int
