@@ -1,0 +1,66 @@
+/// Why a line is not one of an access log.
+public enum AccessLogFlaw: Error, Sendable, Equatable {
+    /// There is nothing in the line.
+    case empty
+    /// The line is longer than ``LineSplitter/longestLine``.
+    case tooLong
+    /// The line ends, or has a second space, where a field should be.
+    case missing(Field)
+    /// There is no `[` where the time should be.
+    case noTime
+    /// What stands in the brackets is not like `10/Oct/2000:13:55:36 -0700`.
+    case badTime(String)
+    /// A field that should be quoted does not begin with a quote.
+    case notQuoted(Field, String)
+    /// A quoted field does not end.
+    case noClosingQuote(Field)
+    /// The status is not three digits.
+    case badStatus(String)
+    /// The size is neither a number nor `-`.
+    case badSize(String)
+    /// The size is a number that no response can have.
+    case sizeTooLarge(String)
+    /// Something follows a field that neither format has.
+    case unexpected(String, after: Field)
+
+    /// A field of the format.
+    public enum Field: String, Sendable {
+        /// `%h`: who asked.
+        case host
+        /// `%l`: who the asking machine says it is, nearly always `-`.
+        case identity
+        /// `%u`: who logged in.
+        case user
+        /// `%t`: when the request was received.
+        case time
+        /// `%r`: the first line of the request.
+        case request
+        /// `%>s`: the status of the response.
+        case status
+        /// `%b`: the size of the response.
+        case size
+        /// `%{Referer}i`: where the client comes from.
+        case referer
+        /// `%{User-agent}i`: what the client is.
+        case userAgent = "user agent"
+    }
+}
+
+extension AccessLogFlaw: CustomStringConvertible {
+    /// The reason, for people.
+    public var description: String {
+        switch self {
+        case .empty: "the line is empty"
+        case .tooLong: "the line is longer than \(LineSplitter.longestLine) bytes"
+        case .missing(let field): "no \(field.rawValue)"
+        case .noTime: "no time in brackets"
+        case .badTime(let text): "the time is not like 10/Oct/2000:13:55:36 -0700: \(text)"
+        case .notQuoted(let field, let text): "no opening quote of the \(field.rawValue): \(text)"
+        case .noClosingQuote(let field): "no closing quote of the \(field.rawValue)"
+        case .badStatus(let text): "the status is not three digits: \(text)"
+        case .badSize(let text): "the size is not a number: \(text)"
+        case .sizeTooLarge(let text): "the size is too large: \(text)"
+        case .unexpected(let text, let field): "unexpected after the \(field.rawValue): \(text)"
+        }
+    }
+}

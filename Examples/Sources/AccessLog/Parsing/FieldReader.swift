@@ -1,0 +1,115 @@
+/// Takes one field after the other off a line.
+struct FieldReader {
+    private var rest: ArraySlice<UInt8>
+
+    init(_ line: ArraySlice<UInt8>) {
+        rest = line
+    }
+
+    var isAtEnd: Bool { rest.isEmpty }
+
+    /// Takes what comes before the next space, or before the end, and the space too.
+    mutating func word(_ field: AccessLogFlaw.Field) throws(AccessLogFlaw) -> ArraySlice<UInt8> {
+        let word = rest[..<(rest.find(.space) ?? rest.endIndex)]
+        if word.isEmpty { throw .missing(field) }
+        rest = rest[word.endIndex...].dropFirst()
+        return word
+    }
+
+    /// Takes a space.
+    mutating func skipSpace(after field: AccessLogFlaw.Field) throws(AccessLogFlaw) {
+        if let first = rest.first, first != .space { throw .unexpected(excerpt(rest), after: field) }
+        rest = rest.dropFirst()
+    }
+
+    /// Takes the user and the time, and the space after each.
+    ///
+    /// The name of a user may contain spaces and brackets, as the client likes, so the first bracket proves nothing: the
+    /// user ends before the first that opens a time.
+    mutating func skipUserAndTime() throws(AccessLogFlaw) {
+        if rest.isEmpty { throw .missing(.user) }
+        var firstBracket: ArraySlice<UInt8>.Index?
+        var index = rest.startIndex
+        while let bracket = rest[index...].find(UInt8(ascii: "[")) {
+            index = bracket + 1
+            guard bracket > rest.startIndex, rest[bracket - 1] == .space else { continue }
+            if Self.isTime(rest[bracket...]) {
+                if bracket == rest.startIndex + 1 { throw .missing(.user) }
+                rest = rest[(bracket + Self.time.count)...]
+                return try skipSpace(after: .time)
+            }
+            firstBracket = firstBracket ?? bracket
+        }
+        if let firstBracket { throw .badTime(excerpt(rest[firstBracket...])) }
+        if rest.first == UInt8(ascii: "[") { throw .missing(.user) }
+        throw .noTime
+    }
+
+    /// Takes what stands between two quotes; a backslash takes the meaning from the quote after it.
+    ///
+    /// With `previous`, the field may be left out: what stands in its place is then called unexpected after the one
+    /// before, rather than a bad form of a field that nobody meant.
+    mutating func quoted(
+        _ field: AccessLogFlaw.Field,
+        orUnexpectedAfter previous: AccessLogFlaw.Field? = nil
+    ) throws(AccessLogFlaw) -> ArraySlice<UInt8> {
+        guard let first = rest.first else { throw .missing(field) }
+        guard first == .quote else {
+            if let previous { throw .unexpected(excerpt(rest), after: previous) }
+            throw .notQuoted(field, excerpt(rest))
+        }
+        let start = rest.startIndex + 1
+        var index = start
+        while let quote = rest[index...].find(.quote) {
+            index = quote + 1
+            if Self.isEscaped(rest[start..<quote]) { continue }
+            defer { rest = rest[index...] }
+            return rest[start..<quote]
+        }
+        throw .noClosingQuote(field)
+    }
+
+    /// A time as it must look: `0` stands for a digit, `a` for a letter, `+` for a sign.
+    private static let time = Array("[00/aaa/0000:00:00:00 +0000]".utf8)
+
+    private static func isTime(_ bytes: ArraySlice<UInt8>) -> Bool {
+        guard bytes.count >= time.count else { return false }
+        for (offset, pattern) in time.enumerated() {
+            let byte = bytes[bytes.startIndex + offset]
+            let fits =
+                switch pattern {
+                case UInt8(ascii: "0"): byte.isDigit
+                case UInt8(ascii: "a"): byte.isLetter
+                case UInt8(ascii: "+"): byte == UInt8(ascii: "+") || byte == UInt8(ascii: "-")
+                default: byte == pattern
+                }
+            if !fits { return false }
+        }
+        return true
+    }
+
+    /// Whether what follows these bytes is escaped: after an odd number of backslashes, as each escapes the next.
+    private static func isEscaped(_ bytes: ArraySlice<UInt8>) -> Bool {
+        var backslashes = 0
+        for byte in bytes.reversed() {
+            if byte != .backslash { break }
+            backslashes += 1
+        }
+        return !backslashes.isMultiple(of: 2)
+    }
+}
+
+/// The beginning of a text, short enough for a message.
+func excerpt(_ bytes: ArraySlice<UInt8>) -> String {
+    let limit = 40
+    return String(decoding: bytes.prefix(limit), as: UTF8.self) + (bytes.count > limit ? "…" : "")
+}
+
+extension UInt8 {
+    static let space = UInt8(ascii: " ")
+    static let quote = UInt8(ascii: "\"")
+    static let backslash = UInt8(ascii: "\\")
+
+    var isDigit: Bool { UInt8(ascii: "0")...UInt8(ascii: "9") ~= self }
+    var isLetter: Bool { UInt8(ascii: "a")...UInt8(ascii: "z") ~= self | 0x20 }
+}

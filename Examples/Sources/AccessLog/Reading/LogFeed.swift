@@ -1,0 +1,105 @@
+import FluxCore
+
+/// Reads logs and fires their lines as events, and waits where the conversion falls behind.
+public struct LogFeed: Sendable {
+    private let creator: FluxActionCreator<AccessLogConverter>
+    private let store: FluxStore<AccessSummary>
+    private let notify: @Sendable (String) -> Void
+
+    /// How long to wait before looking again for more in followed files.
+    private let pause = Duration.milliseconds(200)
+
+    /// Makes a feed.
+    ///
+    /// - Parameters:
+    ///   - creator: Where to fire the events.
+    ///   - store: The store that its actions reach; the feed also waits for its subscriptions.
+    ///   - notify: Is told, in a line, when a followed file begins anew.
+    public init(
+        creator: FluxActionCreator<AccessLogConverter>,
+        store: FluxStore<AccessSummary>,
+        notify: @escaping @Sendable (String) -> Void = { _ in }
+    ) {
+        self.creator = creator
+        self.store = store
+        self.notify = notify
+    }
+
+    /// Reads files to their ends, one after the other; if they are followed, for as long as the task is not cancelled.
+    ///
+    /// When it returns, all lines that were read are in the state of the store, and its subscriptions know.
+    ///
+    /// - Parameter files: What to read.
+    /// - Returns: What it stopped at, if one could not be read to its end.
+    public func read(_ files: [LogFile]) async -> LogFileError? {
+        let failure: LogFileError?
+        do throws(LogFileError) {
+            try await readAll(files)
+            failure = nil
+        } catch {
+            failure = error
+        }
+        await finish(files)
+        return failure
+    }
+
+    private func readAll(_ files: [LogFile]) async throws(LogFileError) {
+        var open = files
+        while !Task.isCancelled {
+            var (stillOpen, isNew): ([LogFile], Bool) = ([], false)
+            for file in open {
+                let reading = try await read(file)
+                if reading.isNew { isNew = true }
+                if !reading.isAtEnd { stillOpen.append(file) }
+            }
+            open = stillOpen
+            guard let file = open.last else { return }
+            if isNew {
+                var progress = file.progress
+                progress.isCaughtUp = true
+                creator.fire(.checkpoint(progress))
+            }
+            try? await Task.sleep(for: pause)
+        }
+    }
+
+    /// Reads all that a file has at the moment.
+    private func read(_ file: LogFile) async throws(LogFileError) -> (isNew: Bool, isAtEnd: Bool) {
+        var isNew = false
+        while !Task.isCancelled {
+            switch try await file.read() {
+            case .lines(let lines):
+                await fire(lines, of: file)
+                isNew = true
+            case .restarted(let lines, let reason):
+                await fire(lines, of: file)
+                notify(reason)
+            case .nothingYet: return (isNew, false)
+            case .end: return (isNew, true)
+            }
+        }
+        return (isNew, false)
+    }
+
+    /// Fires the lines of a chunk as soon as those of the chunk before have been converted, and shown.
+    ///
+    /// While this chunk is converted the next is read, so two are in memory and no more, however slow the conversion or
+    /// a subscription is.
+    private func fire(_ lines: [LogLine], of file: LogFile) async {
+        await creator.flush()
+        await store.flush()
+        creator.fire(lines.map(AccessLogEvent.line) + [.checkpoint(file.progress)])
+    }
+
+    /// Fires what is left, and waits for all of it in a task that nobody cancels.
+    private func finish(_ files: [LogFile]) async {
+        let lines = files.compactMap { $0.finish() }
+        let (creator, store) = (creator, store)
+        await Task {
+            creator.fire(lines.map(AccessLogEvent.line))
+            if let progress = files.last?.progress { creator.fire(.checkpoint(progress)) }
+            await creator.flush()
+            await store.flush()
+        }.value
+    }
+}

@@ -1,0 +1,70 @@
+import Dispatch
+import Synchronization
+
+/// A log that is read from its beginning, chunk by chunk: a file, a pipe or the standard input.
+///
+/// Reading may block, and the threads that run tasks are few, so it is done on a queue of its own.
+///
+/// Thread safety: all of it may be used from any thread; two reads at once come one after the other.
+public final class LogFile: Sendable {
+    /// What one read finds.
+    public enum Finding: Sendable {
+        /// These lines, and there may be more at once.
+        case lines([LogLine])
+        /// These lines, the last of the file; it begins anew for the reason given.
+        case restarted([LogLine], reason: String)
+        /// Nothing yet.
+        case nothingYet
+        /// Nothing, and nothing will come.
+        case end
+    }
+
+    /// The name of the file, as it is to be shown.
+    public let name: String
+
+    private let source: Mutex<LogSource>
+    private let queue = DispatchQueue(label: "LogFile")
+
+    /// Opens a log.
+    ///
+    /// - Parameters:
+    ///   - path: Where it is; `-` for the standard input.
+    ///   - isFollowed: Whether to wait for more at the end of a file, also of the one that takes its place.
+    /// - Throws: ``LogFileError`` if it cannot be opened or is a directory.
+    public init(path: String, isFollowed: Bool = false) throws(LogFileError) {
+        name = path == "-" ? "standard input" : path
+        source = Mutex(try LogSource(path: path, name: name, isFollowed: isFollowed))
+    }
+
+    /// How much has been read, and how much there is.
+    public var progress: ReadingProgress {
+        source.withLock { ReadingProgress(file: name, bytesRead: $0.offset, size: $0.size) }
+    }
+
+    /// Reads the next chunk; if the file is followed and has no more, it does not wait for any.
+    ///
+    /// - Throws: ``LogFileError`` if it cannot be read.
+    public func read() async throws(LogFileError) -> Finding {
+        let result = await withCheckedContinuation { continuation in
+            queue.async { [self] in
+                continuation.resume(returning: source.withLock { $0.readResult() })
+            }
+        }
+        return try result.get()
+    }
+
+    /// Takes the beginning of a last line whose end has not been written yet; nil if there is none.
+    func finish() -> LogLine? {
+        source.withLock { $0.finish() }
+    }
+}
+
+/// Why a log cannot be read.
+public struct LogFileError: Error, Sendable, CustomStringConvertible {
+    /// One line with the path and the system's reason.
+    public let description: String
+
+    init(_ name: String, _ reason: String) {
+        description = "\(name): \(reason)"
+    }
+}

@@ -1,0 +1,67 @@
+import AccessLog
+import ArgumentParser
+import FluxCore
+
+@main
+struct AccessWatch: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "access-watch",
+        abstract: "Summarises the access log of a web server, live if you like.",
+        discussion: """
+            Reads Common and Combined Log Format, as Apache httpd and nginx write them. Every line counts as a request \
+            or as malformed; a malformed one is reported on standard error with its number and the reason.
+
+            The exit status is 0, also where lines are malformed, and 2 if a file cannot be read.
+            """
+    )
+
+    @Argument(help: "The logs to read; - is the standard input, which is also read if none is named.")
+    var files: [String] = []
+
+    @Flag(help: "Go on when the end is reached, also if a file is rotated or truncated. Ends with SIGINT or SIGTERM.")
+    var follow = false
+
+    @Flag(help: "Print the summary as one line of JSON, for programs.")
+    var json = false
+
+    @Option(help: "How many of the busiest paths to name.")
+    var paths = 10
+
+    @Option(help: "How many malformed lines to report at most. (default: all)")
+    var reports: Int?
+
+    func validate() throws {
+        if paths < 0 { throw ValidationError("--paths must not be negative.") }
+        if let reports, reports < 0 { throw ValidationError("--reports must not be negative.") }
+    }
+
+    func run() async throws {
+        let console = Console(isJSON: json, isFollowing: follow, pathLimit: paths, reportLimit: reports ?? .max)
+        do throws(LogFileError) {
+            var logs: [LogFile] = []
+            // All are opened before the first is read: a name with a mistake is told at once.
+            for path in files.isEmpty ? ["-"] : files { logs.append(try LogFile(path: path, isFollowed: follow)) }
+            try await watch(logs, console)
+        } catch {
+            console.fail(error)
+            throw ExitCode(2)
+        }
+    }
+
+    /// Event, action, state, subscription: the whole of FluxCore is in these lines.
+    private func watch(_ files: [LogFile], _ console: Console) async throws(LogFileError) {
+        let store = FluxStore(initialState: AccessSummary(), dispatcher: nil)
+        let creator = FluxActionCreator<AccessLogConverter>(store: store)
+        let subscription = store.subscribe { summary in console.show(summary) }
+        let feed = LogFeed(creator: creator, store: store) { note in console.note(note) }
+
+        let reading = Task { await feed.read(files) }
+        let interrupt = follow ? Interrupt { reading.cancel() } : nil
+        let failure = await reading.value
+        interrupt?.stop()
+
+        subscription.unsubscribe()
+        console.finish(store.state)
+        if let failure { throw failure }
+    }
+}

@@ -1,0 +1,102 @@
+import AccessLog
+import Synchronization
+
+/// What the user sees: summaries on standard output, everything else on standard error.
+///
+/// Called by the subscription, the feed and the command, hence the lock.
+final class Console: Sendable {
+    private struct Status {
+        var reportsLeft: Int
+        var reportsWithheld = 0
+        var isProgressShown = false
+        var lastProgress = ContinuousClock.now
+    }
+
+    private let isJSON: Bool
+    private let isFollowing: Bool
+    private let pathLimit: Int
+    private let output = Stream.standardOutput
+    private let errors = Stream.standardError
+    private let status: Mutex<Status>
+
+    init(isJSON: Bool, isFollowing: Bool, pathLimit: Int, reportLimit: Int) {
+        self.isJSON = isJSON
+        self.isFollowing = isFollowing
+        self.pathLimit = pathLimit
+        status = Mutex(Status(reportsLeft: reportLimit))
+    }
+
+    // MARK: - While reading
+
+    /// Shows what came with a checkpoint: malformed lines, and either the progress or, at the end of what there is, the
+    /// summary so far.
+    func show(_ summary: AccessSummary) {
+        status.withLock { status in
+            report(summary.rejected, &status)
+            guard let progress = summary.progress else { return }
+            if !progress.isCaughtUp { return show(progress, lines: summary.lines, &status) }
+            hideProgress(&status)
+            if isFollowing { print(summary, isLast: false) }
+        }
+    }
+
+    func note(_ text: String) {
+        status.withLock { status in
+            hideProgress(&status)
+            errors.write("access-watch: \(text.harmless)\n")
+        }
+    }
+
+    // MARK: - At the end
+
+    func finish(_ summary: AccessSummary) {
+        status.withLock { status in
+            hideProgress(&status)
+            print(summary, isLast: true)
+            if status.reportsWithheld > 0 {
+                errors.write("access-watch: \(status.reportsWithheld) more malformed lines\n")
+            }
+        }
+    }
+
+    func fail(_ error: LogFileError) {
+        note(error.description)
+    }
+
+    // MARK: - Under the lock
+
+    private func report(_ lines: [RejectedLine], _ status: inout Status) {
+        let shown = lines.prefix(status.reportsLeft)
+        status.reportsLeft -= shown.count
+        status.reportsWithheld += lines.count - shown.count
+        if shown.isEmpty { return }
+        hideProgress(&status)
+        errors.write(shown.map { "\($0.file):\($0.number): \($0.flaw)".harmless + "\n" }.joined())
+    }
+
+    private func show(_ progress: ReadingProgress, lines: Int, _ status: inout Status) {
+        let now = ContinuousClock.now
+        guard errors.isTerminal, now - status.lastProgress > .milliseconds(100) else { return }
+        status.lastProgress = now
+        status.isProgressShown = true
+        let share = progress.size.map { $0 > 0 ? "  \(progress.bytesRead * 100 / $0)%" : "" } ?? ""
+        errors.write("\r\u{1B}[K\(progress.file.harmless)\(share)  \(lines) lines")
+    }
+
+    private func hideProgress(_ status: inout Status) {
+        if status.isProgressShown { errors.write("\r\u{1B}[K") }
+        status.isProgressShown = false
+    }
+
+    /// On a terminal, a followed summary stays in its place; elsewhere each follows the one before.
+    private func print(_ summary: AccessSummary, isLast: Bool) {
+        if isJSON {
+            // Nothing in the report can fail to be encoded.
+            output.write((try? JSONReport(summary, limit: pathLimit).line() + "\n") ?? "")
+            return
+        }
+        let text = TextReport(summary, limit: pathLimit).lines.joined(separator: "\n") + "\n"
+        let clearScreen = isFollowing && output.isTerminal ? "\u{1B}[H\u{1B}[2J" : ""
+        output.write(clearScreen + text + (isFollowing && !isLast ? "\n" : ""))
+    }
+}
