@@ -17,11 +17,11 @@ let package = Package(
         .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
     ],
     targets: [
-        .target(name: "Sample", dependencies: ["FluxCore"]),
+        .target(name: "Workbench", dependencies: ["FluxCore"]),
         .executableTarget(
             name: "Compare",
             dependencies: [
-                "CHeap", "FluxCore", "OpenCombine", "Sample",
+                "CHeap", "FluxCore", "OpenCombine", "Workbench",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
@@ -30,13 +30,13 @@ let package = Package(
         .executableTarget(
             name: "Allocations",
             dependencies: [
-                "CountingAllocator", "FluxCore", "Sample",
+                "CountingAllocator", "FluxCore", "Workbench",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
         .executableTarget(
             name: "FluxCoreBenchmarks",
-            dependencies: ["FluxCore", "Sample", .product(name: "Benchmark", package: "benchmark")],
+            dependencies: ["FluxCore", "Workbench", .product(name: "Benchmark", package: "benchmark")],
             path: "Benchmarks/FluxCoreBenchmarks",
             plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]
         ),

@@ -1,4 +1,4 @@
-import Sample
+import Workbench
 import Synchronization
 
 /// An actor that yields its states into streams.

@@ -1,5 +1,5 @@
 import OpenCombine
-import Sample
+import Workbench
 
 /// A subject that holds the state.
 ///

@@ -1,4 +1,4 @@
-import Sample
+import Workbench
 import Synchronization
 
 /// The floor: what one would write by hand, with the closures called in line, under the lock.

@@ -1,5 +1,5 @@
 import Dispatch
-import Sample
+import Workbench
 
 /// A serial queue around the state; `sync`, so that a dispatch has been applied when it returns.
 final class QueueStore: @unchecked Sendable {

@@ -1,5 +1,5 @@
 import FluxCore
-import Sample
+import Workbench
 
 extension Workload {
     static let twoThreads = Workload(
@@ -107,7 +107,7 @@ extension Effort {
         total: (_ thread: Int) -> Int,
         body: @escaping @Sendable (_ thread: Int, _ operations: Int) -> Void
     ) throws -> [Reading] {
-        let operations = 200_000
+        let operations = 50_000
         var expected = 0
         var alone: [Double] = []
         var both: [Double] = []

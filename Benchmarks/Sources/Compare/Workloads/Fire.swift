@@ -1,6 +1,6 @@
 import Dispatch
 import FluxCore
-import Sample
+import Workbench
 
 /// The cheapest converter there is: one event, one action, at once.
 private enum Adding: FluxActionConverter {

@@ -1,6 +1,7 @@
 import CHeap
 import FluxCore
-import Sample
+import Foundation
+import Workbench
 
 extension Workload {
     static let footprint = Workload(
@@ -41,12 +42,11 @@ extension Workload {
         _ name: String, make: (Tally) -> Store, dispatch: (Store) -> Void
     ) throws -> [Reading] {
         let count = 100_000
-        let clock = ContinuousClock()
         let tallies = (0..<count).map { _ in Tally() }
         var stores: [Store] = []
         stores.reserveCapacity(count)
         let before = heap_bytes()
-        let making = clock.measure {
+        let making = onThisThread {
             for tally in tallies { stores.append(make(tally)) }
         }
         let made = heap_bytes() - before
@@ -56,12 +56,25 @@ extension Workload {
         for tally in tallies { tally.wait() }
         for tally in tallies { try tally.check() }
         let used = heap_bytes() - before
-        let dropping = clock.measure { stores.removeAll(keepingCapacity: true) }
+        let dropping = onThisThread { stores.removeAll(keepingCapacity: true) }
         return [
             Reading(name: "\(name), heap", value: Double(made) / Double(count), unit: "B"),
-            Reading(name: "\(name), to make", value: making / .nanoseconds(count)),
+            Reading(name: "\(name), to make", value: making / Double(count)),
             Reading(name: "\(name), heap after a change each", value: Double(used) / Double(count), unit: "B"),
-            Reading(name: "\(name), to drop", value: dropping / .nanoseconds(count)),
+            Reading(name: "\(name), to drop", value: dropping / Double(count)),
         ]
     }
+}
+
+/// The time, in ns, that the calling thread spent at work: this is measured once, not in batches, so that an interruption
+/// by another program would show in full.
+private func onThisThread(_ body: () -> Void) -> Double {
+    func now() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
+    }
+    let start = now()
+    body()
+    return now() - start
 }

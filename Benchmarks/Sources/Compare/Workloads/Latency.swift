@@ -1,6 +1,6 @@
 import Dispatch
 import FluxCore
-import Sample
+import Workbench
 import Synchronization
 
 extension Workload {

@@ -1,5 +1,5 @@
 import FluxCore
-import Sample
+import Workbench
 
 extension Workload {
     static let otherTypes = Workload(

@@ -2,11 +2,18 @@ import Dispatch
 import Synchronization
 
 /// A total that came out wrong: a cell that loses or repeats something is no fast cell.
-struct WrongCount: Error, CustomStringConvertible {
-    let description: String
+public struct WrongCount: Error, CustomStringConvertible {
+    /// What is wrong.
+    public let description: String
+
+    /// Makes an error that says what is wrong.
+    public init(description: String) {
+        self.description = description
+    }
 }
 
-func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected: Value) throws {
+/// Throws unless a total is what it should be.
+public func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected: Value) throws {
     if actual != expected { throw WrongCount(description: "\(what): \(actual) instead of \(expected)") }
 }
 
@@ -14,19 +21,22 @@ func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected: Value
 ///
 /// One thread writes at a time, so that a relaxed load and store do: an atomic addition would cost more than what is
 /// measured.
-final class Tally: Sendable {
-    private let seen: Atomic<Int>
-    private let skips = Atomic<Int>(0)
-    private let target = Atomic<Int>(0)
-    private let reached = DispatchSemaphore(value: 0)
+public final class Tally: Sendable {
+    @usableFromInline let seen: Atomic<Int>
+    @usableFromInline let skips = Atomic<Int>(0)
+    @usableFromInline let target = Atomic<Int>(0)
+    @usableFromInline let reached = DispatchSemaphore(value: 0)
 
+    /// Makes a tally.
+    ///
     /// - Parameter startsWithCurrent: True for a subscriber that is handed the state of count 0 as well.
-    init(startsWithCurrent: Bool = false) {
+    public init(startsWithCurrent: Bool = false) {
         seen = Atomic(startsWithCurrent ? -1 : 0)
     }
 
-    @inline(__always)
-    func see(_ count: Int) {
+    /// Notes a state by its count.
+    @inlinable @inline(__always)
+    public func see(_ count: Int) {
         let number = seen.load(ordering: .relaxed) + 1
         if number != count { skips.store(count, ordering: .relaxed) }
         seen.store(number, ordering: .relaxed)
@@ -34,15 +44,17 @@ final class Tally: Sendable {
     }
 
     /// Says, before they are dispatched, how many more are to come.
-    func anticipate(_ more: Int) {
+    public func anticipate(_ more: Int) {
         target.store(target.load(ordering: .relaxed) + more, ordering: .relaxed)
     }
 
-    func wait() {
+    /// Waits until all that was anticipated has been seen; once for each `anticipate`.
+    public func wait() {
         reached.wait()
     }
 
-    func check() throws {
+    /// Throws unless everything was seen, in order.
+    public func check() throws {
         try expect("states seen", seen.load(ordering: .relaxed), target.load(ordering: .relaxed))
         try expect("state out of order", skips.load(ordering: .relaxed), 0)
     }

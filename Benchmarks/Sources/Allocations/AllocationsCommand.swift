@@ -1,0 +1,34 @@
+import ArgumentParser
+import Foundation
+import Workbench
+
+/// Counts what a dispatch allocates once everything has grown to its size.
+@main
+struct AllocationsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "allocations",
+        abstract: "Counts the allocations per action in steady state, with a subscriber."
+    )
+
+    @Option(help: "How many actions to count over.")
+    var actions = 1_000_000
+
+    @Flag(help: "End with status 1 where an action allocates.")
+    var check = false
+
+    func validate() throws {
+        if actions < 10_000 { throw ValidationError("It takes 10000 actions or more to see a steady state.") }
+    }
+
+    func run() throws {
+        try calibrate()
+        var isMissed = false
+        for scenario in Scenario.all {
+            let perAction = try scenario.allocationsPerAction(actions)
+            let isMet = perAction <= Scenario.limit
+            print("\(isMet ? "kept  " : "MISSED") \(String(format: "%.4f", perAction)) per action: \(scenario.name)")
+            if !isMet { isMissed = true }
+        }
+        if check && isMissed { throw ExitCode(1) }
+    }
+}

@@ -1,0 +1,59 @@
+import CountingAllocator
+import FluxCore
+import Workbench
+
+/// A way to dispatch to a store with a subscriber.
+struct Scenario {
+    /// What the runtime and the queues allocate now and then is not the action's.
+    static let limit = 0.01
+
+    let name: String
+    /// How many actions are dispatched before the thread waits until the subscriber saw the last.
+    let actionsInARow: Int
+
+    static let all = [
+        Scenario(name: "10,000 actions, then a wait for the subscriber", actionsInARow: 10_000),
+        Scenario(name: "100 actions, then a wait for the subscriber", actionsInARow: 100),
+        Scenario(name: "each action waits for the subscriber", actionsInARow: 1),
+    ]
+
+    func allocationsPerAction(_ actions: Int) throws -> Double {
+        let store = FluxStore(initialState: Sample(), dispatcher: nil)
+        let tally = Tally()
+        let token = store.subscribe { tally.see($0.count) }
+        defer { withExtendedLifetime(token) {} }
+        func dispatch(_ actions: Int) {
+            for _ in 0..<actions / actionsInARow {
+                tally.anticipate(actionsInARow)
+                for _ in 0..<actionsInARow { store.dispatch(action: .add(1)) }
+                tally.wait()
+            }
+        }
+        // The first ones make the queue, its threads and the buffers.
+        dispatch(actions / 10)
+        let before = allocation_count()
+        dispatch(actions)
+        let count = allocation_count() - before
+        try tally.check()
+        return Double(count) / Double(actions)
+    }
+}
+
+/// Throws unless the allocations of Swift objects are seen at all.
+func calibrate() throws {
+    let before = allocation_count()
+    let boxes = (0..<1_000).map(Box.init)
+    let count = allocation_count() - before
+    withExtendedLifetime(boxes) {}
+    if !(1_000...1_100).contains(count) {
+        throw WrongCount(description: "\(count) allocations were counted where there are 1000")
+    }
+}
+
+private final class Box {
+    let number: Int
+
+    init(_ number: Int) {
+        self.number = number
+    }
+}
