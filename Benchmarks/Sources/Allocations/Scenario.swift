@@ -19,14 +19,15 @@ struct Scenario {
 
     func allocationsPerAction(_ actions: Int) throws -> Double {
         let store = FluxStore(initialState: Sample(), dispatcher: nil)
-        let tally = Tally()
+        let finish = Finish()
+        let tally = Tally(finish)
         let token = store.subscribe { tally.see($0.count) }
         defer { withExtendedLifetime(token) {} }
         func dispatch(_ actions: Int) {
             for _ in 0..<actions / actionsInARow {
                 tally.anticipate(actionsInARow)
                 for _ in 0..<actionsInARow { store.dispatch(action: .add(1)) }
-                tally.wait()
+                finish.wait()
             }
         }
         // The first ones make the queue, its threads and the buffers.

@@ -1,4 +1,3 @@
-import Dispatch
 import Synchronization
 
 /// A total that came out wrong: a cell that loses or repeats something is no fast cell.
@@ -24,13 +23,17 @@ public func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected
 public final class Tally: Sendable {
     @usableFromInline let seen: Atomic<Int>
     @usableFromInline let skips = Atomic<Int>(0)
-    @usableFromInline let target = Atomic<Int>(0)
-    @usableFromInline let reached = DispatchSemaphore(value: 0)
+    @usableFromInline let target = Atomic<Int>(.min)
+    @usableFromInline let finish: Finish
+    private let expected = Atomic<Int>(0)
 
     /// Makes a tally.
     ///
-    /// - Parameter startsWithCurrent: True for a subscriber that is handed the state of count 0 as well.
-    public init(startsWithCurrent: Bool = false) {
+    /// - Parameters:
+    ///   - finish: Told when all that was anticipated has been seen.
+    ///   - startsWithCurrent: True for a subscriber that is handed the state of count 0 as well.
+    public init(_ finish: Finish, startsWithCurrent: Bool = false) {
+        self.finish = finish
         seen = Atomic(startsWithCurrent ? -1 : 0)
     }
 
@@ -40,22 +43,18 @@ public final class Tally: Sendable {
         let number = seen.load(ordering: .relaxed) + 1
         if number != count { skips.store(count, ordering: .relaxed) }
         seen.store(number, ordering: .relaxed)
-        if number == target.load(ordering: .relaxed) { reached.signal() }
+        if number == target.load(ordering: .relaxed) { finish.arrive() }
     }
 
-    /// Says, before they are dispatched, how many more are to come.
+    /// Says, before they are dispatched, how many more are to come until the finish.
     public func anticipate(_ more: Int) {
-        target.store(target.load(ordering: .relaxed) + more, ordering: .relaxed)
-    }
-
-    /// Waits until all that was anticipated has been seen; once for each `anticipate`.
-    public func wait() {
-        reached.wait()
+        finish.enter()
+        target.store(expected.add(more, ordering: .relaxed).newValue, ordering: .relaxed)
     }
 
     /// Throws unless everything was seen, in order.
     public func check() throws {
-        try expect("states seen", seen.load(ordering: .relaxed), target.load(ordering: .relaxed))
+        try expect("states seen", seen.load(ordering: .relaxed), expected.load(ordering: .relaxed))
         try expect("state out of order", skips.load(ordering: .relaxed), 0)
     }
 }

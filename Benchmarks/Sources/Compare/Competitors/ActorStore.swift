@@ -1,5 +1,5 @@
-import Workbench
 import Synchronization
+import Workbench
 
 /// An actor that yields its states into streams.
 actor ActorStore {

@@ -1,5 +1,5 @@
-import Workbench
 import Synchronization
+import Workbench
 
 /// The floor: what one would write by hand, with the closures called in line, under the lock.
 final class LockedStore: Sendable {

@@ -1,3 +1,5 @@
+import Workbench
+
 /// How long a cell measures.
 struct Effort: Sendable {
     /// Zero: one batch without a warm-up, where only the counts matter.

@@ -1,4 +1,5 @@
 import Foundation
+import Workbench
 
 /// Everything that a run found, as it is written to a file.
 struct Report: Codable {

@@ -42,7 +42,8 @@ extension Workload {
         _ name: String, make: (Tally) -> Store, dispatch: (Store) -> Void
     ) throws -> [Reading] {
         let count = 100_000
-        let tallies = (0..<count).map { _ in Tally() }
+        let finish = Finish()
+        let tallies = (0..<count).map { _ in Tally(finish) }
         var stores: [Store] = []
         stores.reserveCapacity(count)
         let before = heap_bytes()
@@ -53,7 +54,7 @@ extension Workload {
         if made == 0 { throw WrongCount(description: "the allocator does not say how much it has given out") }
         for tally in tallies { tally.anticipate(1) }
         for store in stores { dispatch(store) }
-        for tally in tallies { tally.wait() }
+        finish.wait()
         for tally in tallies { try tally.check() }
         let used = heap_bytes() - before
         let dropping = onThisThread { stores.removeAll(keepingCapacity: true) }

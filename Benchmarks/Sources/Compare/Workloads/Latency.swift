@@ -1,7 +1,7 @@
 import Dispatch
 import FluxCore
-import Workbench
 import Synchronization
+import Workbench
 
 extension Workload {
     static let latency = Workload(
