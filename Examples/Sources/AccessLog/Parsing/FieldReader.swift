@@ -74,8 +74,8 @@ struct FieldReader {
 
     private static func isTime(_ bytes: ArraySlice<UInt8>) -> Bool {
         guard bytes.count >= time.count else { return false }
-        for (offset, pattern) in time.enumerated() {
-            let byte = bytes[bytes.startIndex + offset]
+        for index in time.indices {
+            let (pattern, byte) = (time[index], bytes[bytes.startIndex + index])
             let fits =
                 switch pattern {
                 case UInt8(ascii: "0"): byte.isDigit

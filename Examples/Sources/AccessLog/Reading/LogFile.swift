@@ -60,7 +60,7 @@ public final class LogFile: Sendable {
 }
 
 /// Why a log cannot be read.
-public struct LogFileError: Error, Sendable, CustomStringConvertible {
+public struct LogFileError: Error, Sendable, Equatable, CustomStringConvertible {
     /// One line with the path and the system's reason.
     public let description: String
 

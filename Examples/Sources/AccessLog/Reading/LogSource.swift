@@ -13,6 +13,8 @@ struct LogSource: Sendable {
     private let path: String
     private let name: String
     private let isFollowed: Bool
+    /// Whether the end of the file is no end: more may be written, or another file may take its place.
+    private let isEndless: Bool
     private var descriptor: FileDescriptor
     private var splitter: LineSplitter
     private var isReplaced = false
@@ -24,6 +26,7 @@ struct LogSource: Sendable {
         descriptor = try FileDescriptor(path: path, name: name)
         let status = try descriptor.status()
         self.isFollowed = isFollowed
+        isEndless = isFollowed && status.isRegular && path != "-"
         size = status.isRegular ? status.size : nil
         splitter = LineSplitter(file: name)
     }
@@ -45,7 +48,7 @@ struct LogSource: Sendable {
             offset += chunk.count
             return .lines(splitter.split(chunk))
         }
-        if isFollowed && size != nil { return try lookForMore() }
+        if isEndless { return try lookForMore() }
         isAtEnd = true
         return splitter.finish().map { .lines([$0]) } ?? .end
     }

@@ -1,0 +1,93 @@
+import Foundation
+import Testing
+
+@Suite("access-watch")
+struct CommandTests {
+    private let folder: TemporaryFolder
+    private let mixed = goodLine(path: "/a") + "\r\nnonsense\n" + goodLine(path: "/b?c").dropLast()
+
+    init() throws {
+        folder = try TemporaryFolder()
+    }
+
+    @Test("prints totals, classes and paths as aligned columns")
+    func text() async throws {
+        let log = String(repeating: goodLine(path: "/busy"), count: 1_234) + mixed
+        let path = try folder.file("log", Data(log.utf8))
+        let result = try await Command(["--paths", "2", path]).finish()
+        #expect(result.status == 0)
+        #expect(
+            result.output == """
+                lines       1,238
+                malformed       2
+                requests    1,236
+                bytes      12,360
+
+                status  requests   share
+                1xx            0    0.0%
+                2xx        1,236  100.0%
+                3xx            0    0.0%
+                4xx            0    0.0%
+                5xx            0    0.0%
+
+                requests  share  path
+                   1,234  99.8%  /busy
+                       1   0.1%  /a
+
+                """
+        )
+        #expect(result.errors == "\(path):1236: the line is empty\n\(path):1237: no identity\n")
+    }
+
+    @Test("reads standard input, named or not", arguments: [["--json"], ["--json", "-"], ["--json", "--follow"]])
+    func standardInput(arguments: [String]) async throws {
+        let result = try await Command(arguments, input: try folder.file("log", Data(mixed.utf8))).finish()
+        let report = try Report(try #require(result.output.split(separator: "\n").last.map(String.init)))
+        #expect(result.status == 0)
+        #expect(report.lines == 4 && report.malformed == 2 && report.requests == 2 && report.bytes == 20)
+        #expect(report.busiestPaths.map(\.path) == ["/a", "/b"])
+        #expect(result.errors == "standard input:2: the line is empty\nstandard input:3: no identity\n")
+    }
+
+    @Test("an empty file has no line")
+    func empty() async throws {
+        let result = try await Command([try folder.file("log", Data())]).finish()
+        #expect(result.status == 0)
+        #expect(result.output.hasPrefix("lines      0\n"))
+    }
+
+    @Test("reports no more malformed lines than it is told to, and says how many it has left out")
+    func boundedReports() async throws {
+        let path = try folder.file("log", Data("1\n2\n3\n4\n".utf8))
+        let result = try await Command(["--reports", "1", path]).finish()
+        #expect(result.errors == "\(path):1: no identity\naccess-watch: 3 more malformed lines\n")
+    }
+
+    @Test("what a log contains does not reach the terminal as a command")
+    func harmless() async throws {
+        let path = try folder.file("log", Data((goodLine(path: "/\u{1B}[2J\u{202E}é") + "\u{1B}]0; \u{7}x\n").utf8))
+        let result = try await Command([path]).finish()
+        #expect(result.output.contains(#"/\u{1B}[2J\u{202E}é"#))
+        #expect(!result.output.contains("\u{1B}") && !result.errors.contains("\u{1B}"))
+    }
+
+    @Test("a file that cannot be read is one line and status 2, before anything is read")
+    func unreadable() async throws {
+        let good = try folder.file("log", Data(mixed.utf8))
+        for (path, reason) in [
+            (folder.url.path + "/missing", "No such file or directory"), (folder.url.path, "Is a directory"),
+        ] {
+            let result = try await Command([good, path]).finish()
+            #expect(result.status == 2)
+            #expect(result.output == "")
+            #expect(result.errors == "access-watch: \(path): \(reason)\n")
+        }
+    }
+
+    @Test("a mistake in the options is a usage error")
+    func usage() async throws {
+        let result = try await Command(["--paths", "-1"]).finish()
+        #expect(result.status == 64)
+        #expect(result.errors.contains("Usage: access-watch"))
+    }
+}

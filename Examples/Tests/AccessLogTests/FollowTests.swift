@@ -1,0 +1,107 @@
+import Foundation
+import Testing
+
+/// Waits for what the program prints, never for time to pass.
+@Suite("access-watch --follow", .serialized, .timeLimit(.minutes(2)))
+struct FollowTests {
+    private let folder: TemporaryFolder
+    private let path: String
+
+    init() throws {
+        folder = try TemporaryFolder()
+        path = try folder.file("access.log", Data(goodLine(path: "/first").utf8))
+    }
+
+    private func append(_ text: String) throws {
+        let file = try #require(FileHandle(forWritingAtPath: path))
+        try file.seekToEnd()
+        try file.write(contentsOf: Data(text.utf8))
+        try file.close()
+    }
+
+    /// Reads summaries until one has so many lines.
+    private func summary(of command: Command, lines: Int) async throws -> Report {
+        while true {
+            let report = try Report(try #require(await command.nextLine(), "\(command.errors)"))
+            try #require(report.lines <= lines)
+            if report.lines == lines { return report }
+        }
+    }
+
+    @Test("shows what is added, and at SIGINT ends with the last summary, the unfinished line included")
+    func grows() async throws {
+        let command = try Command(["--follow", "--json", path])
+        _ = try await summary(of: command, lines: 1)
+        try append(goodLine(path: "/second") + "bad\n")
+        let second = try await summary(of: command, lines: 3)
+        #expect(second.malformed == 1)
+        try append(goodLine(path: "/third") + goodLine(path: "/unfinished").dropLast())
+        _ = try await summary(of: command, lines: 4)
+        command.interrupt()
+        let end = await command.finish()
+        #expect(end.status == 0)
+        let last = try Report(end.output)
+        #expect(last.lines == 5)
+        #expect(last.busiestPaths.map(\.path).sorted() == ["/first", "/second", "/third", "/unfinished"])
+        #expect(end.errors == "\(path):3: no identity\n")
+    }
+
+    @Test("begins anew where the file is truncated, and numbers its lines anew")
+    func truncated() async throws {
+        try append(goodLine() + "half a line")
+        let command = try Command(["--follow", "--json", path])
+        _ = try await summary(of: command, lines: 2)
+        try Data("bad\n".utf8).write(to: URL(filePath: path), options: [])
+        let report = try await summary(of: command, lines: 4)
+        #expect(report.malformed == 2)
+        command.interrupt()
+        let end = await command.finish()
+        #expect(end.status == 0)
+        #expect(end.errors.contains("\(path):3: no time in brackets\n"))
+        #expect(end.errors.contains("\(path) was truncated: reading it from its beginning\n"))
+        #expect(end.errors.hasSuffix("\(path):1: no identity\n"))
+    }
+
+    @Test("goes on in the new file when the log is rotated, and loses no line of the old one")
+    func rotated() async throws {
+        let command = try Command(["--follow", "--json", path])
+        _ = try await summary(of: command, lines: 1)
+        let old = path + ".1"
+        try FileManager.default.moveItem(atPath: path, toPath: old)
+        let writer = try #require(FileHandle(forWritingAtPath: old))
+        try writer.seekToEnd()
+        try writer.write(contentsOf: Data(goodLine(path: "/late").utf8))
+        _ = try folder.file("access.log", Data(goodLine(path: "/new").utf8))
+        let report = try await summary(of: command, lines: 3)
+        #expect(report.busiestPaths.map(\.path).sorted() == ["/first", "/late", "/new"])
+        command.interrupt()
+        let end = await command.finish()
+        #expect(end.status == 0)
+        #expect(end.errors == "access-watch: \(path) was replaced: reading the new file\n")
+    }
+
+    #if os(Linux)
+        @Test("reads a large file with many paths in less than 100 MiB")
+        func memory() async throws {
+            let agent = String(repeating: "x", count: 900)
+            let log = try #require(FileHandle(forWritingAtPath: path))
+            let count = 200_000
+            for start in stride(from: 0, to: count, by: 1_000) {
+                let lines = (start..<start + 1_000).map { index in
+                    goodLine(path: "/\(index % 3 == 0 ? index : index % 7)/\(index % 2)").replacing("test", with: agent)
+                }
+                try log.write(contentsOf: Data(lines.joined().utf8))
+            }
+            try log.close()
+            let command = try Command(["--follow", "--json", path])
+            let report = try await summary(of: command, lines: count)
+            let status = try String(contentsOfFile: "/proc/\(command.identifier)/status", encoding: .utf8)
+            command.interrupt()
+            #expect(await command.finish().status == 0)
+            #expect(report.requests == count)
+            let peak = try #require(status.firstMatch(of: /VmHWM:\s+(\d+) kB/))
+            let kibibytes = try #require(Int(peak.1))
+            #expect(kibibytes < 100 * 1024)
+        }
+    #endif
+}
