@@ -7,14 +7,14 @@ struct ChartCommand: ParsableCommand {
         abstract: "Draws the rows that matter most from what a run has written."
     )
 
-    @Option(help: "What `--json` has written.")
+    @Option(help: "What `--json` has written.", completion: .file(extensions: ["json"]))
     var json: String
 
-    @Option(help: "The SVG to write.")
+    @Option(help: "The SVG to write.", completion: .file(extensions: ["svg"]))
     var output: String
 
     func run() throws {
         let report = try JSONDecoder().decode(Report.self, from: Data(contentsOf: URL(fileURLWithPath: json)))
-        _ = report
+        try Data(Chart(report).svg.utf8).write(to: URL(fileURLWithPath: output))
     }
 }
