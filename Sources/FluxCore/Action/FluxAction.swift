@@ -4,4 +4,4 @@
 /// ``FluxDispatcher`` receives it; stores of other action types are not even looked at.
 ///
 /// Thread safety: an action is handed from the thread that converts to the one that dispatches, so it is `Sendable`.
-public protocol FluxAction: Sendable {}
+nonisolated public protocol FluxAction: Sendable {}

@@ -10,7 +10,7 @@
 /// their last reference.
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters.
-public final class FluxDispatcher: Sendable {
+nonisolated public final class FluxDispatcher: Sendable {
     /// The dispatcher that stores and creators use if they are given no other.
     public static let shared = FluxDispatcher()
 
@@ -36,47 +36,37 @@ public final class FluxDispatcher: Sendable {
 
     @usableFromInline
     func dispatch(_ action: UnsafeRawPointer, type: ObjectIdentifier) -> Int {
-        var wakes = FluxWakes<any FluxWakeable>.none
+        var wakes = FluxWakes<FluxWake>.none
         let announced = routes.withLock { $0.dispatch(action, type: type, waking: &wakes) }
         wakes.forEach { $0.wake() }
         return announced
     }
 
     @inlinable
-    func attach<State>(_ core: FluxStoreCore<State>) -> FluxAttachment {
+    func attach<State>(_ core: FluxStoreCore<State>) -> FluxRoute {
         attach(ObjectIdentifier(State.Action.self), core) { target, action, wakes in
-            target._withUnsafeGuaranteedRef { target in
-                let core = unsafeDowncast(target, to: FluxStoreCore<State>.self)
-                var outlets = FluxWakes<FluxOutlet<State>>.none
-                let revision = core.apply(
-                    action.assumingMemoryBound(to: State.Action.self).pointee,
-                    on: core.threads.current, waking: &outlets)
-                outlets.forEach { wakes.append($0) }
-                return revision != nil
+            let core = unsafeDowncast(target, to: FluxStoreCore<State>.self)
+            var outlets = FluxWakes<FluxOutlet<State>>.none
+            let revision = core.apply(
+                action.assumingMemoryBound(to: State.Action.self).pointee, on: core.threads.current, waking: &outlets)
+            outlets.forEach { outlet in
+                wakes.append(FluxWake(outlet) { unsafeDowncast($0, to: FluxOutlet<State>.self).wake() })
             }
+            return revision != nil
         }
     }
 
     @usableFromInline
-    func attach(_ type: ObjectIdentifier, _ target: AnyObject, apply: @escaping FluxRoute.Apply) -> FluxAttachment {
-        if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("FluxStore.init") }
-        let route = FluxRoute(target: .passRetained(target), apply: apply)
-        return FluxAttachment(dispatcher: self, type: type, id: routes.withLock { $0.attach(route, type: type) })
+    func attach(
+        _ type: ObjectIdentifier,
+        _ target: any AnyObject & Sendable,
+        apply: @escaping FluxRoute.Apply
+    ) -> FluxRoute {
+        if threads.current.pointee.handling != nil { fluxStopImpureHandle("FluxStore.init") }
+        return routes.withLock { $0.attach(type, target, apply: apply) }
     }
 
-    fileprivate func detach(type: ObjectIdentifier, id: UInt64) {
-        routes.withLock { $0.detach(type: type, id: id) }?.target.release()
-    }
-}
-
-/// The place of a store in the routes of a dispatcher.
-@usableFromInline
-struct FluxAttachment: Sendable {
-    fileprivate let dispatcher: FluxDispatcher
-    fileprivate let type: ObjectIdentifier
-    fileprivate let id: UInt64
-
-    func detach() {
-        dispatcher.detach(type: type, id: id)
+    func detach(_ route: FluxRoute) {
+        routes.withLock { $0.detach(route) }?.release()
     }
 }

@@ -1,54 +1,68 @@
-/// The way of an action into one store, without its types.
+/// The way of an action into one store, without its types; also the place of the store in the routes of a dispatcher.
 @usableFromInline
-struct FluxRoute {
+nonisolated final class FluxRoute: Sendable {
     /// Applies the action at an address to a target of the right type; true if it announced a change.
     ///
     /// It captures nothing: made where the client's types are known, it is the specialised code itself.
     @usableFromInline typealias Apply =
-        @Sendable (
-            _ target: Unmanaged<AnyObject>, _ action: UnsafeRawPointer, _ wakes: inout FluxWakes<any FluxWakeable>
-        ) -> Bool
+        @Sendable (_ target: AnyObject, _ action: UnsafeRawPointer, _ wakes: inout FluxWakes<FluxWake>) -> Bool
 
-    /// The core of the store; retained by whoever holds the route.
-    let target: Unmanaged<AnyObject>
-    let apply: Apply
+    /// The core of the store.
+    fileprivate let target: any AnyObject & Sendable
+    fileprivate let apply: Apply
+    let type: ObjectIdentifier
+    let id: UInt64
+
+    fileprivate init(target: any AnyObject & Sendable, apply: @escaping Apply, type: ObjectIdentifier, id: UInt64) {
+        self.target = target
+        self.apply = apply
+        self.type = type
+        self.id = id
+    }
 }
 
 /// What the lock of a dispatcher guards: per action type, the stores that take it, in the order of attachment.
-struct FluxRoutes {
-    private var routes: ContiguousArray<FluxSlots<FluxRoute>> = []
+nonisolated struct FluxRoutes {
+    private var routes: ContiguousArray<FluxSlots<Unmanaged<FluxRoute>>> = []
     private var positions: [ObjectIdentifier: Int] = [:]
     private var lastID: UInt64 = 0
     /// The type of the last dispatch and its position: most dispatches in a row are of one type.
     private var recent: (type: ObjectIdentifier, position: Int)?
 
-    mutating func attach(_ route: FluxRoute, type: ObjectIdentifier) -> UInt64 {
+    mutating func attach(
+        _ type: ObjectIdentifier,
+        _ target: any AnyObject & Sendable,
+        apply: @escaping FluxRoute.Apply
+    ) -> FluxRoute {
         lastID += 1
+        let route = FluxRoute(target: target, apply: apply, type: type, id: lastID)
         if let position = position(of: type) {
-            routes[position].insert(route, id: lastID)
+            routes[position].insert(.passRetained(route), id: lastID)
         } else {
             positions[type] = routes.count
             routes.append(FluxSlots())
-            routes[routes.count - 1].insert(route, id: lastID)
+            routes[routes.count - 1].insert(.passRetained(route), id: lastID)
         }
-        return lastID
+        return route
     }
 
-    mutating func detach(type: ObjectIdentifier, id: UInt64) -> FluxRoute? {
-        guard let position = position(of: type) else { return nil }
-        return routes[position].remove(id: id)
+    /// Takes a route out; the caller has to release it, outside the lock.
+    mutating func detach(_ route: FluxRoute) -> Unmanaged<FluxRoute>? {
+        guard let position = position(of: route.type) else { return nil }
+        return routes[position].remove(id: route.id)
     }
 
     mutating func dispatch(
         _ action: UnsafeRawPointer,
         type: ObjectIdentifier,
-        waking wakes: inout FluxWakes<any FluxWakeable>
+        waking wakes: inout FluxWakes<FluxWake>
     ) -> Int {
         guard let position = position(of: type) else { return 0 }
         var announced = 0
-        routes[position].slots.withUnsafeBufferPointer { slots in
-            for slot in slots {
-                if let route = slot.element, route.apply(route.target, action, &wakes) { announced += 1 }
+        routes[position].forEach { route in
+            // The slots hold the route, so none is retained here: this loop is the whole cost of a dispatch.
+            route._withUnsafeGuaranteedRef { route in
+                if route.apply(route.target, action, &wakes) { announced += 1 }
             }
         }
         return announced

@@ -15,7 +15,9 @@
 ///     }
 /// }
 /// ```
-public protocol FluxActionConverter<Event, Action, Dependency>: SendableMetatype {
+///
+/// Thread safety: `convert` runs on the queue of the creator, or on any queue given to `fire`; it has no state of its own.
+nonisolated public protocol FluxActionConverter<Event, Action, Dependency>: SendableMetatype {
     /// What happened.
     associatedtype Event: FluxEvent
     /// What is to change.

@@ -12,7 +12,7 @@ import Dispatch
 /// Letting go of the creator loses no event that was fired (C10).
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters.
-public final class FluxActionCreator<Converter: FluxActionConverter>: Sendable {
+nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>: Sendable {
     @usableFromInline let conversions: FluxConversions<Converter>
 
     @usableFromInline

@@ -2,7 +2,7 @@ import Dispatch
 
 /// What a creator and its events in flight share; it lives as long as either.
 @usableFromInline
-final class FluxConversions<Converter: FluxActionConverter>: Sendable {
+nonisolated final class FluxConversions<Converter: FluxActionConverter>: Sendable {
     @usableFromInline
     struct Machine {
         @usableFromInline var ledger = FluxLedger<FluxLatch>()
@@ -15,6 +15,7 @@ final class FluxConversions<Converter: FluxActionConverter>: Sendable {
     @usableFromInline let dependency: Converter.Dependency
     @usableFromInline let send: @Sendable (Converter.Action) -> Void
     @usableFromInline let lock = FluxLock(Machine())
+    @usableFromInline let threads = FluxThreads.shared
     /// The creator's own serial queue: `DispatchQueue.main` never runs in a server.
     @usableFromInline let queue = DispatchQueue(
         label: "FluxActionCreator", autoreleaseFrequency: .workItem, target: .global())
@@ -31,6 +32,7 @@ final class FluxConversions<Converter: FluxActionConverter>: Sendable {
     /// Counts events as under way, and sees that they are converted.
     @inlinable
     func fire(_ events: FluxConversion<Converter>.Events, on executionQueue: DispatchQueue?) {
+        if threads.current.pointee.handling != nil { fluxStopImpureHandle("fire") }
         if let executionQueue {
             let conversion = lock.withLock { FluxConversion(self, epoch: $0.ledger.start(), events) }
             executionQueue.async { conversion.run() }
@@ -48,7 +50,7 @@ final class FluxConversions<Converter: FluxActionConverter>: Sendable {
         for _ in 0..<Self.batchesInARow {
             guard lock.withLock({ $0.inbox.take(&batch) }) else { return }
             // Taken out one by one: a conversion has finished when it is released, not when the batch is.
-            for index in batch.indices { batch[index].take()?.run() }
+            for index in batch.indices { fluxTake(&batch[index])?.run() }
             batch.removeAll(keepingCapacity: true)
         }
         queue.async { self.drain() }
@@ -68,7 +70,7 @@ final class FluxConversions<Converter: FluxActionConverter>: Sendable {
 
 /// The events of one `fire` in flight: they have finished once nobody holds this any longer.
 @usableFromInline
-final class FluxConversion<Converter: FluxActionConverter>: Sendable {
+nonisolated final class FluxConversion<Converter: FluxActionConverter>: Sendable {
     @usableFromInline
     enum Events: Sendable {
         case one(Converter.Event)

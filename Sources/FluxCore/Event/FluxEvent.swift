@@ -3,4 +3,4 @@
 /// An event says nothing about the state. A ``FluxActionConverter`` turns it into actions, which do.
 ///
 /// Thread safety: an event is handed from the thread that fires it to the one that converts it, so it is `Sendable`.
-public protocol FluxEvent: Sendable {}
+nonisolated public protocol FluxEvent: Sendable {}

@@ -5,7 +5,7 @@
 /// | `put`  | kept; schedule a drain     | kept                                   |
 /// | `take` | never                      | all that is kept; idle where none is   |
 @usableFromInline
-struct FluxInbox<Element> {
+nonisolated struct FluxInbox<Element> {
     @usableFromInline var pending: ContiguousArray<Element> = []
     @usableFromInline var isDraining = false
 

@@ -9,7 +9,7 @@
 /// | `finish` | those who waited for nothing else                                               |
 /// | `wait`   | false if nothing is under way; else kept until all that started so far finished |
 @usableFromInline
-struct FluxLedger<Waiter> {
+nonisolated struct FluxLedger<Waiter> {
     @usableFromInline var epochs: ContiguousArray<(open: Int, waiters: ContiguousArray<Waiter>)> = [(0, [])]
     /// The number of the first of `epochs`.
     @usableFromInline var first = 0

@@ -14,15 +14,19 @@
 ///     }
 /// }
 /// ```
-public protocol FluxState: Sendable {
+///
+/// Thread safety: a state is handled under the lock of its store, one action at a time, and copies of it are handed to
+/// subscriptions on other threads, so it is `Sendable`.
+nonisolated public protocol FluxState: Sendable {
     /// The changes this state can make.
     associatedtype Action: FluxAction
 
     /// Applies an action, and says whether the outcome is to be announced.
     ///
     /// It runs exactly once per action that reaches the store, one action at a time (C1), under the lock of the store.
-    /// So it is pure: it changes `self` from the action alone. It may read the state of *another* store, but it may not
-    /// dispatch, fire, subscribe or use its own store; a program that does so stops with a message (C6).
+    /// So it is pure: it changes `self` from the action alone. It may read the state of *another* store, one that does
+    /// not in turn read this one; it may not dispatch, fire, subscribe, make a store or read its own. A program that
+    /// does so stops with a message (C6).
     ///
     /// What it changed before it returned nil stays: `store.state` has it at once, no subscription is told, and it shows
     /// with the next change that is announced. Return nil where nothing changed, and return `self` otherwise.

@@ -14,9 +14,10 @@ import Dispatch
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters. Inside
 /// `FluxState.handle(action:)` only the state of another store may be read.
-public final class FluxStore<State: FluxState>: Sendable {
+nonisolated public final class FluxStore<State: FluxState>: Sendable {
     @usableFromInline let core: FluxStoreCore<State>
-    private let attachment: FluxAttachment?
+    private let dispatcher: FluxDispatcher?
+    private let route: FluxRoute?
 
     /// Makes a store and attaches it to a dispatcher.
     ///
@@ -27,24 +28,25 @@ public final class FluxStore<State: FluxState>: Sendable {
     /// - Complexity: O(1), amortised.
     @inlinable
     public convenience init(initialState: State, dispatcher: FluxDispatcher? = .shared) {
-        let core = FluxStoreCore(initialState: initialState)
-        self.init(core: core, attachment: dispatcher?.attach(core))
+        let core = FluxStoreCore(initialState: initialState) { $0.perform($1) }
+        self.init(core: core, dispatcher: dispatcher, route: dispatcher?.attach(core))
     }
 
     @usableFromInline
-    init(core: FluxStoreCore<State>, attachment: FluxAttachment?) {
+    init(core: FluxStoreCore<State>, dispatcher: FluxDispatcher?, route: FluxRoute?) {
         self.core = core
-        self.attachment = attachment
+        self.dispatcher = dispatcher
+        self.route = route
     }
 
     deinit {
-        let (core, attachment) = (core, attachment)
+        let (core, dispatcher, route) = (core, dispatcher, route)
         let end: @Sendable () -> Void = {
-            attachment?.detach()
-            core.end()
+            if let route { dispatcher?.detach(route) }
+            core.work(core, .end)
         }
         // A store let go inside handle, with some lock held: it ends once there is none.
-        if FluxThreads.shared.current.pointee.handling != nil { DispatchQueue.global().async(execute: end) } else { end() }
+        if core.threads.current.pointee.handling != nil { DispatchQueue.global().async(execute: end) } else { end() }
     }
 
     // MARK: - Reading

@@ -1,19 +1,40 @@
 import Dispatch
+import Synchronization
 
 /// The part of a store that lives as long as anything is due; its handle, ``FluxStore``, may go before.
 @usableFromInline
-final class FluxStoreCore<State: FluxState>: Sendable {
+nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     @usableFromInline typealias Outlet = FluxOutlet<State>
     @usableFromInline typealias Member = Unmanaged<FluxSubscriber<State>>
     @usableFromInline typealias Machine = FluxStoreMachine<State, Outlet, Member, FluxLatch>
 
+    /// What is done on behalf of code that does not know the client's types.
+    @usableFromInline
+    enum Work {
+        case drain(Outlet)
+        case leave(FluxSubscriber<State>)
+        case end
+    }
+
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
+    /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
+    @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
     private let ownQueue = FluxLock<DispatchQueue?>(nil)
 
     @inlinable
-    init(initialState: State) {
+    init(initialState: State, work: @escaping @Sendable (FluxStoreCore, Work) -> Void) {
         lock = FluxLock(Machine(state: initialState))
+        self.work = work
+    }
+
+    @inlinable
+    func perform(_ work: Work) {
+        switch work {
+        case .drain(let outlet): outlet.drain()
+        case .leave(let subscriber): leave(subscriber)
+        case .end: _ = letGo(of: lock.withLock { $0.end() })
+        }
     }
 
     /// The queue of this store, made on first use: a store that delivers nothing has none.
@@ -31,12 +52,13 @@ final class FluxStoreCore<State: FluxState>: Sendable {
 
     // MARK: - Dispatching
 
-    /// Applies an action under the lock; returns the new revision, or nil if nothing is announced.
+    /// Applies an action under the lock.
     ///
     /// - Parameters:
     ///   - action: The change to make.
     ///   - thread: The record of the calling thread, on which no `handle` runs.
     ///   - wakes: Gets the outlets that the caller has to wake once it holds no lock.
+    /// - Returns: The new revision; nil if nothing is announced.
     @inlinable @inline(__always)
     func apply(
         _ action: State.Action,
@@ -44,7 +66,7 @@ final class FluxStoreCore<State: FluxState>: Sendable {
         waking wakes: inout FluxWakes<Outlet>
     ) -> UInt64? {
         lock.withLock { machine in
-            thread.pointee.handling = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
+            thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
             defer { thread.pointee.handling = nil }
             return machine.apply(action, waking: &wakes)
         }
@@ -53,10 +75,23 @@ final class FluxStoreCore<State: FluxState>: Sendable {
     /// Reads from the machine, also inside the `handle(action:)` of another store.
     @inlinable @inline(__always)
     func read<Value>(_ body: (Machine) -> Value) -> Value {
-        if threads.current.pointee.handling == UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()) {
+        if threads.current.pointee.handling != nil { return readInsideHandle(body) }
+        return lock.withLock { body($0) }
+    }
+
+    /// Reads with the lock of another store held, so it must not wait for good: two stores may read each other.
+    @usableFromInline
+    func readInsideHandle<Value>(_ body: (Machine) -> Value) -> Value {
+        if threads.current.pointee.handling == UnsafeRawPointer(fluxIdentity: self) {
             fluxStopImpureHandle("state or revision of the same store")
         }
-        return lock.withLock { body($0) }
+        let deadline = DispatchTime.now() + .seconds(10)
+        let never = DispatchSemaphore(value: 0)
+        while DispatchTime.now() < deadline {
+            if let value = lock.withLockIfAvailable({ body($0) }) { return value }
+            _ = never.wait(timeout: .now() + .microseconds(20))
+        }
+        fluxStopImpureHandle("state of a store that in turn reads this one, or whose handle takes ten seconds,")
     }
 
     // MARK: - Subscribing
@@ -80,16 +115,32 @@ final class FluxStoreCore<State: FluxState>: Sendable {
         return FluxSubscription(subscriber)
     }
 
-    /// Made where the client's types are known, so that the drain that the outlet runs is specialised for them.
     @inlinable
     func open(_ queue: DispatchQueue?, in machine: inout Machine) -> Outlet {
-        let outlet = Outlet(core: self, id: machine.makeID(), queue: queue) { $0.drain() }
+        let outlet = Outlet(core: self, id: machine.makeID(), queue: queue)
         machine.open(outlet, id: outlet.id)
         return outlet
     }
 
-    func unsubscribe(id: UInt64, outlet: UInt64) -> Bool {
-        letGo(of: lock.withLock { $0.leave(id: id, outlet: outlet) })
+    /// Removes a subscriber that is no longer live; when this returns, no call of its handler begins (C7).
+    @inlinable
+    func leave(_ subscriber: FluxSubscriber<State>) {
+        let outlet = subscriber.outlet
+        if letGo(of: lock.withLock { $0.leave(id: subscriber.id, outlet: outlet.id) }) { return }
+        outlet.hasLeavers.store(true, ordering: .relaxed)
+        if threads.current.pointee.draining != UnsafeRawPointer(fluxIdentity: outlet) {
+            outlet.awaitCall(of: UInt(bitPattern: UnsafeRawPointer(fluxIdentity: subscriber)))
+        }
+    }
+
+    /// Releases, outside the lock, what was taken out under it; true if that was a member.
+    @inlinable
+    func letGo(of remains: Machine.Remains) -> Bool {
+        for member in remains.members { member.release() }
+        for entry in remains.entries {
+            for waiter in entry.mailbox.waiters { waiter.leave() }
+        }
+        return !remains.members.isEmpty
     }
 
     func flush() async {
@@ -98,19 +149,5 @@ final class FluxStoreCore<State: FluxState>: Sendable {
             latch.enter(machine.flush(latch))
         }
         await latch.wait()
-    }
-
-    /// Ends all subscriptions after what is due.
-    func end() {
-        _ = letGo(of: lock.withLock { $0.end() })
-    }
-
-    /// Releases, outside the lock, what was taken out under it; true if that was a member.
-    private func letGo(of remains: Machine.Remains) -> Bool {
-        for member in remains.members { member.release() }
-        for entry in remains.entries {
-            for waiter in entry.mailbox.waiters { waiter.leave() }
-        }
-        return !remains.members.isEmpty
     }
 }

@@ -3,7 +3,7 @@
 /// A pure state machine. It knows the outlets (who drain the mailboxes), the members (who are subscribed) and the
 /// waiters (who flush) as opaque tokens, so that the tests drive it with integers.
 @usableFromInline
-struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
+nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @usableFromInline typealias Mailbox = FluxMailbox<State, Member, Waiter>
 
     @usableFromInline
@@ -22,7 +22,7 @@ struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     struct Remains {
         @usableFromInline var entries: ContiguousArray<Entry> = []
         @usableFromInline var members: ContiguousArray<Member> = []
-        @usableFromInline var states: ContiguousArray<State> = []
+        @usableFromInline var states: ContiguousArray<State?> = []
 
         @inlinable
         init() {}
@@ -47,32 +47,30 @@ struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
 
     // MARK: - Inputs of the store
 
-    /// Applies an action; returns the new revision, or nil if nothing is announced.
+    /// Applies an action; `wakes` gets the outlets whose drain the caller has to schedule.
     ///
-    /// - Parameter wakes: Gets the outlets whose drain the caller has to schedule.
+    /// - Returns: The new revision; nil if nothing is announced.
     @inlinable @inline(__always)
     mutating func apply(_ action: State.Action, waking wakes: inout FluxWakes<Outlet>) -> UInt64? {
         guard let next = state.handle(action: action) else { return nil }
         state = next
         revision &+= 1
-        if !entries.slots.isEmpty { announce(waking: &wakes) }
+        if !entries.isEmpty { announce(waking: &wakes) }
         return revision
     }
 
     @inlinable
     mutating func announce(waking wakes: inout FluxWakes<Outlet>) {
-        for index in entries.slots.indices {
-            if entries.slots[index].element?.mailbox.put(state) == true {
-                wakes.append(entries.slots[index].element!.outlet)
-            }
+        for position in 0..<entries.positions {
+            if entries[position]?.mailbox.put(state) == true { wakes.append(entries[position]!.outlet) }
         }
     }
 
     /// The first outlet that is wanted; nil where there is none.
     @inlinable
     func outlet(where isWanted: (Outlet) -> Bool) -> Outlet? {
-        for slot in entries.slots {
-            if let outlet = slot.element?.outlet, isWanted(outlet) { return outlet }
+        for position in 0..<entries.positions {
+            if let outlet = entries[position]?.outlet, isWanted(outlet) { return outlet }
         }
         return nil
     }
@@ -106,9 +104,7 @@ struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @inlinable
     mutating func flush(_ waiter: Waiter) -> Int {
         var count = 0
-        for index in entries.slots.indices where entries.slots[index].element?.mailbox.wait(waiter) == true {
-            count += 1
-        }
+        for position in 0..<entries.positions where entries[position]?.mailbox.wait(waiter) == true { count += 1 }
         return count
     }
 
@@ -116,12 +112,8 @@ struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @inlinable
     mutating func end() -> Remains {
         var remains = Remains()
-        for index in entries.slots.indices {
-            remains.members += entries.slots[index].element?.mailbox.end() ?? []
-            if let entry = removeIfAbandoned(entries.slots[index].id, compacting: false) {
-                remains.entries.append(entry)
-            }
-        }
+        for position in 0..<entries.positions { remains.members += entries[position]?.mailbox.end() ?? [] }
+        remains.entries = entries.removeAll { $0.mailbox.isAbandoned }
         return remains
     }
 
@@ -153,13 +145,13 @@ struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
 
     @inlinable @inline(__always)
     mutating func withMailbox<Result>(_ id: UInt64, _ body: (inout Mailbox) -> Result) -> Result? {
-        guard let index = entries.index(of: id), entries.slots[index].element != nil else { return nil }
-        return body(&entries.slots[index].element!.mailbox)
+        guard let position = entries.position(of: id), entries[position] != nil else { return nil }
+        return body(&entries[position]!.mailbox)
     }
 
     @inlinable
-    mutating func removeIfAbandoned(_ id: UInt64, compacting: Bool = true) -> Entry? {
+    mutating func removeIfAbandoned(_ id: UInt64) -> Entry? {
         guard withMailbox(id, { $0.isAbandoned }) == true else { return nil }
-        return entries.remove(id: id, compacting: compacting)
+        return entries.remove(id: id)
     }
 }

@@ -4,20 +4,21 @@
 /// has the members with it; otherwise they are at home). Every input says what to do outside the lock; nothing in here
 /// calls, waits or schedules.
 ///
-/// | input      | idle                             | scheduled             | draining                              |
-/// |------------|----------------------------------|-----------------------|---------------------------------------|
-/// | `put`      | kept; schedule a drain           | kept                  | kept                                  |
-/// | `join`     | at once; with a snapshot: a drain | with the next batch   | with the next batch                   |
-/// | `leave`    | given back                       | given back            | given back by the next exchange/purge |
-/// | `wait`     | nothing to wait for              | with the next batch   | with the next batch                   |
-/// | `begin`    | never                            | draining              | never                                 |
-/// | `exchange` | never                            | never                 | the next batch; idle where none is due |
-/// | `end`      | all are given back               | after what is due     | after what is due                     |
+/// | input      | idle                              | scheduled           | draining                               |
+/// |------------|-----------------------------------|---------------------|----------------------------------------|
+/// | `put`      | kept; schedule a drain            | kept                | kept                                   |
+/// | `join`     | at once; with a snapshot: a drain | with the next batch | with the next batch                    |
+/// | `leave`    | given back                        | given back          | given back by the next exchange, purge |
+/// | `wait`     | nothing to wait for               | with the next batch | with the next batch                    |
+/// | `begin`    | never                             | draining            | never                                  |
+/// | `exchange` | never                             | never               | the next batch; idle where none is due |
+/// | `pause`    | never                             | never               | scheduled                              |
+/// | `end`      | all are given back                | after what is due   | after what is due                      |
 ///
 /// When the last member leaves, what is pending goes too, and `put` keeps nothing until another joins. Elements are
 /// numbered without a gap, so only the newest number is needed and the others follow.
 @usableFromInline
-struct FluxMailbox<Element, Member, Waiter> {
+nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline enum Phase { case idle, scheduled, draining }
 
     /// One who will be a member from the next batch on.
@@ -39,11 +40,19 @@ struct FluxMailbox<Element, Member, Waiter> {
         }
     }
 
+    /// What the drain is told with the next batch.
+    @usableFromInline
+    enum Note {
+        case join(Joiner)
+        case leave(id: UInt64)
+        case wait(Waiter)
+    }
+
     /// What a drain works on outside the lock, and gives back for the next.
     @usableFromInline
     struct Batch {
-        /// What is to be delivered, oldest first; its buffer goes back and forth and keeps its capacity.
-        @usableFromInline var elements: ContiguousArray<Element> = []
+        /// What is to be delivered, oldest first; the drain takes one after the other out, and gives the buffer back.
+        @usableFromInline var elements: ContiguousArray<Element?> = []
         /// The number of the first element.
         @usableFromInline var first: UInt64 = 0
         /// All members, those of ``joined`` last and in the same order.
@@ -62,25 +71,25 @@ struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline
     struct Departure {
         @usableFromInline var member: Member?
-        @usableFromInline var elements: ContiguousArray<Element> = []
+        @usableFromInline var elements: ContiguousArray<Element?> = []
 
         @inlinable
         init() {}
     }
 
-    @usableFromInline var phase = Phase.idle
-    @usableFromInline var pending: ContiguousArray<Element> = []
+    @usableFromInline var pending: ContiguousArray<Element?> = []
+    @usableFromInline var notes: ContiguousArray<Note> = []
+    /// The members, while no drain has them.
+    @usableFromInline var members = FluxSlots<Member>()
+    /// The empty buffer that `pending` is swapped for, while no drain has it.
+    @usableFromInline var spare: ContiguousArray<Element?> = []
     /// How many have joined and not left, wherever they are.
-    @usableFromInline var audience = 0
-    @usableFromInline var joining: ContiguousArray<Joiner> = []
-    @usableFromInline var leaving: ContiguousArray<UInt64> = []
-    @usableFromInline var waiters: ContiguousArray<Waiter> = []
-    /// The members and the spare buffer, while no drain has them.
-    @usableFromInline var home = Batch()
+    @usableFromInline var audience: UInt32 = 0
+    @usableFromInline var phase = Phase.idle
     @usableFromInline var isEnded = false
 
     /// A buffer with room for more elements than this is given back rather than kept for the next burst.
-    @usableFromInline static var keptCapacity: Int { 4096 }
+    @usableFromInline static var keptCapacity: Int { 1 << 16 }
 
     @inlinable
     init() {}
@@ -88,10 +97,15 @@ struct FluxMailbox<Element, Member, Waiter> {
     /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.
     @inlinable var isAbandoned: Bool { audience == 0 && phase != .draining }
 
+    /// Those whom nobody will tell if the mailbox is dropped.
+    @inlinable var waiters: ContiguousArray<Waiter> {
+        ContiguousArray(notes.lazy.compactMap { if case .wait(let waiter) = $0 { waiter } else { nil } })
+    }
+
     // MARK: - Inputs of the store
 
     /// Keeps an element for delivery; true: schedule a drain.
-    @inlinable
+    @inlinable @inline(__always)
     mutating func put(_ element: Element) -> Bool {
         guard audience > 0 else { return false }
         pending.append(element)
@@ -103,10 +117,10 @@ struct FluxMailbox<Element, Member, Waiter> {
     mutating func join(_ member: Member, id: UInt64, start: UInt64, snapshot: Element?) -> Bool {
         audience += 1
         if phase == .idle && snapshot == nil {
-            home.members.insert(member, id: id)
+            members.insert(member, id: id)
             return false
         }
-        joining.append(Joiner(id: id, member: member, start: start, snapshot: snapshot))
+        notes.append(.join(Joiner(id: id, member: member, start: start, snapshot: snapshot)))
         return schedule()
     }
 
@@ -116,12 +130,12 @@ struct FluxMailbox<Element, Member, Waiter> {
         var departure = Departure()
         audience -= 1
         if audience == 0 { swap(&pending, &departure.elements) }
-        if let index = joining.firstIndex(where: { $0.id == id }) {
-            departure.member = joining.remove(at: index).member
+        if let member = removeJoiner(id) {
+            departure.member = member
         } else if phase == .draining {
-            leaving.append(id)
+            notes.append(.leave(id: id))
         } else {
-            departure.member = home.members.remove(id: id)
+            departure.member = members.remove(id: id)
         }
         return departure
     }
@@ -130,7 +144,7 @@ struct FluxMailbox<Element, Member, Waiter> {
     @inlinable
     mutating func wait(_ waiter: Waiter) -> Bool {
         if phase == .idle { return false }
-        waiters.append(waiter)
+        notes.append(.wait(waiter))
         return true
     }
 
@@ -140,7 +154,7 @@ struct FluxMailbox<Element, Member, Waiter> {
         isEnded = true
         if phase != .idle { return [] }
         audience = 0
-        return home.members.removeAll()
+        return members.removeAll()
     }
 
     // MARK: - Inputs of the drain
@@ -148,7 +162,8 @@ struct FluxMailbox<Element, Member, Waiter> {
     /// Hands the members and the spare buffer to the drain that was scheduled.
     @inlinable
     mutating func begin(_ batch: inout Batch) {
-        swap(&home, &batch)
+        swap(&members, &batch.members)
+        swap(&spare, &batch.elements)
         phase = .draining
     }
 
@@ -157,39 +172,51 @@ struct FluxMailbox<Element, Member, Waiter> {
     /// - Parameters:
     ///   - batch: The last batch, without its elements, joined, waiters and gone.
     ///   - newest: The number of the newest element.
+    /// - Returns: Whether the batch has something to deliver.
     @inlinable
     mutating func exchange(_ batch: inout Batch, newest: UInt64) -> Bool {
-        purge(&batch)
         batch.members.compact()
-        if pending.isEmpty && joining.isEmpty && waiters.isEmpty {
+        for note in notes {
+            switch note {
+            case .join(let joiner):
+                batch.members.insert(joiner.member, id: joiner.id)
+                batch.joined.append(joiner)
+            case .leave(let id):
+                if let member = batch.members.remove(id: id, compacting: false) { batch.gone.append(member) }
+            case .wait(let waiter):
+                batch.waiters.append(waiter)
+            }
+        }
+        if !notes.isEmpty { notes = [] }
+        if pending.isEmpty && batch.joined.isEmpty && batch.waiters.isEmpty {
             rest(&batch)
             return false
         }
         swap(&pending, &batch.elements)
         batch.first = newest &+ 1 &- UInt64(batch.elements.count)
-        swap(&joining, &batch.joined)
-        for joiner in batch.joined { batch.members.insert(joiner.member, id: joiner.id) }
-        swap(&waiters, &batch.waiters)
         return true
     }
 
     /// Moves those who left while the drain had them to `gone`; the others keep their positions.
     @inlinable
     mutating func purge(_ batch: inout Batch) {
-        if leaving.isEmpty { return }
-        for id in leaving {
+        notes.removeAll { note in
+            guard case .leave(let id) = note else { return false }
             if let member = batch.members.remove(id: id, compacting: false) { batch.gone.append(member) }
+            return true
         }
-        leaving = []
     }
 
     /// Gives a drain that stops between two batches its place back, so that another can begin.
     @inlinable
     mutating func pause(_ batch: inout Batch) {
-        swap(&home.members, &batch.members)
-        if batch.elements.capacity <= Self.keptCapacity { swap(&home.elements, &batch.elements) }
+        purge(&batch)
+        swap(&members, &batch.members)
+        if batch.elements.capacity <= Self.keptCapacity { swap(&spare, &batch.elements) }
         phase = .scheduled
     }
+
+    // MARK: - Support
 
     @inlinable
     mutating func rest(_ batch: inout Batch) {
@@ -201,9 +228,21 @@ struct FluxMailbox<Element, Member, Waiter> {
         phase = .idle
     }
 
-    @inlinable
+    @inlinable @inline(__always)
     mutating func schedule() -> Bool {
-        defer { if phase == .idle { phase = .scheduled } }
-        return phase == .idle
+        if phase != .idle { return false }
+        phase = .scheduled
+        return true
+    }
+
+    @inlinable
+    mutating func removeJoiner(_ id: UInt64) -> Member? {
+        for (index, note) in notes.enumerated() {
+            if case .join(let joiner) = note, joiner.id == id {
+                notes.remove(at: index)
+                return joiner.member
+            }
+        }
+        return nil
     }
 }

@@ -1,8 +1,9 @@
+import Dispatch
 import Synchronization
 
 /// What a token ends, without its type.
 @usableFromInline
-protocol FluxCancellable: AnyObject, Sendable {
+nonisolated protocol FluxCancellable: AnyObject, Sendable {
     func cancel()
 }
 
@@ -11,11 +12,11 @@ protocol FluxCancellable: AnyObject, Sendable {
 /// The mailbox holds it, the token refers to it weakly: so the handler is released as soon as the store lets go of it,
 /// even while the token is kept.
 @usableFromInline
-final class FluxSubscriber<State: FluxState>: FluxCancellable {
-    @usableFromInline let id: UInt64
-    @usableFromInline let outlet: FluxOutlet<State>
+nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
     @usableFromInline let handler: @Sendable (State) -> Void
     @usableFromInline let isLive = Synchronization.Atomic<Bool>(true)
+    @usableFromInline let id: UInt64
+    @usableFromInline let outlet: FluxOutlet<State>
 
     @inlinable
     init(id: UInt64, outlet: FluxOutlet<State>, handler: @escaping @Sendable (State) -> Void) {
@@ -26,6 +27,10 @@ final class FluxSubscriber<State: FluxState>: FluxCancellable {
 
     @usableFromInline
     func cancel() {
-        if isLive.exchange(false, ordering: .sequentiallyConsistent) { outlet.remove(self) }
+        guard isLive.exchange(false, ordering: .sequentiallyConsistent) else { return }
+        let core = outlet.core
+        if core.threads.current.pointee.handling == nil { return core.work(core, .leave(self)) }
+        // A token dropped inside handle, with some lock held: it ends now, and is cleared away once there is none.
+        DispatchQueue.global().async { core.work(core, .leave(self)) }
     }
 }

@@ -10,7 +10,7 @@
 /// neither the store nor the handler alive.
 ///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
-public final class FluxSubscription: Sendable {
+nonisolated public final class FluxSubscription: Sendable {
     private let subscriber: FluxWeak
 
     @usableFromInline

@@ -19,7 +19,7 @@ import Synchronization
 /// With `-D FLUX_TSAN` it is a pthread mutex, which ThreadSanitizer understands: `Synchronization.Mutex` on Linux is a
 /// futex that the sanitizer does not see, so that it reports races where there are none.
 @usableFromInline
-struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
+nonisolated struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
     #if FLUX_TSAN
         @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
         @usableFromInline let value: UnsafeMutablePointer<Value>
@@ -46,6 +46,12 @@ struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
             defer { pthread_mutex_unlock(mutex) }
             return body(&value.pointee)
         }
+
+        borrowing func withLockIfAvailable<Result>(_ body: (inout Value) -> Result) -> Result? {
+            guard pthread_mutex_trylock(mutex) == 0 else { return nil }
+            defer { pthread_mutex_unlock(mutex) }
+            return body(&value.pointee)
+        }
     #else
         @usableFromInline let mutex: Synchronization.Mutex<FluxGuarded<Value>>
 
@@ -61,12 +67,17 @@ struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
         borrowing func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
             mutex.withLock { guarded in FluxGuarded(body(&guarded.value)) }.value
         }
+
+        /// Runs a closure on the value if no other thread has the lock at the moment; nil if one has.
+        borrowing func withLockIfAvailable<Result>(_ body: (inout Value) -> Result) -> Result? {
+            mutex.withLockIfAvailable { guarded in FluxGuarded(body(&guarded.value)) }?.value
+        }
     #endif
 }
 
 /// A value that is safe to pass between threads because a ``FluxLock`` or a role that only one thread has guards it.
 @usableFromInline
-struct FluxGuarded<Value>: @unchecked Sendable {
+nonisolated struct FluxGuarded<Value>: @unchecked Sendable {
     @usableFromInline var value: Value
 
     @inlinable

@@ -8,11 +8,13 @@
     import Android
 #endif
 
-/// What the library knows of one thread; its address also serves as the identity of the thread.
+/// What the library knows of one thread.
 @usableFromInline
-struct FluxThread {
+nonisolated struct FluxThread {
     /// The core of the store whose `handle(action:)` runs on this thread at the moment, if any.
     @usableFromInline var handling: UnsafeRawPointer?
+    /// The outlet that drains on this thread at the moment, if any.
+    @usableFromInline var draining: UnsafeRawPointer?
 
     @inlinable
     init() {}
@@ -22,7 +24,7 @@ struct FluxThread {
 ///
 /// Cores keep a copy in a field of their own, so that the hot path need not ask whether a global was initialised.
 @usableFromInline
-struct FluxThreads: Sendable {
+nonisolated struct FluxThreads: Sendable {
     @usableFromInline static let shared = FluxThreads()
 
     @usableFromInline let key: pthread_key_t
@@ -51,12 +53,20 @@ struct FluxThreads: Sendable {
     }
 }
 
+nonisolated extension UnsafeRawPointer {
+    /// The address of an object, to compare and never to follow.
+    @inlinable
+    init(fluxIdentity object: AnyObject) {
+        self.init(Unmanaged.passUnretained(object).toOpaque())
+    }
+}
+
 /// Stops the program because `handle(action:)` used a store or a dispatcher.
 @usableFromInline
-func fluxStopImpureHandle(_ call: StaticString) -> Never {
+nonisolated func fluxStopImpureHandle(_ call: StaticString) -> Never {
     fatalError(
         """
-        FluxCore: \(call) was called inside FluxState.handle(action:). handle is pure: it runs under the lock of its \
+        FluxCore: \(call) was used inside FluxState.handle(action:). handle is pure: it runs under the lock of its \
         store and may only change the state. Dispatch from the converter, from a subscription, or after the dispatch \
         that led here has returned.
         """

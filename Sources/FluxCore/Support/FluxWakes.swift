@@ -1,6 +1,6 @@
 /// What a change has to wake once no lock is held; for none and for one it allocates nothing.
 @usableFromInline
-enum FluxWakes<Outlet> {
+nonisolated enum FluxWakes<Outlet> {
     case none
     case one(Outlet)
     case many(ContiguousArray<Outlet>)
@@ -24,5 +24,25 @@ enum FluxWakes<Outlet> {
         case .one(let outlet): body(outlet)
         case .many(let outlets): outlets.forEach(body)
         }
+    }
+}
+
+/// Something to be woken, without its type.
+@usableFromInline
+nonisolated struct FluxWake {
+    @usableFromInline let sleeper: AnyObject
+    @usableFromInline let body: (AnyObject) -> Void
+
+    /// - Parameters:
+    ///   - sleeper: What is to be woken.
+    ///   - body: Wakes it; captures nothing, so that it is the code specialised for the client's types.
+    @inlinable
+    init(_ sleeper: AnyObject, _ body: @escaping (AnyObject) -> Void) {
+        self.sleeper = sleeper
+        self.body = body
+    }
+
+    func wake() {
+        body(sleeper)
     }
 }

@@ -1,5 +1,5 @@
 /// A weak reference that can be read from any thread; it is never written after its making.
-struct FluxWeak: @unchecked Sendable {
+nonisolated struct FluxWeak: @unchecked Sendable {
     private(set) weak var object: (any FluxCancellable)?
 
     init(_ object: any FluxCancellable) {

@@ -64,7 +64,8 @@ import Testing
         }
     }
 
-    @Test func `A converter may send never, once, many times, later, from any thread, after the creator is gone`() async {
+    @Test func `A converter may send never, once, many times, later, from any thread, after the creator is gone`() async
+    {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let hold = HandlerHold<Counter.Action>()
         do {

@@ -71,7 +71,10 @@ import Testing
 
     @Test func `handle may read the state of another store`() {
         let other = FluxStore(initialState: Counter(count: 5), dispatcher: nil)
-        let store = FluxStore(initialState: Impure { _ = other.state; _ = other.revision }, dispatcher: nil)
+        let store = FluxStore(
+            initialState: Impure {
+                _ = other.state; _ = other.revision
+            }, dispatcher: nil)
         #expect(store.dispatch(action: .run) == 1)
     }
 
@@ -114,6 +117,37 @@ import Testing
         expect(result, names: "subscribe")
     }
 
+    @Test func `handle that fires stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let creator = FluxActionCreator<CounterConverter>(dispatcher: FluxDispatcher())
+            let store = FluxStore(initialState: Impure { creator.fire(.add(1)) }, dispatcher: nil)
+            store.dispatch(action: .run)
+        }
+        expect(result, names: "fire")
+    }
+
+    @Test func `Two stores whose handle reads the other stop the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let place = Locked<FluxStore<Impure>?>(nil)
+            let (first, second) = (Gate(), Gate())
+            let one = FluxStore(
+                initialState: Impure {
+                    first.open()
+                    second.wait()
+                    _ = place.current?.state
+                }, dispatcher: nil)
+            let other = FluxStore(
+                initialState: Impure {
+                    second.open()
+                    first.wait()
+                    _ = one.state
+                }, dispatcher: nil)
+            place.withLock { $0 = other }
+            await onThreads(2) { index in (index == 0 ? one : other).dispatch(action: .run) }
+        }
+        expect(result, names: "state of a store that in turn reads this one, or whose handle takes ten seconds,")
+    }
+
     @Test func `handle that reads its own store stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let place = Locked<FluxStore<Impure>?>(nil)
@@ -136,7 +170,7 @@ import Testing
     /// The message must name the call and say what to do instead.
     private func expect(_ result: ExitTest.Result?, names call: String) {
         let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-        #expect(message.contains("\(call) was called inside FluxState.handle(action:)"))
+        #expect(message.contains("\(call) was used inside FluxState.handle(action:)"))
         #expect(message.contains("Dispatch from the converter"))
     }
 }

@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import Foundation
 import Testing
 
 /// C7: once `unsubscribe()` has returned, or the token is gone, no call of the handler begins.
@@ -141,16 +142,30 @@ import Testing
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let isDone = Locked(false)
         let late = Locked(0)
-        let keeper = store.subscribe { _ in }
-        await onThreads(3) { index in
+        let delivered = Locked(0)
+        let keeper = store.subscribe { state in delivered.withLock { $0 = state.count } }
+        await onThreads(2) { index in
             if index > 0 {
-                while !isDone.current { store.dispatch(action: .add(1)) }
+                var sent = 0
+                while !isDone.current {
+                    // Never far ahead, so that a subscription of the other thread is soon among those called.
+                    if sent - delivered.current > 64 {
+                        sched_yield()
+                        continue
+                    }
+                    store.dispatch(action: .add(1))
+                    sent += 1
+                }
                 return
             }
-            for _ in 0..<20_000 {
-                let hasEnded = Flag()
+            for _ in 0..<5_000 {
+                let (isCalled, hasEnded) = (Flag(), Flag())
                 let subscription = Locked<FluxSubscription?>(
-                    store.subscribe { _ in if hasEnded.isSet { late.withLock { $0 += 1 } } })
+                    store.subscribe { _ in
+                        if hasEnded.isSet { late.withLock { $0 += 1 } }
+                        isCalled.set()
+                    })
+                while !isCalled.isSet { sched_yield() }
                 if byDroppingTheToken {
                     subscription.withLock { $0 = nil }
                 } else {

@@ -48,7 +48,7 @@ import Testing
         var batch = Machine.Mailbox.Batch()
         #expect(machine.it.begin(&batch, outlet: 2) == true)
         #expect(batch.joined.map(\.snapshot?.count) == [0])
-        #expect(batch.elements.map(\.count) == [1, 2])
+        #expect(batch.elements.map(\.?.count) == [1, 2])
         #expect(batch.waiters == [7])
     }
 

@@ -39,7 +39,9 @@ final class Gate: Sendable {
     func wait(file: StaticString = #fileID, line: UInt = #line) {
         let semaphore = DispatchSemaphore(value: 0)
         whenOpen { semaphore.signal() }
-        guard semaphore.wait(timeout: .now() + 60) == .success else { fatalError("gate never opened", file: file, line: line) }
+        guard semaphore.wait(timeout: .now() + 60) == .success else {
+            fatalError("gate never opened", file: file, line: line)
+        }
     }
 
     /// Suspends the calling task until the gate opens.
@@ -78,7 +80,11 @@ func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) async {
             let thread = Thread {
                 start.wait()
                 body(index)
-                if running.withLock({ $0 -= 1; return $0 == 0 }) { continuation.resume() }
+                if running.withLock({
+                    $0 -= 1; return $0 == 0
+                }) {
+                    continuation.resume()
+                }
             }
             thread.start()
         }
