@@ -18,9 +18,9 @@ struct PathCountsTests {
         var counts = PathCounts(maximumCount: 50)
         var truth: [String: Int] = [:]
         var random = SplitMix(seed: 1)
-        for index in 0..<20_000 {
+        for _ in 0..<20_000 {
             let isBusy = random.next() % 2 == 0
-            let path = isBusy ? "/busy/\(random.next() % 5)" : "/scan/\(index)"
+            let path = isBusy ? "/busy/\(random.next() % 5)" : "/scan/\(random.next() % 400)"
             counts.add(path)
             truth[path, default: 0] += 1
         }
