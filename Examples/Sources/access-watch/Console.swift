@@ -9,6 +9,8 @@ final class Console: Sendable {
         var reportsLeft: Int
         var reportsWithheld = 0
         var isProgressShown = false
+        /// How many lines up the last summary begins, while nothing was written below it.
+        var linesToReplace = 0
         var lastProgress = ContinuousClock.now
     }
 
@@ -36,13 +38,14 @@ final class Console: Sendable {
             guard let progress = summary.progress else { return }
             if !progress.isCaughtUp { return show(progress, lines: summary.lines, &status) }
             hideProgress(&status)
-            if isFollowing { print(summary, isLast: false) }
+            if isFollowing { print(summary, &status) }
         }
     }
 
     func note(_ text: String) {
         status.withLock { status in
             hideProgress(&status)
+            status.linesToReplace = 0
             errors.write("access-watch: \(text.harmless)\n")
         }
     }
@@ -52,7 +55,7 @@ final class Console: Sendable {
     func finish(_ summary: AccessSummary) {
         status.withLock { status in
             hideProgress(&status)
-            print(summary, isLast: true)
+            print(summary, &status)
             if status.reportsWithheld > 0 {
                 errors.write("access-watch: \(status.reportsWithheld) more malformed lines\n")
             }
@@ -71,6 +74,7 @@ final class Console: Sendable {
         status.reportsWithheld += lines.count - shown.count
         if shown.isEmpty { return }
         hideProgress(&status)
+        status.linesToReplace = 0
         errors.write(shown.map { "\($0.file):\($0.number): \($0.flaw)".harmless + "\n" }.joined())
     }
 
@@ -88,15 +92,16 @@ final class Console: Sendable {
         status.isProgressShown = false
     }
 
-    /// On a terminal, a followed summary stays in its place; elsewhere each follows the one before.
-    private func print(_ summary: AccessSummary, isLast: Bool) {
+    /// On a terminal a followed summary takes the place of the one before, unless a message stands between the two.
+    private func print(_ summary: AccessSummary, _ status: inout Status) {
         if isJSON {
             // Nothing in the report can fail to be encoded.
             output.write((try? JSONReport(summary, limit: pathLimit).line() + "\n") ?? "")
             return
         }
-        let text = TextReport(summary, limit: pathLimit).lines.joined(separator: "\n") + "\n"
-        let clearScreen = isFollowing && output.isTerminal ? "\u{1B}[H\u{1B}[2J" : ""
-        output.write(clearScreen + text + (isFollowing && !isLast ? "\n" : ""))
+        let lines = TextReport(summary, limit: pathLimit).lines + (isFollowing ? [""] : [])
+        let replacement = status.linesToReplace > 0 ? "\u{1B}[\(status.linesToReplace)A\u{1B}[J" : ""
+        output.write(replacement + lines.joined(separator: "\n") + "\n")
+        status.linesToReplace = isFollowing && output.isTerminal ? lines.count : 0
     }
 }

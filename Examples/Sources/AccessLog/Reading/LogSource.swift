@@ -6,7 +6,7 @@
 /// that has just grown.)
 struct LogSource: Sendable {
     /// How much is read at once; so much, twice, and what its lines become is all that is in flight.
-    static let chunkSize = 128 * 1024
+    static let chunkSize = 64 * 1024
 
     private(set) var offset = 0
     private(set) var size: Int?
@@ -46,6 +46,8 @@ struct LogSource: Sendable {
         let chunk = try descriptor.read(atMost: Self.chunkSize)
         if !chunk.isEmpty {
             offset += chunk.count
+            // The file has grown since its size was asked for.
+            if let known = size { size = max(known, offset) }
             return .lines(splitter.split(chunk))
         }
         if isEndless { return try lookForMore() }
