@@ -25,14 +25,16 @@ final class Command: @unchecked Sendable {
         process.standardError = FileHandle(forWritingAtPath: try folder.file("errors", Data()))
         process.terminationHandler = { [exit] _ in exit.signal() }
         try process.run()
-        // A program that hangs is a test that fails: its output ends.
-        DispatchQueue.global().asyncAfter(deadline: .now() + 120) { [weak self] in
-            if let self, process.isRunning { process.terminate() }
-        }
+        // A program that hangs is a test that fails: its output ends. It may well be deaf to other signals.
+        DispatchQueue.global().asyncAfter(deadline: .now() + 60) { [weak self] in self?.kill() }
     }
 
     deinit {
-        if process.isRunning { process.terminate() }
+        kill()
+    }
+
+    private func kill() {
+        if process.isRunning { _ = Foundation.kill(process.processIdentifier, SIGKILL) }
     }
 
     var identifier: Int32 { process.processIdentifier }
