@@ -5,8 +5,8 @@ import Foundation
 /// Nothing in it comes from elsewhere, and it takes its colours from the reader's light or dark scheme.
 struct Chart {
     private static let width = 760.0
-    private static let labelWidth = 190.0
-    /// A bar that is longer than so many times the floor is cut, and says so by its number.
+    private static let labelWidth = 230.0
+    /// A bar that is longer than so many times the floor is cut; its number tells how long it would be.
     private static let cut = 10.0
     private static let barHeight = 16.0
 
@@ -48,7 +48,7 @@ struct Chart {
         let bars = findings.series.filter { $0.name.hasSuffix(row.suffix) }
         guard let floor = bars.first(where: { $0.name == findings.floor }) else { return }
         let longest = min(bars.map { $0.median / floor.median }.max() ?? 1, Self.cut)
-        let scale = (Self.width - Self.labelWidth - 130) / longest
+        let scale = (Self.width - Self.labelWidth - 150) / longest
         text(row.title, x: 0, y: y + 14, style: "title")
         y += 22
         for bar in bars {
@@ -62,7 +62,7 @@ struct Chart {
 
                 """
             let value = "\(bar.median.short) \(bar.unit)" + (bar.name == floor.name ? "" : " · \(times.short) ×")
-            text(times > longest ? value + " (cut)" : value, x: Self.labelWidth + length + 6, y: y + 13)
+            text(times > longest ? "… " + value : value, x: Self.labelWidth + length + 6, y: y + 13)
             y += Self.barHeight + 4
         }
         y += 12

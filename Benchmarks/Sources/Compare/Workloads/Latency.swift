@@ -16,20 +16,23 @@ extension Workload {
     @Sendable
     private static func measureLatency(_ effort: Effort) throws -> [Reading] {
         let queue = DispatchQueue(label: "hop")
+        let pooled = DispatchQueue(label: "pooled", target: .global())
         let bell = Bell()
         let store = FluxStore(initialState: Sample(), dispatcher: nil)
         let token = store.subscribe { _ in bell.ring() }
         var bare: [Double] = []
+        var inPool: [Double] = []
         var flux: [Double] = []
         _ = effort.measure {
             bare.append(bell.time { queue.async { bell.ring() } })
+            inPool.append(bell.time { pooled.async { bell.ring() } })
             flux.append(bell.time { store.dispatch(action: .add(1)) })
             return 0
         }
         withExtendedLifetime(token) {}
-        try expect("handlers called", bell.rings, 2 * flux.count)
+        try expect("handlers called", bell.rings, 3 * flux.count)
         try expect("total", store.state.count, flux.count)
-        return [(Name.hop, bare), (Name.flux, flux)].flatMap { name, times in
+        return [(Name.hop, bare), ("\(Name.hop), to .global()", inPool), (Name.flux, flux)].flatMap { name, times in
             [50.0, 99].map { Reading(name: "\(name), p\(Int($0))", value: times.percentile($0)) }
         }
     }
