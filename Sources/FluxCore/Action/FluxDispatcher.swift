@@ -42,31 +42,35 @@ nonisolated public final class FluxDispatcher: Sendable {
         return announced
     }
 
+    // MARK: - Attaching
+
+    /// Attaches a core, which stays alive until it is detached; returns the id to detach it by.
     @inlinable
-    func attach<State>(_ core: FluxStoreCore<State>) -> FluxRoute {
-        attach(ObjectIdentifier(State.Action.self), core) { target, action, wakes in
-            let core = unsafeDowncast(target, to: FluxStoreCore<State>.self)
-            var outlets = FluxWakes<FluxOutlet<State>>.none
-            let revision = core.apply(
-                action.assumingMemoryBound(to: State.Action.self).pointee, on: core.threads.current, waking: &outlets)
-            outlets.forEach { outlet in
+    func attach<State>(_ core: FluxStoreCore<State>) -> UInt64 {
+        attach(core, action: State.Action.self, state: State.self) { core, action, wakes in
+            let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
+            let applied = core.apply(action.assumingMemoryBound(to: State.Action.self).pointee, on: core.threads.current)
+            applied.wakes.forEach { outlet in
                 wakes.append(FluxWake(outlet) { unsafeDowncast($0, to: FluxOutlet<State>.self).wake() })
             }
-            return revision != nil
+            return applied.revision != nil
         }
     }
 
     @usableFromInline
     func attach(
-        _ type: ObjectIdentifier,
-        _ target: any AnyObject & Sendable,
-        apply: @escaping FluxRoute.Apply
-    ) -> FluxRoute {
+        _ core: AnyObject, action: Any.Type, state: Any.Type, apply: @escaping FluxEntrance.Apply
+    ) -> UInt64 {
         if threads.current.pointee.handling != nil { fluxStopImpureHandle("FluxStore.init") }
-        return routes.withLock { $0.attach(type, target, apply: apply) }
+        return routes.withLock { routes in
+            let entrance = routes.entrance(action: ObjectIdentifier(action), state: ObjectIdentifier(state)) {
+                FluxEntrance(action: action, state: state, apply: apply)
+            }
+            return routes.attach(core, entrance)
+        }
     }
 
-    func detach(_ route: FluxRoute) {
-        routes.withLock { $0.detach(route) }?.release()
+    func detach(action: Any.Type, id: UInt64) {
+        routes.withLock { $0.detach(action: ObjectIdentifier(action), id: id) }?.release()
     }
 }

@@ -1,57 +1,71 @@
-/// The way of an action into one store, without its types; also the place of the store in the routes of a dispatcher.
+/// How the actions of one type get into the stores of one state type, without naming either.
 @usableFromInline
-nonisolated final class FluxRoute: Sendable {
-    /// Applies the action at an address to a target of the right type; true if it announced a change.
+nonisolated final class FluxEntrance: Sendable {
+    /// Applies the action at an address to a core of the right type; true if it announced a change.
     ///
     /// It captures nothing: made where the client's types are known, it is the specialised code itself.
     @usableFromInline typealias Apply =
-        @Sendable (_ target: AnyObject, _ action: UnsafeRawPointer, _ wakes: inout FluxWakes<FluxWake>) -> Bool
+        @Sendable (_ core: AnyObject, _ action: UnsafeRawPointer, _ wakes: inout FluxWakes<FluxWake>) -> Bool
 
-    /// The core of the store.
-    fileprivate let target: any AnyObject & Sendable
+    let action: ObjectIdentifier
+    let state: ObjectIdentifier
     fileprivate let apply: Apply
-    let type: ObjectIdentifier
-    let id: UInt64
 
-    fileprivate init(target: any AnyObject & Sendable, apply: @escaping Apply, type: ObjectIdentifier, id: UInt64) {
-        self.target = target
+    @usableFromInline
+    init(action: Any.Type, state: Any.Type, apply: @escaping Apply) {
+        self.action = ObjectIdentifier(action)
+        self.state = ObjectIdentifier(state)
         self.apply = apply
-        self.type = type
-        self.id = id
     }
 }
 
 /// What the lock of a dispatcher guards: per action type, the stores that take it, in the order of attachment.
 nonisolated struct FluxRoutes {
-    private var routes: ContiguousArray<FluxSlots<Unmanaged<FluxRoute>>> = []
+    /// The stores of one action type. The cores are retained by hand: a retain in the loop would be most of its cost.
+    private struct Route {
+        struct Stop {
+            let core: Unmanaged<AnyObject>
+            let entrance: Unmanaged<FluxEntrance>
+        }
+
+        var stops = FluxSlots<Stop>()
+        /// One per state type, each retained here for good.
+        var entrances: ContiguousArray<FluxEntrance> = []
+    }
+
+    private var routes: ContiguousArray<Route> = []
     private var positions: [ObjectIdentifier: Int] = [:]
     private var lastID: UInt64 = 0
     /// The type of the last dispatch and its position: most dispatches in a row are of one type.
     private var recent: (type: ObjectIdentifier, position: Int)?
 
-    mutating func attach(
-        _ type: ObjectIdentifier,
-        _ target: any AnyObject & Sendable,
-        apply: @escaping FluxRoute.Apply
-    ) -> FluxRoute {
+    /// The way into the stores of a state type, made on the first call.
+    mutating func entrance(
+        action: ObjectIdentifier, state: ObjectIdentifier, make: () -> FluxEntrance
+    ) -> FluxEntrance {
+        let position = position(of: action) ?? add(action)
+        if let known = routes[position].entrances.first(where: { $0.state == state }) { return known }
+        let made = make()
+        routes[position].entrances.append(made)
+        return made
+    }
+
+    /// Adds a store, whose core it keeps alive, at the end; returns its id.
+    mutating func attach(_ core: AnyObject, _ entrance: FluxEntrance) -> UInt64 {
         lastID += 1
-        let route = FluxRoute(target: target, apply: apply, type: type, id: lastID)
-        if let position = position(of: type) {
-            routes[position].insert(.passRetained(route), id: lastID)
-        } else {
-            positions[type] = routes.count
-            routes.append(FluxSlots())
-            routes[routes.count - 1].insert(.passRetained(route), id: lastID)
-        }
-        return route
+        let position = position(of: entrance.action) ?? add(entrance.action)
+        let stop = Route.Stop(core: .passRetained(core), entrance: .passUnretained(entrance))
+        routes[position].stops.insert(stop, id: lastID)
+        return lastID
     }
 
-    /// Takes a route out; the caller has to release it, outside the lock.
-    mutating func detach(_ route: FluxRoute) -> Unmanaged<FluxRoute>? {
-        guard let position = position(of: route.type) else { return nil }
-        return routes[position].remove(id: route.id)
+    /// Takes a store out; the caller has to release its core, outside the lock.
+    mutating func detach(action: ObjectIdentifier, id: UInt64) -> Unmanaged<AnyObject>? {
+        guard let position = position(of: action) else { return nil }
+        return routes[position].stops.remove(id: id)?.core
     }
 
+    /// Applies the action at an address to all stores of its type; returns how many announced a change.
     mutating func dispatch(
         _ action: UnsafeRawPointer,
         type: ObjectIdentifier,
@@ -59,10 +73,9 @@ nonisolated struct FluxRoutes {
     ) -> Int {
         guard let position = position(of: type) else { return 0 }
         var announced = 0
-        routes[position].forEach { route in
-            // The slots hold the route, so none is retained here: this loop is the whole cost of a dispatch.
-            route._withUnsafeGuaranteedRef { route in
-                if route.apply(route.target, action, &wakes) { announced += 1 }
+        routes[position].stops.forEach { stop in
+            stop.core._withUnsafeGuaranteedRef { core in
+                if stop.entrance._withUnsafeGuaranteedRef({ $0.apply(core, action, &wakes) }) { announced += 1 }
             }
         }
         return announced
@@ -73,5 +86,11 @@ nonisolated struct FluxRoutes {
         guard let position = positions[type] else { return nil }
         recent = (type, position)
         return position
+    }
+
+    private mutating func add(_ type: ObjectIdentifier) -> Int {
+        positions[type] = routes.count
+        routes.append(Route())
+        return routes.count - 1
     }
 }

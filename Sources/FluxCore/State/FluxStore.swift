@@ -17,7 +17,7 @@ import Dispatch
 nonisolated public final class FluxStore<State: FluxState>: Sendable {
     @usableFromInline let core: FluxStoreCore<State>
     private let dispatcher: FluxDispatcher?
-    private let route: FluxRoute?
+    private let attachment: UInt64
 
     /// Makes a store and attaches it to a dispatcher.
     ///
@@ -29,20 +29,20 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
     @inlinable
     public convenience init(initialState: State, dispatcher: FluxDispatcher? = .shared) {
         let core = FluxStoreCore(initialState: initialState) { $0.perform($1) }
-        self.init(core: core, dispatcher: dispatcher, route: dispatcher?.attach(core))
+        self.init(core: core, dispatcher: dispatcher, attachment: dispatcher?.attach(core) ?? 0)
     }
 
     @usableFromInline
-    init(core: FluxStoreCore<State>, dispatcher: FluxDispatcher?, route: FluxRoute?) {
+    init(core: FluxStoreCore<State>, dispatcher: FluxDispatcher?, attachment: UInt64) {
         self.core = core
         self.dispatcher = dispatcher
-        self.route = route
+        self.attachment = attachment
     }
 
     deinit {
-        let (core, dispatcher, route) = (core, dispatcher, route)
+        let (core, dispatcher, attachment) = (core, dispatcher, attachment)
         let end: @Sendable () -> Void = {
-            if let route { dispatcher?.detach(route) }
+            dispatcher?.detach(action: State.Action.self, id: attachment)
             core.work(core, .end)
         }
         // A store let go inside handle, with some lock held: it ends once there is none.
@@ -76,10 +76,9 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
     public func dispatch(action: State.Action) -> UInt64? {
         let thread = core.threads.current
         if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
-        var wakes = FluxWakes<FluxOutlet<State>>.none
-        let revision = core.apply(action, on: thread, waking: &wakes)
-        wakes.forEach { $0.wake() }
-        return revision
+        let applied = core.apply(action, on: thread)
+        applied.wakes.forEach { $0.wake() }
+        return applied.revision
     }
 
     // MARK: - Subscribing

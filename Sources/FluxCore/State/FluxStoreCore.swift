@@ -1,5 +1,4 @@
 import Dispatch
-import Synchronization
 
 /// The part of a store that lives as long as anything is due; its handle, ``FluxStore``, may go before.
 @usableFromInline
@@ -18,9 +17,9 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
+    private let ownQueue = FluxLock<DispatchQueue?>(nil)
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
-    private let ownQueue = FluxLock<DispatchQueue?>(nil)
 
     @inlinable
     init(initialState: State, work: @escaping @Sendable (FluxStoreCore, Work) -> Void) {
@@ -52,23 +51,18 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     // MARK: - Dispatching
 
-    /// Applies an action under the lock.
+    /// Applies an action under the lock; the caller wakes what it says once it holds no lock.
     ///
     /// - Parameters:
     ///   - action: The change to make.
     ///   - thread: The record of the calling thread, on which no `handle` runs.
-    ///   - wakes: Gets the outlets that the caller has to wake once it holds no lock.
-    /// - Returns: The new revision; nil if nothing is announced.
+    /// - Returns: What came of it.
     @inlinable @inline(__always)
-    func apply(
-        _ action: State.Action,
-        on thread: UnsafeMutablePointer<FluxThread>,
-        waking wakes: inout FluxWakes<Outlet>
-    ) -> UInt64? {
+    func apply(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
         lock.withLock { machine in
             thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
             defer { thread.pointee.handling = nil }
-            return machine.apply(action, waking: &wakes)
+            return machine.apply(action)
         }
     }
 
@@ -127,7 +121,6 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     func leave(_ subscriber: FluxSubscriber<State>) {
         let outlet = subscriber.outlet
         if letGo(of: lock.withLock { $0.leave(id: subscriber.id, outlet: outlet.id) }) { return }
-        outlet.hasLeavers.store(true, ordering: .relaxed)
         if threads.current.pointee.draining != UnsafeRawPointer(fluxIdentity: outlet) {
             outlet.awaitCall(of: UInt(bitPattern: UnsafeRawPointer(fluxIdentity: subscriber)))
         }

@@ -28,11 +28,26 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         init() {}
     }
 
+    /// What came of an action.
+    @usableFromInline
+    struct Applied {
+        /// The new revision; nil if nothing is announced.
+        @usableFromInline let revision: UInt64?
+        /// The outlets whose drain is to be scheduled outside the lock.
+        @usableFromInline let wakes: FluxWakes<Outlet>
+
+        @inlinable
+        init(revision: UInt64?, wakes: FluxWakes<Outlet>) {
+            self.revision = revision
+            self.wakes = wakes
+        }
+    }
+
     @usableFromInline var state: State
     /// The number of the newest announced change.
     @usableFromInline var revision: UInt64 = 0
-    @usableFromInline var entries = FluxSlots<Entry>()
     @usableFromInline var lastID: UInt64 = 0
+    @usableFromInline var entries = FluxSlots<Entry>()
 
     @inlinable
     init(state: State) {
@@ -47,23 +62,25 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
 
     // MARK: - Inputs of the store
 
-    /// Applies an action; `wakes` gets the outlets whose drain the caller has to schedule.
-    ///
-    /// - Returns: The new revision; nil if nothing is announced.
+    /// Applies an action and puts the change, if it is announced, into all mailboxes.
     @inlinable @inline(__always)
-    mutating func apply(_ action: State.Action, waking wakes: inout FluxWakes<Outlet>) -> UInt64? {
-        guard let next = state.handle(action: action) else { return nil }
+    mutating func apply(_ action: State.Action) -> Applied {
+        guard let next = state.handle(action: action) else { return Applied(revision: nil, wakes: .none) }
         state = next
         revision &+= 1
-        if !entries.isEmpty { announce(waking: &wakes) }
-        return revision
+        return Applied(revision: revision, wakes: entries.isEmpty ? .none : announce())
     }
 
     @inlinable
-    mutating func announce(waking wakes: inout FluxWakes<Outlet>) {
-        for position in 0..<entries.positions {
-            if entries[position]?.mailbox.put(state) == true { wakes.append(entries[position]!.outlet) }
+    mutating func announce() -> FluxWakes<Outlet> {
+        var wakes = FluxWakes<Outlet>.none
+        if entries.first?.element?.mailbox.put(state) == true { wakes.append(entries.first!.element!.outlet) }
+        for position in entries.rest.indices {
+            if entries.rest[position].element?.mailbox.put(state) == true {
+                wakes.append(entries.rest[position].element!.outlet)
+            }
         }
+        return wakes
     }
 
     /// The first outlet that is wanted; nil where there is none.

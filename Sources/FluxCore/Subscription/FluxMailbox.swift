@@ -78,11 +78,11 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     }
 
     @usableFromInline var pending: ContiguousArray<Element?> = []
+    /// The empty buffer that `pending` is swapped for, while no drain has it.
+    @usableFromInline var spare: ContiguousArray<Element?> = []
     @usableFromInline var notes: ContiguousArray<Note> = []
     /// The members, while no drain has them.
     @usableFromInline var members = FluxSlots<Member>()
-    /// The empty buffer that `pending` is swapped for, while no drain has it.
-    @usableFromInline var spare: ContiguousArray<Element?> = []
     /// How many have joined and not left, wherever they are.
     @usableFromInline var audience: UInt32 = 0
     @usableFromInline var phase = Phase.idle

@@ -14,8 +14,6 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     @usableFromInline let queue: DispatchQueue?
     /// The subscriber that is being called, as the bits of its address.
     @usableFromInline let called = Synchronization.Atomic<UInt>(0)
-    /// Set when somebody left who is in the hands of the drain.
-    @usableFromInline let hasLeavers = Synchronization.Atomic<Bool>(false)
 
     /// After this many batches a drain goes to the end of its queue, so that no store keeps a thread from the others.
     @usableFromInline static var batchesInARow: Int { 16 }
@@ -62,7 +60,7 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     @inlinable
     func deliver(_ batch: inout Batch) {
         for joiner in batch.joined {
-            if let snapshot = joiner.snapshot { call(joiner.member, with: snapshot) }
+            if let snapshot = joiner.snapshot { _ = call(joiner.member, with: snapshot) }
         }
         // Those who joined have the last positions and are in order, so those who get an element are always a prefix.
         var audience = batch.members.positions - batch.joined.count
@@ -74,9 +72,10 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
                 joined += 1
                 audience += 1
             }
-            if audience > 0, let member = batch.members.first?.element { call(member, with: element) }
-            if audience > 1 { callRest(batch.members.rest, audience - 1, with: element) }
-            if hasLeavers.load(ordering: .relaxed) { purge(&batch) }
+            var areLive = true
+            if audience > 0, let member = batch.members.first?.element { areLive = call(member, with: element) }
+            if audience > 1, !callRest(batch.members.rest, audience - 1, with: element) { areLive = false }
+            if !areLive { purge(&batch) }
         }
         called.store(0, ordering: .releasing)
         batch.elements.removeAll(keepingCapacity: true)
@@ -92,27 +91,33 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
         _ members: ContiguousArray<FluxSlots<Unmanaged<FluxSubscriber<State>>>.Slot>,
         _ count: Int,
         with element: State
-    ) {
+    ) -> Bool {
         members.withUnsafeBufferPointer { slots in
+            var areLive = true
             for index in 0..<count {
-                if let member = slots[index].element { call(member, with: element) }
+                if let member = slots[index].element, !call(member, with: element) { areLive = false }
             }
+            return areLive
         }
     }
 
-    /// Calls a handler unless its subscription has ended; the mailbox holds the subscriber, so none is retained here.
+    /// Calls a handler unless its subscription has ended: then it returns false.
+    ///
+    /// The mailbox holds the subscriber, so none is retained here: that would cost more than the call.
     @inlinable @inline(__always)
-    func call(_ member: Unmanaged<FluxSubscriber<State>>, with state: State) {
+    func call(_ member: Unmanaged<FluxSubscriber<State>>, with state: State) -> Bool {
         called.store(UInt(bitPattern: member.toOpaque()), ordering: .releasing)
-        member._withUnsafeGuaranteedRef { subscriber in
-            if subscriber.isLive.load(ordering: .relaxed) { subscriber.handler(state) }
+        return member._withUnsafeGuaranteedRef { subscriber in
+            guard subscriber.isLive.load(ordering: .relaxed) else { return false }
+            subscriber.handler(state)
+            return true
         }
     }
 
+    /// Lets go of those who left since the batch was handed out, rather than at its end, which may be far.
     @inlinable
     func purge(_ batch: inout Batch) {
         called.store(0, ordering: .releasing)
-        hasLeavers.store(false, ordering: .relaxed)
         core.lock.withLock { machine in
             _ = machine.withMailbox(id) { $0.purge(&batch) }
         }

@@ -18,8 +18,8 @@ nonisolated struct FluxSlots<Element> {
 
     @usableFromInline var first: Slot?
     @usableFromInline var rest: ContiguousArray<Slot> = []
-    /// How many slots hold an element.
-    @usableFromInline var count = 0
+    /// How many slots hold an element; of four bytes, so that a field behind it can share its word.
+    @usableFromInline var count: UInt32 = 0
 
     @inlinable
     init() {}
@@ -58,7 +58,7 @@ nonisolated struct FluxSlots<Element> {
     /// Drops the empty slots once they are most of all.
     @inlinable
     mutating func compact() {
-        guard positions > 2 * count else { return }
+        guard positions > 2 * Int(count) else { return }
         rest.removeAll { $0.element == nil }
         if first?.element == nil { first = rest.isEmpty ? nil : rest.removeFirst() }
     }
@@ -72,7 +72,7 @@ nonisolated struct FluxSlots<Element> {
             removed.append(element)
             self[position] = nil
         }
-        count -= removed.count
+        count -= UInt32(removed.count)
         compact()
         return removed
     }

@@ -8,12 +8,11 @@ import Testing
 
     @Test func `A change without an announcement stays, and has no revision`() {
         let machine = Box(Machine(state: Counter()))
-        var wakes = FluxWakes<String>.none
-        #expect(machine.it.apply(.add(1), waking: &wakes) == 1)
-        #expect(machine.it.apply(.addSilently(5), waking: &wakes) == nil)
+        #expect(machine.it.apply(.add(1)).revision == 1)
+        #expect(machine.it.apply(.addSilently(5)).revision == nil)
         #expect(machine.it.state.count == 6)
         #expect(machine.it.revision == 1)
-        #expect(machine.it.apply(.add(1), waking: &wakes) == 2)
+        #expect(machine.it.apply(.add(1)).revision == 2)
         #expect(machine.it.state.count == 7)
     }
 
@@ -23,8 +22,7 @@ import Testing
             mutating func handle(action: Counter.Action) -> Replaced? { Replaced(text: "new") }
         }
         let machine = Box(FluxStoreMachine<Replaced, String, Int, Int>(state: Replaced()))
-        var wakes = FluxWakes<String>.none
-        _ = machine.it.apply(.add(1), waking: &wakes)
+        _ = machine.it.apply(.add(1))
         #expect(machine.it.state.text == "new")
     }
 
@@ -37,12 +35,11 @@ import Testing
         #expect(machine.it.join(10, id: 3, outlet: 1, startingWithCurrent: false) == false)
         #expect(machine.it.join(20, id: 4, outlet: 2, startingWithCurrent: true) == true)
 
-        var wakes = FluxWakes<String>.none
-        _ = machine.it.apply(.add(1), waking: &wakes)
-        _ = machine.it.apply(.add(1), waking: &wakes)
         var woken: [String] = []
-        wakes.forEach { woken.append($0) }
+        machine.it.apply(.add(1)).wakes.forEach { woken.append($0) }
         #expect(woken == ["own"], "the other one was scheduled by its snapshot")
+        machine.it.apply(.add(1)).wakes.forEach { woken.append($0) }
+        #expect(woken == ["own"], "scheduled already")
         #expect(machine.it.flush(7) == 2)
 
         var batch = Machine.Mailbox.Batch()
@@ -56,8 +53,7 @@ import Testing
         let machine = Box(Machine(state: Counter()))
         machine.it.open("own", id: 1)
         _ = machine.it.join(10, id: 2, outlet: 1, startingWithCurrent: false)
-        var wakes = FluxWakes<String>.none
-        _ = machine.it.apply(.add(1), waking: &wakes)
+        _ = machine.it.apply(.add(1))
         #expect(machine.it.flush(7) == 1)
         let remains = machine.it.leave(id: 2, outlet: 1)
         #expect(remains.members == [10])
