@@ -14,7 +14,7 @@ struct ChartCommand: ParsableCommand {
     var output: String
 
     func run() throws {
-        let report = try JSONDecoder().decode(Report.self, from: Data(contentsOf: URL(fileURLWithPath: json)))
+        let report = try Report(contentsOf: json)
         try Data(Chart(report).svg.utf8).write(to: URL(fileURLWithPath: output))
     }
 }

@@ -8,6 +8,16 @@ struct Report: Codable {
     let seconds: Double
     var workloads: [Findings] = []
 
+    init(machine: Machine, rounds: Int, seconds: Double) {
+        self.machine = machine
+        self.rounds = rounds
+        self.seconds = seconds
+    }
+
+    init(contentsOf path: String) throws {
+        self = try JSONDecoder().decode(Report.self, from: Data(contentsOf: URL(fileURLWithPath: path)))
+    }
+
     func write(to path: String) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
