@@ -73,7 +73,7 @@ nonisolated struct FluxRoutes {
     ) -> Int {
         guard let position = position(of: type) else { return 0 }
         var announced = 0
-        routes[position].stops.forEach { stop in
+        routes[position].stops.updateEach { stop in
             stop.core._withUnsafeGuaranteedRef { core in
                 if stop.entrance._withUnsafeGuaranteedRef({ $0.apply(core, action, &wakes) }) { announced += 1 }
             }

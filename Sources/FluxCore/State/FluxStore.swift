@@ -72,7 +72,7 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
     /// - Complexity: That of `handle(action:)`, and one step per queue that is subscribed on.
-    @inlinable @discardableResult
+    @inlinable @inline(__always) @discardableResult
     public func dispatch(action: State.Action) -> UInt64? {
         let thread = core.threads.current
         if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }

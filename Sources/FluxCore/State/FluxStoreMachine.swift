@@ -74,20 +74,17 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @inlinable
     mutating func announce() -> FluxWakes<Outlet> {
         var wakes = FluxWakes<Outlet>.none
-        if entries.first?.element?.mailbox.put(state) == true { wakes.append(entries.first!.element!.outlet) }
-        for position in entries.rest.indices {
-            if entries.rest[position].element?.mailbox.put(state) == true {
-                wakes.append(entries.rest[position].element!.outlet)
-            }
+        entries.updateEach { entry in
+            if entry.mailbox.put(state) { wakes.append(entry.outlet) }
         }
         return wakes
     }
 
     /// The first outlet that is wanted; nil where there is none.
     @inlinable
-    func outlet(where isWanted: (Outlet) -> Bool) -> Outlet? {
+    mutating func outlet(where isWanted: (Outlet) -> Bool) -> Outlet? {
         for position in 0..<entries.positions {
-            if let outlet = entries[position]?.outlet, isWanted(outlet) { return outlet }
+            if let outlet = entries.update(position, { isWanted($0.outlet) ? $0.outlet : nil }) ?? nil { return outlet }
         }
         return nil
     }
@@ -121,7 +118,9 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @inlinable
     mutating func flush(_ waiter: Waiter) -> Int {
         var count = 0
-        for position in 0..<entries.positions where entries[position]?.mailbox.wait(waiter) == true { count += 1 }
+        entries.updateEach { entry in
+            if entry.mailbox.wait(waiter) { count += 1 }
+        }
         return count
     }
 
@@ -129,7 +128,7 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @inlinable
     mutating func end() -> Remains {
         var remains = Remains()
-        for position in 0..<entries.positions { remains.members += entries[position]?.mailbox.end() ?? [] }
+        entries.updateEach { remains.members += $0.mailbox.end() }
         remains.entries = entries.removeAll { $0.mailbox.isAbandoned }
         return remains
     }
@@ -162,8 +161,8 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
 
     @inlinable @inline(__always)
     mutating func withMailbox<Result>(_ id: UInt64, _ body: (inout Mailbox) -> Result) -> Result? {
-        guard let position = entries.position(of: id), entries[position] != nil else { return nil }
-        return body(&entries[position]!.mailbox)
+        guard let position = entries.position(of: id) else { return nil }
+        return entries.update(position) { body(&$0.mailbox) }
     }
 
     @inlinable

@@ -73,7 +73,7 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
                 audience += 1
             }
             var areLive = true
-            if audience > 0, let member = batch.members.first?.element { areLive = call(member, with: element) }
+            if audience > 0, let member = batch.members.firstElement { areLive = call(member, with: element) }
             if audience > 1, !callRest(batch.members.rest, audience - 1, with: element) { areLive = false }
             if !areLive { purge(&batch) }
         }

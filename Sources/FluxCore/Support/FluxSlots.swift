@@ -16,7 +16,9 @@ nonisolated struct FluxSlots<Element> {
         }
     }
 
-    @usableFromInline var first: Slot?
+    @usableFromInline var firstElement: Element?
+    /// The id of the first slot; 0 while there are no slots.
+    @usableFromInline var firstID: UInt64 = 0
     @usableFromInline var rest: ContiguousArray<Slot> = []
     /// How many slots hold an element; of four bytes, so that a field behind it can share its word.
     @usableFromInline var count: UInt32 = 0
@@ -27,21 +29,28 @@ nonisolated struct FluxSlots<Element> {
     @inlinable var isEmpty: Bool { count == 0 }
 
     /// How many slots there are, the empty ones included: the positions 0 to this.
-    @inlinable var positions: Int { first == nil ? 0 : rest.count + 1 }
+    @inlinable var positions: Int { firstID == 0 ? 0 : rest.count + 1 }
 
-    @inlinable
-    subscript(position: Int) -> Element? {
-        get { position == 0 ? first?.element : rest[position - 1].element }
-        _modify {
-            if position == 0 { yield &first!.element } else { yield &rest[position - 1].element }
-        }
-    }
-
-    /// Adds an element at the end; its id must be higher than all before.
+    /// Adds an element at the end; its id must be higher than all before, and than 0.
     @inlinable
     mutating func insert(_ element: Element, id: UInt64) {
         count += 1
-        if first == nil { first = Slot(id: id, element: element) } else { rest.append(Slot(id: id, element: element)) }
+        if firstID != 0 { return rest.append(Slot(id: id, element: element)) }
+        firstElement = element
+        firstID = id
+    }
+
+    /// Runs a closure on the element at a position, in place; nil if the slot is empty.
+    @inlinable @inline(__always)
+    mutating func update<Result>(_ position: Int, _ body: (inout Element) -> Result) -> Result? {
+        if position == 0 { return firstElement == nil ? nil : body(&firstElement!) }
+        return rest[position - 1].element == nil ? nil : body(&rest[position - 1].element!)
+    }
+
+    /// Runs a closure on each element, in place and in order.
+    @inlinable @inline(__always)
+    mutating func updateEach(_ body: (inout Element) -> Void) {
+        for position in 0..<positions { _ = update(position, body) }
     }
 
     /// Empties the slot of an id and returns what was in it; nil where there is none.
@@ -49,10 +58,22 @@ nonisolated struct FluxSlots<Element> {
     /// It compacts, unless it is told that somebody relies on the positions.
     @inlinable
     mutating func remove(id: UInt64, compacting: Bool = true) -> Element? {
-        guard let position = position(of: id), let element = fluxTake(&self[position]) else { return nil }
+        guard let position = position(of: id), let element = take(position) else { return nil }
         count -= 1
         if compacting { compact() }
         return element
+    }
+
+    /// Removes the elements that are unwanted, and returns them in order.
+    @inlinable
+    mutating func removeAll(where isUnwanted: (Element) -> Bool = { _ in true }) -> ContiguousArray<Element> {
+        var removed: ContiguousArray<Element> = []
+        for position in 0..<positions where update(position, { isUnwanted($0) }) == true {
+            removed.append(take(position)!)
+        }
+        count -= UInt32(removed.count)
+        compact()
+        return removed
     }
 
     /// Drops the empty slots once they are most of all.
@@ -60,35 +81,16 @@ nonisolated struct FluxSlots<Element> {
     mutating func compact() {
         guard positions > 2 * Int(count) else { return }
         rest.removeAll { $0.element == nil }
-        if first?.element == nil { first = rest.isEmpty ? nil : rest.removeFirst() }
-    }
-
-    /// Removes the elements that are unwanted, and returns them in order.
-    @inlinable
-    mutating func removeAll(where isUnwanted: (Element) -> Bool = { _ in true }) -> ContiguousArray<Element> {
-        var removed: ContiguousArray<Element> = []
-        for position in 0..<positions {
-            guard let element = self[position], isUnwanted(element) else { continue }
-            removed.append(element)
-            self[position] = nil
-        }
-        count -= UInt32(removed.count)
-        compact()
-        return removed
-    }
-
-    @inlinable @inline(__always)
-    func forEach(_ body: (Element) -> Void) {
-        if let element = first?.element { body(element) }
-        for slot in rest {
-            if let element = slot.element { body(element) }
-        }
+        if firstElement != nil { return }
+        let next = rest.isEmpty ? nil : rest.removeFirst()
+        firstID = next?.id ?? 0
+        firstElement = next?.element
     }
 
     /// The position of an id, found by bisection.
     @inlinable
     func position(of id: UInt64) -> Int? {
-        if first?.id == id { return 0 }
+        if firstID == id { return 0 }
         var low = 0
         var high = rest.count
         while low < high {
@@ -96,5 +98,10 @@ nonisolated struct FluxSlots<Element> {
             if rest[middle].id < id { low = middle + 1 } else { high = middle }
         }
         return low < rest.count && rest[low].id == id ? low + 1 : nil
+    }
+
+    @inlinable
+    mutating func take(_ position: Int) -> Element? {
+        position == 0 ? fluxTake(&firstElement) : fluxTake(&rest[position - 1].element)
     }
 }

@@ -36,7 +36,7 @@ import Testing
 
         var members: [Int] {
             var members: [Int] = []
-            batch.members.forEach { members.append($0) }
+            batch.members.updateEach { members.append($0) }
             return members
         }
     }

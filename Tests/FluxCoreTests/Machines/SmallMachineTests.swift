@@ -37,7 +37,7 @@ import Testing
         slots.it.insert(9, id: 9)
         left.append(9)
         #expect(slots.it.count == left.count)
-        for id in left { #expect(slots.it[slots.it.position(of: UInt64(id))!] == id) }
+        for id in left { #expect(slots.it.update(slots.it.position(of: UInt64(id))!) { $0 } == id) }
         #expect(slots.it.removeAll { $0 != 9 } == ContiguousArray(left.dropLast()))
         #expect(slots.it.remove(id: 9) == 9)
     }
