@@ -46,14 +46,14 @@ struct Chart {
 
     private mutating func draw(_ findings: Findings, _ row: Row) {
         let bars = findings.series.filter { $0.name.hasSuffix(row.suffix) }
-        guard let floor = bars.first(where: { $0.name == findings.floor }) else { return }
-        let longest = min(bars.map { $0.median / floor.median }.max() ?? 1, Self.cut)
+        guard bars.contains(where: { $0.name == findings.floor }) else { return }
+        let longest = min(bars.map { $0.ratio ?? 1 }.max() ?? 1, Self.cut)
         let scale = (Self.width - Self.labelWidth - 150) / longest
         text(row.title, x: 0, y: y + 14, style: "title")
         y += 22
         for bar in bars {
             let name = String(bar.name.dropLast(row.suffix.count))
-            let times = bar.median / floor.median
+            let times = bar.ratio ?? 1
             let length = max(min(times, longest) * scale, 1)
             text(name, x: 10, y: y + 13)
             body += """
@@ -61,7 +61,7 @@ struct Chart {
                 width="\(String(format: "%.1f", length))" height="\(Self.barHeight)" rx="2"/>
 
                 """
-            let value = "\(bar.median.short) \(bar.unit)" + (bar.name == floor.name ? "" : " · \(times.short) ×")
+            let value = "\(bar.median.short) \(bar.unit)" + (bar.name == findings.floor ? "" : " · \(times.short) ×")
             text(times > longest ? "… " + value : value, x: Self.labelWidth + length + 6, y: y + 13)
             y += Self.barHeight + 4
         }
