@@ -86,8 +86,8 @@ struct CommandTests {
 
     @Test("a mistake in the options is a usage error")
     func usage() async throws {
-        let result = try await Command(["--paths", "-1"]).finish()
+        let result = try await Command(["--paths=-1"]).finish()
         #expect(result.status == 64)
-        #expect(result.errors.contains("Usage: access-watch"))
+        #expect(result.errors.hasPrefix("Error: --paths must not be negative.\nUsage: access-watch"))
     }
 }
