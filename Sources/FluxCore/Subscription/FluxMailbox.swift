@@ -106,7 +106,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
 
     /// Keeps an element for delivery; true: schedule a drain.
     @inlinable @inline(__always)
-    mutating func put(_ element: Element) -> Bool {
+    mutating func put(_ element: consuming Element) -> Bool {
         guard audience > 0 else { return false }
         pending.append(element)
         return schedule()
