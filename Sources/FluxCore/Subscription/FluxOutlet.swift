@@ -14,6 +14,8 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     @usableFromInline let queue: DispatchQueue?
     /// The subscriber that is being called, as the bits of its address.
     @usableFromInline let called = Synchronization.Atomic<UInt>(0)
+    /// Touched only by the one thread that was told to schedule a drain, until that drain begins.
+    nonisolated(unsafe) private var alarm: DispatchSource?
 
     /// After this many batches a drain goes to the end of its queue, so that no store keeps a thread from the others.
     @usableFromInline static var batchesInARow: Int { 16 }
@@ -25,10 +27,27 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
         self.queue = queue
     }
 
+    deinit {
+        alarm?.cancel()
+    }
+
     /// Schedules a drain.
+    ///
+    /// By a dispatch source, made on first use: unlike a block put on the queue it allocates nothing, however often.
     @usableFromInline
     func wake() {
-        (queue ?? core.queue).async { self.core.work(self.core, .drain(self)) }
+        if alarm == nil { alarm = makeAlarm() }
+        alarm?.add(data: 1)
+    }
+
+    private func makeAlarm() -> DispatchSource? {
+        let alarm = DispatchSource.makeUserDataAddSource(queue: queue ?? core.queue)
+        // Weakly, or the outlet would never go. While anything is due, its core and it keep each other.
+        alarm.setEventHandler { [weak self] in
+            if let self { core.work(core, .drain(self)) }
+        }
+        alarm.activate()
+        return alarm as? DispatchSource
     }
 
     // MARK: - Draining
