@@ -7,20 +7,31 @@ extension Workload {
         title: "two threads dispatching into one store",
         cells: [
             Cell(Name.floor) { effort in
-                let store = LockedStore()
-                return try effort.measureTwoThreads(total: { store.state.count }) { operations in
+                let initial = Sample()
+                return try effort.measureTwoThreads {
+                    LockedStore(initial)
+                } total: {
+                    $0.state.count
+                } body: { store, operations in
                     for _ in 0..<operations { store.dispatch(.add(1)) }
                 }
             },
             Cell(Name.flux) { effort in
-                let store = FluxStore(initialState: Sample(), dispatcher: nil)
-                return try effort.measureTwoThreads(total: { store.state.count }) { operations in
+                let initial = Sample()
+                return try effort.measureTwoThreads {
+                    FluxStore(initialState: initial, dispatcher: nil)
+                } total: {
+                    $0.state.count
+                } body: { store, operations in
                     for _ in 0..<operations { store.dispatch(action: .add(1)) }
                 }
             },
             Cell(Name.queue) { effort in
-                let store = QueueStore()
-                return try effort.measureTwoThreads(total: { store.state.count }) { operations in
+                try effort.measureTwoThreads {
+                    QueueStore()
+                } total: {
+                    $0.state.count
+                } body: { store, operations in
                     for _ in 0..<operations { store.dispatch(.add(1)) }
                 }
             },
@@ -85,16 +96,26 @@ extension ActorStore {
 }
 
 extension Effort {
-    /// Times two threads that share a batch.
-    fileprivate func measureTwoThreads(
-        total: () -> Int, body: @escaping @Sendable (_ operations: Int) -> Void
+    /// Times two threads that share a store.
+    ///
+    /// Whether a store lies on one cache line or across two, by the chance of its address, makes a factor of 2 here: so
+    /// each batch makes one at another offset from the last, and all are kept, so that none takes the place of another.
+    fileprivate func measureTwoThreads<Store: AnyObject & Sendable>(
+        make: () -> Store,
+        total: (Store) -> Int,
+        body: @escaping @Sendable (_ store: Store, _ operations: Int) -> Void
     ) throws -> Double {
-        var expected = 0
+        let operations = 200_000
+        var stores: [Store] = []
+        var pads: [UnsafeMutableRawPointer] = []
+        defer { for pad in pads { pad.deallocate() } }
         return try measure {
-            let time = onThreads(2) { _ in body(100_000) }
-            expected += 200_000
-            try expect("total", total(), expected)
-            return time / .nanoseconds(200_000)
+            for _ in 0..<Int.random(in: 0..<4) { pads.append(.allocate(byteCount: 40, alignment: 16)) }
+            let store = make()
+            stores.append(store)
+            let time = onThreads(2) { _ in body(store, operations) }
+            try expect("total", total(store), 2 * operations)
+            return time / .nanoseconds(2 * operations)
         }
     }
 
