@@ -49,7 +49,8 @@ nonisolated public final class FluxDispatcher: Sendable {
     func attach<State>(_ core: FluxStoreCore<State>) -> UInt64 {
         attach(core, action: State.Action.self, state: State.self) { core, action, wakes in
             let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
-            let applied = core.apply(action.assumingMemoryBound(to: State.Action.self).pointee, on: core.threads.current)
+            let applied = core.apply(
+                action.assumingMemoryBound(to: State.Action.self).pointee, on: core.threads.current)
             applied.wakes.forEach { outlet in
                 wakes.append(FluxWake(outlet) { unsafeDowncast($0, to: FluxOutlet<State>.self).wake() })
             }

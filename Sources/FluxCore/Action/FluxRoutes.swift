@@ -21,7 +21,9 @@ nonisolated final class FluxEntrance: Sendable {
 
 /// What the lock of a dispatcher guards: per action type, the stores that take it, in the order of attachment.
 nonisolated struct FluxRoutes {
-    /// The stores of one action type. The cores are retained by hand: a retain in the loop would be most of its cost.
+    /// The stores of one action type.
+    ///
+    /// The cores are retained by hand: a retain in the loop would be most of its cost.
     private struct Route {
         struct Stop {
             let core: Unmanaged<AnyObject>
