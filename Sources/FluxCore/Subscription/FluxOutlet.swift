@@ -36,18 +36,20 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     /// By a dispatch source, made on first use: unlike a block put on the queue it allocates nothing, however often.
     @usableFromInline
     func wake() {
-        if alarm == nil { alarm = makeAlarm() }
+        if alarm == nil { makeAlarm() }
         alarm?.add(data: 1)
     }
 
-    private func makeAlarm() -> DispatchSource? {
+    private func makeAlarm() {
         let alarm = DispatchSource.makeUserDataAddSource(queue: queue ?? core.queue)
+        // Kept before it has a handler: ThreadSanitizer does not see that a handler runs after the `add(data:)` that
+        // woke it, only that it runs after it was set.
+        self.alarm = alarm as? DispatchSource
         // Weakly, or the outlet would never go. While anything is due, its core and it keep each other.
         alarm.setEventHandler { [weak self] in
             if let self { core.work(core, .drain(self)) }
         }
         alarm.activate()
-        return alarm as? DispatchSource
     }
 
     // MARK: - Draining
