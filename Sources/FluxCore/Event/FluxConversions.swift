@@ -16,7 +16,7 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: Sendabl
     @usableFromInline let send: @Sendable (Converter.Action) -> Void
     @usableFromInline let lock = FluxLock(Machine())
     @usableFromInline let threads = FluxThreads.shared
-    /// The creator's own serial queue: `DispatchQueue.main` never runs in a server.
+    /// The creator's own serial queue: `DispatchQueue.main` does not run in every program.
     @usableFromInline let queue = DispatchQueue(
         label: "FluxActionCreator", autoreleaseFrequency: .workItem, target: .global())
 
