@@ -41,10 +41,13 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     }
 
     private func makeAlarm() {
-        let alarm = DispatchSource.makeUserDataAddSource(queue: queue ?? core.queue)
+        let source = DispatchSource.makeUserDataAddSource(queue: queue ?? core.queue)
+        guard let alarm = source as? DispatchSource else {
+            fatalError("FluxCore: this system's dispatch sources are of a class of their own: \(type(of: source))")
+        }
         // Kept before it has a handler: ThreadSanitizer does not see that a handler runs after the `add(data:)` that
         // woke it, only that it runs after it was set.
-        self.alarm = alarm as? DispatchSource
+        self.alarm = alarm
         // Weakly, or the outlet would never go. While anything is due, its core and it keep each other.
         alarm.setEventHandler { [weak self] in
             if let self { core.work(core, .drain(self)) }
