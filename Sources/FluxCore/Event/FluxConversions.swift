@@ -53,7 +53,8 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: Sendabl
             for index in batch.indices { fluxTake(&batch[index])?.run() }
             batch.removeAll(keepingCapacity: true)
         }
-        queue.async { self.drain() }
+        // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.
+        DispatchQueue.global().async { self.queue.async { self.drain() } }
     }
 
     @usableFromInline

@@ -98,7 +98,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     ) -> FluxSubscription {
         if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribe") }
         let (subscriber, isDue) = lock.withLock { machine in
-            let outlet = machine.outlet { $0.queue === queue } ?? open(queue, in: &machine)
+            let outlet = machine.outlet { fluxIsSame($0.queue, queue) } ?? open(queue, in: &machine)
             let subscriber = FluxSubscriber(id: machine.makeID(), outlet: outlet, handler: handler)
             let isDue = machine.join(
                 .passRetained(subscriber), id: subscriber.id, outlet: outlet.id,
@@ -121,9 +121,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     func leave(_ subscriber: FluxSubscriber<State>) {
         let outlet = subscriber.outlet
         if letGo(of: lock.withLock { $0.leave(id: subscriber.id, outlet: outlet.id) }) { return }
-        if threads.current.pointee.draining != UnsafeRawPointer(fluxIdentity: outlet) {
-            outlet.awaitCall(of: UInt(bitPattern: UnsafeRawPointer(fluxIdentity: subscriber)))
-        }
+        outlet.awaitCall(of: subscriber)
     }
 
     /// Releases, outside the lock, what was taken out under it; true if that was a member.

@@ -110,6 +110,7 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         guard let departure = withMailbox(outlet, { $0.leave(id: id) }) else { return remains }
         if let member = departure.member { remains.members.append(member) }
         remains.states = departure.elements
+        if let snapshot = departure.snapshot { remains.states.append(snapshot) }
         if let entry = removeIfAbandoned(outlet) { remains.entries.append(entry) }
         return remains
     }

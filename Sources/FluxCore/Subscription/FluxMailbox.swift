@@ -71,6 +71,8 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline
     struct Departure {
         @usableFromInline var member: Member?
+        /// Its snapshot, if it had not got that yet: it may be the last reference to what a user's `deinit` is in.
+        @usableFromInline var snapshot: Element?
         @usableFromInline var elements: ContiguousArray<Element?> = []
 
         @inlinable
@@ -130,8 +132,9 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
         var departure = Departure()
         audience -= 1
         if audience == 0 { swap(&pending, &departure.elements) }
-        if let member = removeJoiner(id) {
-            departure.member = member
+        if let joiner = removeJoiner(id) {
+            departure.member = joiner.member
+            departure.snapshot = joiner.snapshot
         } else if phase == .draining {
             notes.append(.leave(id: id))
         } else {
@@ -192,6 +195,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
             rest(&batch)
             return false
         }
+        if batch.elements.capacity > Self.keptCapacity { batch.elements = [] }
         swap(&pending, &batch.elements)
         batch.first = newest &+ 1 &- UInt64(batch.elements.count)
         return true
@@ -236,11 +240,11 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     }
 
     @inlinable
-    mutating func removeJoiner(_ id: UInt64) -> Member? {
+    mutating func removeJoiner(_ id: UInt64) -> Joiner? {
         for (index, note) in notes.enumerated() {
             if case .join(let joiner) = note, joiner.id == id {
                 notes.remove(at: index)
-                return joiner.member
+                return joiner
             }
         }
         return nil

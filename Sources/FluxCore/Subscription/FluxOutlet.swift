@@ -74,7 +74,8 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
             if batches == Self.batchesInARow {
                 core.lock.withLock { $0.pause(&batch, outlet: id) }
                 letGo(&batch)
-                return wake()
+                // By way of the pool: the thread would go on with its own serial queue, and never be given back.
+                return queue == nil ? DispatchQueue.global().async { self.wake() } : wake()
             }
             isDue = core.lock.withLock { $0.exchange(&batch, outlet: id) }
         }
@@ -163,9 +164,11 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     /// But not for long: the handler may be slow, or waiting for the very thread that unsubscribes. A tenth of a second
     /// is far longer than a scheduler keeps a thread from its next instruction.
     ///
-    /// - Parameter subscriber: The bits of its address.
+    /// On the thread that drains it returns at once.
     @usableFromInline
-    func awaitCall(of subscriber: UInt) {
+    func awaitCall(of subscriber: FluxSubscriber<State>) {
+        if core.threads.current.pointee.draining == UnsafeRawPointer(fluxIdentity: self) { return }
+        let subscriber = UInt(bitPattern: UnsafeRawPointer(fluxIdentity: subscriber))
         let start = DispatchTime.now()
         let never = DispatchSemaphore(value: 0)
         // The drain stores `called` without a fence, so it may show a moment late: a microsecond is ample for that.

@@ -27,8 +27,12 @@ nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
 
     @usableFromInline
     func cancel() {
-        guard isLive.exchange(false, ordering: .sequentiallyConsistent) else { return }
         let core = outlet.core
+        guard isLive.exchange(false, ordering: .sequentiallyConsistent) else {
+            // Another thread is at it: a call may be about to begin for this caller as well.
+            if core.threads.current.pointee.handling == nil { outlet.awaitCall(of: self) }
+            return
+        }
         if core.threads.current.pointee.handling == nil { return core.work(core, .leave(self)) }
         // A token dropped inside handle, with some lock held: it ends now, and is cleared away once there is none.
         DispatchQueue.global().async { core.work(core, .leave(self)) }

@@ -148,6 +148,27 @@ import Testing
         #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
     }
 
+    @Test func `An event is released when it has finished, not with those that were fired after it`() async {
+        let creator = FluxActionCreator<Carrying>(dispatcher: FluxDispatcher())
+        let (entered, gate, gone) = (Gate(), Gate(), Gate())
+        creator.fire(.wait(entering: entered, until: gate))
+        await entered.opened()
+        creator.fire(.carry(Canary(gone)))
+        creator.fire(.wait(entering: Gate(), until: gone))
+        gate.open()
+        await creator.flush()
+    }
+
+    enum Carrying: FluxActionConverter {
+        enum Event: FluxEvent { case carry(Canary), wait(entering: Gate, until: Gate) }
+        static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {
+            if case .wait(let entered, let gate) = event {
+                entered.open()
+                gate.wait()
+            }
+        }
+    }
+
     @Test func `creator.flush waits for a handler that is kept, and returns early when cancelled`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(store: store)

@@ -38,6 +38,29 @@ import Testing
         #expect(alone.state.count == 0)
     }
 
+    @Test func `Actions of two types in turn each reach the stores of their own type`() {
+        struct Text: FluxState {
+            enum Action: FluxAction { case append(String) }
+            var text = ""
+            mutating func handle(action: Action) -> Text? {
+                if case .append(let more) = action { text += more }
+                return self
+            }
+        }
+        let dispatcher = FluxDispatcher()
+        let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 1)
+        #expect(dispatcher.dispatch(action: Text.Action.append("nobody is there")) == 0)
+        let text = FluxStore(initialState: Text(), dispatcher: dispatcher)
+        for _ in 0..<3 {
+            #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 1)
+            #expect(dispatcher.dispatch(action: Text.Action.append("a")) == 1)
+            #expect(dispatcher.dispatch(action: Text.Action.append("b")) == 1)
+        }
+        #expect(counter.state.count == 4)
+        #expect(text.state.text == "ababab")
+    }
+
     @Test func `Without a dispatcher given, store and creator meet on the shared one`() async {
         struct Private: FluxState {
             enum Action: FluxAction { case set(Int) }

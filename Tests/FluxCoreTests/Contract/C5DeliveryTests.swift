@@ -50,6 +50,26 @@ import Testing
         subscriptions.forEach { $0.unsubscribe() }
     }
 
+    @Test func `Those who start while changes are due get what comes after, and the current state if they asked`() async
+    {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let seen = (0..<6).map { _ in Recorder<Int>() }
+        var subscriptions: [FluxSubscription] = []
+        for (index, seen) in seen.enumerated() {
+            subscriptions.append(
+                store.subscribe(on: queue, startingWithCurrent: index % 2 == 1) { seen.record($0.count) })
+            if index % 2 == 1 { store.dispatch(action: .add(1)) }
+        }
+        store.dispatch(action: .add(1))
+        queue.resume()
+        await store.flush()
+        #expect(
+            seen.map(\.values) == [[1, 2, 3, 4], [0, 1, 2, 3, 4], [2, 3, 4], [1, 2, 3, 4], [3, 4], [2, 3, 4]])
+        subscriptions.forEach { $0.unsubscribe() }
+    }
+
     @Test(arguments: [false, true])
     func `Stress: started in the middle of a storm, no revision is missed or repeated`(onOwnQueue: Bool) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)

@@ -1,4 +1,6 @@
+import Dispatch
 import FluxCore
+import Foundation
 import Testing
 
 /// C6: handlers and converters may dispatch, fire, subscribe and unsubscribe; only `handle` may not.
@@ -76,6 +78,27 @@ import Testing
                 _ = other.state; _ = other.revision
             }, dispatcher: nil)
         #expect(store.dispatch(action: .run) == 1)
+    }
+
+    @Test func `handle may read a store that is at work at the moment`() async {
+        let (working, reading) = (Gate(), Gate())
+        let other = FluxStore(
+            initialState: Impure {
+                working.open()
+                reading.wait()
+                for _ in 0..<1_000 { sched_yield() }
+            }, dispatcher: nil)
+        let read = Recorder<UInt64>()
+        let store = FluxStore(
+            initialState: Impure {
+                reading.open()
+                read.record(other.revision)
+            }, dispatcher: nil)
+        await onThreads(2) { index in
+            if index == 1 { working.wait() }
+            (index == 0 ? other : store).dispatch(action: .run)
+        }
+        #expect(read.values == [1])
     }
 
     @Test func `handle that dispatches to its own store stops the program with a message`() async {
@@ -172,6 +195,30 @@ import Testing
         let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         #expect(message.contains("\(call) was used inside FluxState.handle(action:)"))
         #expect(message.contains("Dispatch from the converter"))
+    }
+
+    /// C6, C10: The snapshot of a joiner who leaves is released under the lock of the store: "Recursive call to lock".
+    @Test func `A snapshot that nobody got may hold the last token of a subscription of the same store`() async {
+        await #expect(processExitsWith: .success) {
+            struct Keeper: FluxState {
+                var token: FluxSubscription?
+                mutating func handle(action: Keep) -> Keeper? {
+                    token = action.token
+                    return self
+                }
+            }
+            struct Keep: FluxAction { let token: FluxSubscription? }
+            let queue = DispatchQueue(label: "suspended")
+            queue.suspend()
+            let store = FluxStore(initialState: Keeper(), dispatcher: nil)
+            store.dispatch(action: Keep(token: store.subscribe { _ in }))
+            await store.flush()
+            let late = store.subscribe(on: queue, startingWithCurrent: true) { _ in }
+            store.dispatch(action: Keep(token: nil))
+            await Task.yield()
+            late.unsubscribe()
+            queue.resume()
+        }
     }
 }
 

@@ -84,10 +84,12 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test func `The handler is released before a long batch is over`() async {
+    @Test(arguments: [0, 1, 2])
+    func `The handler is released before a long batch is over`(calledBefore: Int) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (started, unsubscribed, gone) = (Gate(), Gate(), Gate())
         let canary = Locked<Canary?>(Canary(gone))
+        let others = (0..<calledBefore).map { _ in store.subscribe { _ in } }
         let subscription = store.subscribe { [canary = canary.current] _ in withExtendedLifetime(canary) {} }
         canary.withLock { $0 = nil }
         let slow = store.subscribe { state in
@@ -104,7 +106,44 @@ import Testing
         subscription.unsubscribe()
         unsubscribed.open()
         await store.flush()
-        slow.unsubscribe()
+        (others + [slow]).forEach { $0.unsubscribe() }
+    }
+
+    @Test func `The handler is released before the next batch, not after it`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let gone = Gate()
+        let token = Locked<FluxSubscription?>(nil)
+        let canary = Locked<Canary?>(Canary(gone))
+        token.withLock { $0 = store.subscribe { [canary = canary.current] _ in withExtendedLifetime(canary) {} } }
+        canary.withLock { $0 = nil }
+        let last = store.subscribe { [weak store] state in
+            if state.count == 2 { return gone.wait() }
+            store?.dispatch(action: .add(1))
+            token.withLock { $0.take() }?.unsubscribe()
+        }
+        store.dispatch(action: .add(1))
+        await store.flush()
+        await gone.opened()
+        await store.flush()
+        last.unsubscribe()
+    }
+
+    /// A drain goes to the end of its queue every so many batches; one who leaves in the last before that counts too.
+    @Test(arguments: 1...20) func `The handler is released in whichever batch it ends`(batch: Int) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let gone = Gate()
+        let token = Locked<FluxSubscription?>(nil)
+        let canary = Locked<Canary?>(Canary(gone))
+        token.withLock { $0 = store.subscribe { [canary = canary.current] _ in withExtendedLifetime(canary) {} } }
+        canary.withLock { $0 = nil }
+        let echo = store.subscribe { [weak store] state in
+            if state.count == batch { token.withLock { $0.take() }?.unsubscribe() }
+            if state.count < 40 { store?.dispatch(action: .add(1)) }
+        }
+        store.dispatch(action: .add(1))
+        await gone.opened()
+        await store.flush()
+        echo.unsubscribe()
     }
 
     @Test func `A queue that never runs keeps neither the handler nor what was due`() async {

@@ -76,6 +76,86 @@ import Testing
         }
     }
 
+    @Test func `A store that always has something due lets the others on its queue have their turn`() async {
+        let queue = DispatchQueue(label: "shared")
+        let chatty = FluxStore(initialState: Counter(), dispatcher: nil)
+        let other = FluxStore(initialState: Counter(), dispatcher: nil)
+        let turn = Recorder<Int>()
+        let subscriptions = [
+            chatty.subscribe(on: queue) { [weak chatty] state in
+                if state.count == 1 { other.dispatch(action: .add(1)) }
+                if state.count < 1_000 { chatty?.dispatch(action: .add(1)) }
+            },
+            other.subscribe(on: queue) { [weak chatty] _ in turn.record(chatty?.state.count ?? 0) },
+        ]
+        chatty.dispatch(action: .add(1))
+        await turn.count(1)
+        #expect(turn.values[0] < 1_000)
+        await chatty.flush()
+        subscriptions.forEach { $0.unsubscribe() }
+    }
+
+    @Test(arguments: [1, 15, 16, 17, 100])
+    func `What a converter fires on its own creator is converted, however long the chain`(length: Int) async {
+        let left = Locked(length)
+        let chatter = Chatter()
+        chatter.start {
+            left.withLock { left in
+                left -= 1
+                return left > 0
+            }
+        }
+        await chatter.done.opened()
+        #expect(left.current == 0)
+    }
+
+    /// A creator whose converter fires the next event on it, for as long as it is told to.
+    final class Chatter: Sendable {
+        let done = Gate()
+        private let creator = Locked<FluxActionCreator<Converter>?>(nil)
+
+        func start(while goesOn: @escaping @Sendable () -> Bool) {
+            let made = FluxActionCreator<Converter>(dependency: self, dispatcher: FluxDispatcher())
+            creator.withLock { $0 = made }
+            made.fire(Converter.Event(goesOn: goesOn))
+        }
+
+        enum Converter: FluxActionConverter {
+            struct Event: FluxEvent { let goesOn: @Sendable () -> Bool }
+            static func convert(event: Event, dependency: Chatter, actionHandler: @escaping (Counter.Action) -> Void) {
+                if event.goesOn() {
+                    dependency.creator.current?.fire(event)
+                } else {
+                    dependency.creator.withLock { $0 = nil }
+                    dependency.done.open()
+                }
+            }
+        }
+    }
+
+    @Test func `Stress: 2,000 creators active at once stay under 32 threads`() async {
+        await #expect(processExitsWith: .success) {
+            let most = Locked(0)
+            let creators = (0..<2_000).map { _ in
+                FluxActionCreator<Measuring>(dependency: { most.withLock { $0 = max($0, threadCount()) } })
+            }
+            await onThreads(2) { _ in
+                for _ in 0..<5 { creators.forEach { $0.fire(Measuring.Event()) } }
+            }
+            for creator in creators { await creator.flush() }
+            precondition((1..<32).contains(most.current), "\(most.current) threads")
+        }
+    }
+
+    enum Measuring: FluxActionConverter {
+        struct Event: FluxEvent {}
+        static func convert(
+            event: Event, dependency: @escaping @Sendable () -> Void, actionHandler: @escaping (Counter.Action) -> Void
+        ) {
+            dependency()
+        }
+    }
+
     @Test func `Stress: 20,000 stores active at once stay under 32 threads`() async {
         await #expect(processExitsWith: .success) {
             let dispatcher = FluxDispatcher()
@@ -101,6 +181,36 @@ import Testing
             precondition(calls.current == 200_000, "\(calls.current) calls")
             precondition((1..<32).contains(most.current), "\(most.current) threads")
             subscriptions.forEach { $0.unsubscribe() }
+        }
+    }
+
+    /// C8: The hop goes to the end of the creator's own queue, whose thread goes on with it: it is never given back.
+    @Test func `Creators that always have something to convert let other creators have their turn`() async {
+        await #expect(processExitsWith: .success) {
+            let chatty = (0..<ProcessInfo.processInfo.activeProcessorCount * 2).map { _ in
+                C8SlowConsumersTests.Chatter()
+            }
+            chatty.forEach { chatter in chatter.start { true } }
+            let quiet = C8SlowConsumersTests.Chatter()
+            quiet.start { false }
+            quiet.done.wait()
+        }
+    }
+
+    /// C8: Likewise for stores: handlers that dispatch to their own store, on as many stores as there are processors.
+    @Test func `Stores that always have something due let other stores have their turn`() async {
+        await #expect(processExitsWith: .success) {
+            let stores = (0..<ProcessInfo.processInfo.activeProcessorCount * 2).map { _ in
+                FluxStore(initialState: Counter(), dispatcher: nil)
+            }
+            let echoes = stores.map { store in store.subscribe { [weak store] _ in store?.dispatch(action: .add(1)) } }
+            stores.forEach { $0.dispatch(action: .add(1)) }
+            let quiet = FluxStore(initialState: Counter(), dispatcher: nil)
+            let called = Gate()
+            let subscription = quiet.subscribe { _ in called.open() }
+            quiet.dispatch(action: .add(1))
+            called.wait()
+            withExtendedLifetime((stores, echoes, subscription)) {}
         }
     }
 }

@@ -205,4 +205,47 @@ import Testing
         #expect(!rig.put("b"), "a drain is scheduled already")
         #expect(rig.mailbox.leave(id: 1).member == 1, "members are at home between two drains")
     }
+
+    @Test func `A drain that pauses lets go of those who left meanwhile`() {
+        let rig = Rig()
+        _ = rig.join(1)
+        _ = rig.join(2)
+        _ = rig.put("a")
+        _ = rig.begin()
+        #expect(rig.mailbox.leave(id: 1).member == nil)
+        rig.batch.elements.removeAll(keepingCapacity: true)
+        rig.mailbox.pause(&rig.batch)
+        #expect(rig.batch.gone == [1])
+        #expect(rig.mailbox.leave(id: 2).member == 2)
+        #expect(rig.mailbox.isAbandoned)
+        #expect(rig.mailbox.members.isEmpty, "or one of them is dropped with the mailbox and never released")
+    }
+
+    @Test func `Empty places are closed between two batches, and never within one`() {
+        let rig = Rig()
+        for member in 1...5 { _ = rig.join(member) }
+        _ = rig.put("a")
+        _ = rig.begin()
+        for member in 1...4 { _ = rig.mailbox.leave(id: UInt64(member)) }
+        rig.mailbox.purge(&rig.batch)
+        #expect(rig.batch.gone == [1, 2, 3, 4])
+        #expect(rig.batch.members.positions == 5, "who gets an element is counted in positions")
+        _ = rig.put("b")
+        #expect(rig.exchange())
+        #expect(rig.batch.members.positions == 1)
+        #expect(rig.members == [5])
+    }
+
+    /// The burst's buffer is given back only if nothing at all arrives while it is delivered.
+    @Test func `A buffer grown by a burst is given back though something came after the burst`() {
+        let rig = Rig()
+        _ = rig.join(1)
+        for _ in 0...Mailbox.keptCapacity { _ = rig.put("x") }
+        _ = rig.begin()
+        _ = rig.put("y")
+        #expect(rig.exchange())
+        #expect(!rig.exchange())
+        #expect(rig.mailbox.pending.capacity <= Mailbox.keptCapacity)
+        #expect(rig.mailbox.spare.capacity <= Mailbox.keptCapacity)
+    }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import FluxCore
@@ -70,5 +71,27 @@ import Testing
         }
 
         var bits: UInt { UInt(bitPattern: Unmanaged.passUnretained(subscriber).toOpaque()) }
+    }
+
+    /// C7: The second caller returns at once, while the drain is between its look at `isLive` and the handler.
+    @Test func `Unsubscribing a second time waits for the call that is about to begin, as the first does`() async {
+        let rig = Rig()
+        rig.outlet.called.store(rig.bits, ordering: .releasing)
+        let order = Recorder<String>()
+        await onThreads(3) { index in
+            switch index {
+            case 0: rig.subscriber.cancel()
+            case 1:
+                while rig.subscriber.isLive.load(ordering: .acquiring) {}
+                rig.subscriber.cancel()
+                order.record("unsubscribed")
+            default:
+                while rig.subscriber.isLive.load(ordering: .acquiring) {}
+                for _ in 0..<1_000 { sched_yield() }
+                order.record("called")
+                rig.outlet.called.store(0, ordering: .releasing)
+            }
+        }
+        #expect(order.values == ["called", "unsubscribed"])
     }
 }

@@ -1,0 +1,57 @@
+import Testing
+
+@testable import FluxCore
+
+/// Which stores an action reaches, with plain objects for cores.
+@Suite struct FluxRoutesTests {
+    @Test func `A state type has one entrance, made on the first call`() {
+        let routes = Box(FluxRoutes())
+        let counter = entrance(routes, state: Counter.self)
+        #expect(entrance(routes, state: Counter.self) === counter)
+        #expect(entrance(routes, state: Log.self) !== counter)
+    }
+
+    @Test func `Cores are reached through their own entrance, in the order of attachment, until they are detached`() {
+        let routes = Box(FluxRoutes())
+        let reached = Recorder<String>()
+        let first = entrance(routes, state: Counter.self) {
+            reached.record("counter"); return true
+        }
+        let second = entrance(routes, state: Log.self) {
+            reached.record("log"); return false
+        }
+        let ids = [first, second, first].map { routes.it.attach(Canary(Gate()), $0) }
+        #expect(dispatch(routes) == 2)
+        #expect(reached.values == ["counter", "log", "counter"])
+        routes.it.detach(action: ObjectIdentifier(Counter.Action.self), id: ids[0])?.release()
+        #expect(dispatch(routes) == 1)
+        #expect(reached.values.suffix(2) == ["log", "counter"])
+        #expect(routes.it.detach(action: ObjectIdentifier(Counter.Action.self), id: ids[0]) == nil)
+        for id in ids[1...] { routes.it.detach(action: ObjectIdentifier(Counter.Action.self), id: id)?.release() }
+        #expect(dispatch(routes) == 0)
+    }
+
+    @Test func `A core is kept until it is detached, and not longer`() {
+        let routes = Box(FluxRoutes())
+        let gone = Gate()
+        let id = routes.it.attach(Canary(gone), entrance(routes, state: Counter.self))
+        #expect(!gone.isOpen)
+        routes.it.detach(action: ObjectIdentifier(Counter.Action.self), id: id)?.release()
+        #expect(gone.isOpen)
+    }
+
+    private func entrance(
+        _ routes: Box<FluxRoutes>, state: Any.Type, _ apply: @escaping @Sendable () -> Bool = { true }
+    ) -> FluxEntrance {
+        routes.it.entrance(action: ObjectIdentifier(Counter.Action.self), state: ObjectIdentifier(state)) {
+            FluxEntrance(action: Counter.Action.self, state: state) { _, _, _ in apply() }
+        }
+    }
+
+    private func dispatch(_ routes: Box<FluxRoutes>) -> Int {
+        var wakes = FluxWakes<FluxWake>.none
+        return withUnsafePointer(to: Counter.Action.add(1)) {
+            routes.it.dispatch(UnsafeRawPointer($0), type: ObjectIdentifier(Counter.Action.self), waking: &wakes)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import Dispatch
+import Testing
+
+@testable import FluxCore
+
+/// A `flush()` that has begun to wait: it may return neither before the last handler nor not at all.
+@Suite struct FlushWhileSomethingIsDueTests {
+    @Test func `It returns when the last subscription goes, though its queue never runs`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let subscription = store.subscribe(on: queue) { _ in }
+        store.dispatch(action: .add(1))
+        let flushing = Task { await store.flush() }
+        await waiters(of: store, are: 1)
+        subscription.unsubscribe()
+        await flushing.value
+        queue.resume()
+    }
+
+    @Test func `It returns after the handler, not before`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let (entered, gate) = (Gate(), Gate())
+        let seen = Recorder<Int>()
+        let subscription = store.subscribe(on: queue) { state in
+            entered.open()
+            gate.wait()
+            seen.record(state.count)
+        }
+        store.dispatch(action: .add(1))
+        let flushing = Task {
+            await store.flush()
+            return seen.values
+        }
+        await waiters(of: store, are: 1)
+        queue.resume()
+        await entered.opened()
+        await patience()
+        gate.open()
+        #expect(await flushing.value == [1])
+        subscription.unsubscribe()
+    }
+
+    @Test func `It returns after the handlers on every queue, not on the first that is done`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let gates = (0..<3).map { _ in Gate() }
+        let seen = Recorder<Int>()
+        let subscriptions = gates.enumerated().map { index, gate in
+            store.subscribe(on: DispatchQueue(label: "queue \(index)")) { _ in
+                gate.wait()
+                seen.record(index)
+            }
+        }
+        store.dispatch(action: .add(1))
+        let flushing = Task {
+            await store.flush()
+            return seen.values.sorted()
+        }
+        await waiters(of: store, are: 3)
+        for (index, gate) in gates.enumerated() {
+            await patience()
+            gate.open()
+            await seen.count(index + 1)
+        }
+        #expect(await flushing.value == [0, 1, 2])
+        subscriptions.forEach { $0.unsubscribe() }
+    }
+
+    private func waiters(of store: FluxStore<Counter>, are count: Int) async {
+        func current() -> Int {
+            store.core.lock.withLock { machine in
+                var count = 0
+                machine.entries.updateEach { count += $0.mailbox.waiters.count }
+                return count
+            }
+        }
+        while current() != count { await Task.yield() }
+    }
+
+    /// Gives a task that should not go on the occasion to do so.
+    ///
+    /// What passes passes without it.
+    private func patience() async {
+        for _ in 0..<1_000 { await Task.yield() }
+    }
+}
