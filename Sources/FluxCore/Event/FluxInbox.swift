@@ -9,6 +9,9 @@ nonisolated struct FluxInbox<Element> {
     @usableFromInline var pending: ContiguousArray<Element> = []
     @usableFromInline var isDraining = false
 
+    /// A buffer with room for more elements than this is given back rather than kept for the next burst.
+    @usableFromInline static var keptCapacity: Int { 1 << 16 }
+
     @inlinable
     init() {}
 
@@ -27,6 +30,7 @@ nonisolated struct FluxInbox<Element> {
             isDraining = false
             return false
         }
+        if batch.capacity > Self.keptCapacity { batch = [] }
         swap(&pending, &batch)
         return true
     }

@@ -152,10 +152,12 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         return isDue
     }
 
-    /// Stops a drain between two batches; its outlet has to be scheduled again.
+    /// Stops a drain between two batches; true: its outlet has to be scheduled again, false: it is idle.
     @inlinable
-    mutating func pause(_ batch: inout Mailbox.Batch, outlet: UInt64) {
+    mutating func pause(_ batch: inout Mailbox.Batch, outlet: UInt64) -> Bool {
+        guard withMailbox(outlet, { $0.isDue }) == true else { return exchange(&batch, outlet: outlet) }
         _ = withMailbox(outlet) { $0.pause(&batch) }
+        return true
     }
 
     // MARK: - Support

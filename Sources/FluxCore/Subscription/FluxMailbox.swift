@@ -43,7 +43,6 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     /// What the drain is told with the next batch.
     @usableFromInline
     enum Note {
-        case join(Joiner)
         case leave(id: UInt64)
         case wait(Waiter)
     }
@@ -82,6 +81,8 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline var pending: ContiguousArray<Element?> = []
     /// The empty buffer that `pending` is swapped for, while no drain has it.
     @usableFromInline var spare: ContiguousArray<Element?> = []
+    /// Those who join with the next batch, in the order of their ids.
+    @usableFromInline var joining: ContiguousArray<Joiner> = []
     @usableFromInline var notes: ContiguousArray<Note> = []
     /// The members, while no drain has them.
     @usableFromInline var members = FluxSlots<Member>()
@@ -122,7 +123,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
             members.insert(member, id: id)
             return false
         }
-        notes.append(.join(Joiner(id: id, member: member, start: start, snapshot: snapshot)))
+        joining.append(Joiner(id: id, member: member, start: start, snapshot: snapshot))
         return schedule()
     }
 
@@ -179,17 +180,10 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @inlinable
     mutating func exchange(_ batch: inout Batch, newest: UInt64) -> Bool {
         batch.members.compact()
-        for note in notes {
-            switch note {
-            case .join(let joiner):
-                batch.members.insert(joiner.member, id: joiner.id)
-                batch.joined.append(joiner)
-            case .leave(let id):
-                if let member = batch.members.remove(id: id, compacting: false) { batch.gone.append(member) }
-            case .wait(let waiter):
-                batch.waiters.append(waiter)
-            }
-        }
+        purge(&batch)
+        swap(&joining, &batch.joined)
+        for joiner in batch.joined { batch.members.insert(joiner.member, id: joiner.id) }
+        for case .wait(let waiter) in notes { batch.waiters.append(waiter) }
         if !notes.isEmpty { notes = [] }
         if pending.isEmpty && batch.joined.isEmpty && batch.waiters.isEmpty {
             rest(&batch)
@@ -210,6 +204,9 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
             return true
         }
     }
+
+    /// Whether a drain would find something to do.
+    @inlinable var isDue: Bool { !pending.isEmpty || !joining.isEmpty || !notes.isEmpty }
 
     /// Gives a drain that stops between two batches its place back, so that another can begin.
     @inlinable
@@ -239,14 +236,15 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
         return true
     }
 
+    /// Takes out one who has joined and is no member yet, found by bisection.
     @inlinable
     mutating func removeJoiner(_ id: UInt64) -> Joiner? {
-        for (index, note) in notes.enumerated() {
-            if case .join(let joiner) = note, joiner.id == id {
-                notes.remove(at: index)
-                return joiner
-            }
+        var low = 0
+        var high = joining.count
+        while low < high {
+            let middle = (low + high) / 2
+            if joining[middle].id < id { low = middle + 1 } else { high = middle }
         }
-        return nil
+        return low < joining.count && joining[low].id == id ? joining.remove(at: low) : nil
     }
 }

@@ -72,8 +72,9 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
             deliver(&batch)
             batches += 1
             if batches == Self.batchesInARow {
-                core.lock.withLock { $0.pause(&batch, outlet: id) }
+                let isDue = core.lock.withLock { $0.pause(&batch, outlet: id) }
                 letGo(&batch)
+                if !isDue { return }
                 // By way of the pool: the thread would go on with its own serial queue, and never be given back.
                 return queue == nil ? DispatchQueue.global().async { self.wake() } : wake()
             }
@@ -166,14 +167,14 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     ///
     /// On the thread that drains it returns at once.
     @usableFromInline
-    func awaitCall(of subscriber: FluxSubscriber<State>) {
+    func awaitCall(of subscriber: FluxSubscriber<State>, limit: DispatchTimeInterval = .milliseconds(100)) {
         if core.threads.current.pointee.draining == UnsafeRawPointer(fluxIdentity: self) { return }
         let subscriber = UInt(bitPattern: UnsafeRawPointer(fluxIdentity: subscriber))
         let start = DispatchTime.now()
         let never = DispatchSemaphore(value: 0)
         // The drain stores `called` without a fence, so it may show a moment late: a microsecond is ample for that.
         while DispatchTime.now() < start + .microseconds(1) || isCalled(subscriber) {
-            if DispatchTime.now() >= start + .milliseconds(100) { return }
+            if DispatchTime.now() >= start + limit { return }
             if isCalled(subscriber) { _ = never.wait(timeout: .now() + .microseconds(20)) }
         }
     }

@@ -46,7 +46,11 @@ final class Gate: Sendable {
 
     /// Suspends the calling task until the gate opens.
     func opened() async {
+        if isOpen { return }
+        let limit = DispatchWorkItem { fatalError("gate never opened") }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 300, execute: limit)
         await withCheckedContinuation { continuation in whenOpen { continuation.resume() } }
+        limit.cancel()
     }
 
     private func whenOpen(_ body: @escaping @Sendable () -> Void) {
