@@ -87,7 +87,8 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
     ///
     /// The handler is never called twice at once. A slow one delays only the subscriptions on its own queue: no dispatch
     /// and no other store (C8). It may dispatch, fire, subscribe and unsubscribe (C6). What a handler has not taken yet
-    /// is kept, so one that is always slower than the changes makes memory grow.
+    /// is kept, so one that is always slower than the changes makes memory grow. One that blocks or computes for long is
+    /// best given a queue of its own: the stores' queues share a few threads.
     ///
     /// - Parameters:
     ///   - queue: Where to call the handler. By default the store's own serial queue, which is none of the main thread's.

@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// The part of a store that lives as long as anything is due; its handle, ``FluxStore``, may go before.
 @usableFromInline
@@ -17,7 +18,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
-    private let ownQueue = FluxLock<DispatchQueue?>(nil)
+    private let ownQueue = Synchronization.AtomicLazyReference<DispatchQueue>()
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
 
@@ -41,12 +42,9 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     /// It targets a global queue rather than the overcommitting default, so that thousands of busy stores share a few
     /// threads.
     var queue: DispatchQueue {
-        ownQueue.withLock { queue in
-            if let queue { return queue }
-            let made = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
-            queue = made
-            return made
-        }
+        ownQueue.load()
+            ?? ownQueue.storeIfNil(
+                DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global()))
     }
 
     // MARK: - Dispatching
