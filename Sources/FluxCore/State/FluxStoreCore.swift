@@ -17,7 +17,8 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
-    private let ownQueue = FluxLock<DispatchQueue?>(nil)
+    /// What a store needs only once it delivers or runs commands; made on first use.
+    let extras = FluxLock<Extras?>(nil)
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
 
@@ -32,8 +33,20 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
         switch work {
         case .drain(let outlet): outlet.drain()
         case .leave(let subscriber): leave(subscriber)
-        case .end: _ = letGo(of: lock.withLock { $0.end() })
+        case .end:
+            endCommands()
+            _ = letGo(of: lock.withLock { $0.end() })
         }
+    }
+
+    @usableFromInline
+    func endCommands() {
+        // Outside the lock: what they hold is the user's.
+        let commands = extras.withLock { extras in
+            defer { extras?.commands = [:] }
+            return extras?.commands
+        }
+        withExtendedLifetime(commands) {}
     }
 
     /// The queue of this store, made on first use: a store that delivers nothing has none.
@@ -41,12 +54,17 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     /// It targets a global queue rather than the overcommitting default, so that thousands of busy stores share a few
     /// threads.
     var queue: DispatchQueue {
-        ownQueue.withLock { queue in
-            if let queue { return queue }
-            let made = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
-            queue = made
-            return made
+        extras.withLock { extras in
+            let some = extras ?? Extras()
+            extras = some
+            return some.queue
         }
+    }
+
+    final class Extras {
+        lazy var queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
+        /// By type of command, what those of this store are run with.
+        var commands: [ObjectIdentifier: AnyObject] = [:]
     }
 
     // MARK: - Dispatching
@@ -64,6 +82,19 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
             defer { thread.pointee.handling = nil }
             return machine.apply(action)
         }
+    }
+
+    /// Makes a change that is no action, for a command.
+    func change(_ body: (inout State) -> Void) {
+        let thread = threads.current
+        if thread.pointee.handling != nil { fluxStopImpureHandle("run") }
+        let applied = lock.withLock { machine in
+            thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
+            thread.pointee.changedNothing = false
+            defer { thread.pointee.handling = nil }
+            return machine.change(body, isAnnounced: { !thread.pointee.changedNothing })
+        }
+        applied.wakes.forEach { $0.wake() }
     }
 
     /// Reads from the machine, also inside the `handle(action:)` of another store.

@@ -13,6 +13,10 @@
 nonisolated struct FluxThread {
     /// The core of the store whose `handle(action:)` runs on this thread at the moment, if any.
     @usableFromInline var handling: UnsafeRawPointer?
+    /// Set by the default implementations of a command, so that what they leave alone is not announced.
+    @usableFromInline var changedNothing = false
+    /// The task that dispatches an action on this thread at the moment, if any.
+    @usableFromInline var sending: UnsafeRawPointer?
     /// The outlet that drains on this thread at the moment, if any.
     @usableFromInline var draining: UnsafeRawPointer?
 
@@ -59,6 +63,12 @@ nonisolated extension UnsafeRawPointer {
     init(fluxIdentity object: AnyObject) {
         self.init(Unmanaged.passUnretained(object).toOpaque())
     }
+}
+
+/// Says that the change of a command that runs on this thread changes nothing.
+@usableFromInline
+nonisolated func fluxChangeNothing() {
+    FluxThreads.shared.current.pointee.changedNothing = true
 }
 
 /// Stops the program because `handle(action:)` used a store or a dispatcher.
