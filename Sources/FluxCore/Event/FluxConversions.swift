@@ -20,9 +20,6 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: Sendabl
     @usableFromInline let queue = DispatchQueue(
         label: "FluxActionCreator", autoreleaseFrequency: .workItem, target: .global())
 
-    /// After this many batches a drain goes to the end of its queue, so that no creator keeps a thread from the others.
-    @usableFromInline static var batchesInARow: Int { 16 }
-
     @inlinable
     init(dependency: Converter.Dependency, send: @escaping @Sendable (Converter.Action) -> Void) {
         self.dependency = dependency
@@ -47,7 +44,7 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: Sendabl
     @inlinable
     func drain() {
         var batch: ContiguousArray<FluxConversion<Converter>?> = []
-        for _ in 0..<Self.batchesInARow {
+        for _ in 0..<FluxLimits.batchesInARow {
             guard lock.withLock({ $0.inbox.take(&batch) }) else { return }
             // Taken out one by one: a conversion has finished when it is released, not when the batch is.
             for index in batch.indices { fluxTake(&batch[index])?.run() }

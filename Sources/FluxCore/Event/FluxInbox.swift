@@ -9,9 +9,6 @@ nonisolated struct FluxInbox<Element> {
     @usableFromInline var pending: ContiguousArray<Element> = []
     @usableFromInline var isDraining = false
 
-    /// A buffer with room for more elements than this is given back rather than kept for the next burst.
-    @usableFromInline static var keptCapacity: Int { 1 << 16 }
-
     @inlinable
     init() {}
 
@@ -30,7 +27,7 @@ nonisolated struct FluxInbox<Element> {
             isDraining = false
             return false
         }
-        if batch.capacity > Self.keptCapacity { batch = [] }
+        if batch.capacity > FluxLimits.keptCapacity { batch = [] }
         swap(&pending, &batch)
         return true
     }

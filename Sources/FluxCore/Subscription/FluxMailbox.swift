@@ -91,9 +91,6 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline var phase = Phase.idle
     @usableFromInline var isEnded = false
 
-    /// A buffer with room for more elements than this is given back rather than kept for the next burst.
-    @usableFromInline static var keptCapacity: Int { 1 << 16 }
-
     @inlinable
     init() {}
 
@@ -189,7 +186,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
             rest(&batch)
             return false
         }
-        if batch.elements.capacity > Self.keptCapacity { batch.elements = [] }
+        if batch.elements.capacity > FluxLimits.keptCapacity { batch.elements = [] }
         swap(&pending, &batch.elements)
         batch.first = newest &+ 1 &- UInt64(batch.elements.count)
         return true
@@ -213,7 +210,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     mutating func pause(_ batch: inout Batch) {
         purge(&batch)
         swap(&members, &batch.members)
-        if batch.elements.capacity <= Self.keptCapacity { swap(&spare, &batch.elements) }
+        if batch.elements.capacity <= FluxLimits.keptCapacity { swap(&spare, &batch.elements) }
         phase = .scheduled
     }
 
@@ -239,12 +236,6 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     /// Takes out one who has joined and is no member yet, found by bisection.
     @inlinable
     mutating func removeJoiner(_ id: UInt64) -> Joiner? {
-        var low = 0
-        var high = joining.count
-        while low < high {
-            let middle = (low + high) / 2
-            if joining[middle].id < id { low = middle + 1 } else { high = middle }
-        }
-        return low < joining.count && joining[low].id == id ? joining.remove(at: low) : nil
+        fluxBisect(joining.count, for: id) { joining[$0].id }.map { joining.remove(at: $0) }
     }
 }

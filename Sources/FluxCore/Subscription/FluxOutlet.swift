@@ -17,9 +17,6 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     /// Touched only by the one thread that was told to schedule a drain, until that drain begins.
     nonisolated(unsafe) private var alarm: DispatchSource?
 
-    /// After this many batches a drain goes to the end of its queue, so that no store keeps a thread from the others.
-    @usableFromInline static var batchesInARow: Int { 16 }
-
     @inlinable
     init(core: FluxStoreCore<State>, id: UInt64, queue: DispatchQueue?) {
         self.core = core
@@ -71,7 +68,7 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
             letGo(&batch)
             deliver(&batch)
             batches += 1
-            if batches == Self.batchesInARow {
+            if batches == FluxLimits.batchesInARow {
                 let isDue = core.lock.withLock { $0.pause(&batch, outlet: id) }
                 letGo(&batch)
                 if !isDue { return }

@@ -91,13 +91,7 @@ nonisolated struct FluxSlots<Element> {
     @inlinable
     func position(of id: UInt64) -> Int? {
         if firstID == id { return 0 }
-        var low = 0
-        var high = rest.count
-        while low < high {
-            let middle = (low + high) / 2
-            if rest[middle].id < id { low = middle + 1 } else { high = middle }
-        }
-        return low < rest.count && rest[low].id == id ? low + 1 : nil
+        return fluxBisect(rest.count, for: id) { rest[$0].id }.map { $0 + 1 }
     }
 
     @inlinable

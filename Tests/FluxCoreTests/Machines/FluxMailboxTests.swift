@@ -80,7 +80,7 @@ import Testing
     @Test func `A buffer grown by a burst is given back`() {
         let rig = Rig()
         _ = rig.join(1)
-        for _ in 0...Mailbox.keptCapacity { _ = rig.put("x") }
+        for _ in 0...FluxLimits.keptCapacity { _ = rig.put("x") }
         _ = rig.begin()
         #expect(!rig.exchange())
         #expect(rig.mailbox.spare.capacity == 0)
@@ -240,12 +240,12 @@ import Testing
     @Test func `A buffer grown by a burst is given back though something came after the burst`() {
         let rig = Rig()
         _ = rig.join(1)
-        for _ in 0...Mailbox.keptCapacity { _ = rig.put("x") }
+        for _ in 0...FluxLimits.keptCapacity { _ = rig.put("x") }
         _ = rig.begin()
         _ = rig.put("y")
         #expect(rig.exchange())
         #expect(!rig.exchange())
-        #expect(rig.mailbox.pending.capacity <= Mailbox.keptCapacity)
-        #expect(rig.mailbox.spare.capacity <= Mailbox.keptCapacity)
+        #expect(rig.mailbox.pending.capacity <= FluxLimits.keptCapacity)
+        #expect(rig.mailbox.spare.capacity <= FluxLimits.keptCapacity)
     }
 }
