@@ -18,7 +18,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
-    private let ownQueue = Synchronization.AtomicLazyReference<DispatchQueue>()
+    private let lazyExtras = Synchronization.AtomicLazyReference<FluxStoreExtras>()
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
 
@@ -37,15 +37,13 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
         }
     }
 
-    /// The queue of this store, made on first use: a store that delivers nothing has none.
-    ///
-    /// It targets a global queue rather than the overcommitting default, so that thousands of busy stores share a few
-    /// threads.
-    var queue: DispatchQueue {
-        ownQueue.load()
-            ?? ownQueue.storeIfNil(
-                DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global()))
+    /// What few stores need, made on first use.
+    var extras: FluxStoreExtras {
+        lazyExtras.load() ?? lazyExtras.storeIfNil(FluxStoreExtras())
     }
+
+    /// The extras if anybody has needed them.
+    var extrasIfAny: FluxStoreExtras? { lazyExtras.load() }
 
     // MARK: - Dispatching
 

@@ -38,7 +38,7 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     }
 
     private func makeAlarm() {
-        let source = DispatchSource.makeUserDataAddSource(queue: queue ?? core.queue)
+        let source = DispatchSource.makeUserDataAddSource(queue: queue ?? core.extras.queue)
         guard let alarm = source as? DispatchSource else {
             fatalError("FluxCore: this system's dispatch sources are of a class of their own: \(type(of: source))")
         }

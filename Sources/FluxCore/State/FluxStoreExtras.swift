@@ -1,0 +1,10 @@
+import Dispatch
+
+/// What a store needs only once it does more than hold a state: one word in its core for all of it.
+nonisolated final class FluxStoreExtras: Sendable {
+    /// The store's own serial queue.
+    ///
+    /// It targets a global queue rather than the overcommitting default, so that thousands of busy stores share a few
+    /// threads.
+    let queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
+}
