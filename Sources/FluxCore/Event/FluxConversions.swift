@@ -1,106 +1,80 @@
 import Dispatch
 
-/// What a creator and its events in flight share; it lives as long as either.
+/// What the events of a creator are converted with.
 @usableFromInline
 nonisolated final class FluxConversions<Converter: FluxActionConverter>: Sendable {
-    @usableFromInline
-    struct Machine {
-        @usableFromInline var ledger = FluxLedger<FluxLatch>()
-        @usableFromInline var inbox = FluxInbox<FluxConversion<Converter>?>()
-
-        @inlinable
-        init() {}
-    }
-
-    @usableFromInline let dependency: Converter.Dependency
+    @usableFromInline let control: FluxControl
+    private let onFailure: (@Sendable (any Error, Converter.Event) -> Void)?
+    @usableFromInline let rules: [FluxRule<Converter.Event>]
     @usableFromInline let send: @Sendable (Converter.Action) -> Void
-    @usableFromInline let lock = FluxLock(Machine())
-    @usableFromInline let threads = FluxThreads.shared
-    /// The creator's own serial queue: `DispatchQueue.main` does not run in every program.
-    @usableFromInline let queue = DispatchQueue(
-        label: "FluxActionCreator", autoreleaseFrequency: .workItem, target: .global())
+    /// Calls the converter, as the client's module has specialised it.
+    let run: @Sendable (FluxConversion<Converter>, DispatchQueue) -> Void
+    @usableFromInline let isAsync: Bool
+    @usableFromInline let dependency: Converter.Dependency
 
-    @inlinable
-    init(dependency: Converter.Dependency, send: @escaping @Sendable (Converter.Action) -> Void) {
+    @usableFromInline
+    init(
+        dependency: Converter.Dependency,
+        rules: [FluxRule<Converter.Event>],
+        clock: any _Concurrency.Clock<Swift.Duration>,
+        onFailure: (@Sendable (any Error, Converter.Event) -> Void)?,
+        send: @escaping @Sendable (Converter.Action) -> Void,
+        run: @escaping @Sendable (FluxConversion<Converter>, DispatchQueue) -> Void
+    ) {
         self.dependency = dependency
+        self.rules = rules
+        self.onFailure = onFailure
         self.send = send
-    }
-
-    /// Counts events as under way, and sees that they are converted.
-    @inlinable
-    func fire(_ events: FluxConversion<Converter>.Events, on executionQueue: DispatchQueue?) {
-        if threads.current.pointee.handling != nil { fluxStopImpureHandle("fire") }
-        if let executionQueue {
-            let conversion = lock.withLock { FluxConversion(self, epoch: $0.ledger.start(), events) }
-            executionQueue.async { conversion.run() }
-        } else {
-            let isFirst = lock.withLock { machine in
-                machine.inbox.put(FluxConversion(self, epoch: machine.ledger.start(), events))
-            }
-            if isFirst { queue.async { self.drain() } }
+        let runAsync = fluxAsyncRun(Converter.self)
+        self.run = runAsync ?? run
+        isAsync = runAsync != nil
+        if !isAsync && rules.contains(where: { $0.isRetry }) {
+            fatalError(
+                """
+                FluxCore: a rule .retry was given to a creator of \(Converter.self), which cannot throw: a callback \
+                converter reports failures as actions. Make it a FluxAsyncActionConverter, or leave the rule out.
+                """)
         }
+        control = FluxControl(rules: rules.map { $0.erased(Converter.self) }, clock: clock)
     }
 
     @inlinable
-    func drain() {
-        var batch: ContiguousArray<FluxConversion<Converter>?> = []
-        for _ in 0..<FluxLimits.batchesInARow {
-            guard lock.withLock({ $0.inbox.take(&batch) }) else { return }
-            // Taken out one by one: a conversion has finished when it is released, not when the batch is.
-            for index in batch.indices { fluxTake(&batch[index])?.run() }
-            batch.removeAll(keepingCapacity: true)
+    func fire(_ event: Converter.Event, on queue: DispatchQueue?, parent: FluxTask? = nil) -> FluxTask {
+        // Asked for before any lock is taken: keys are the user's code.
+        let keys = rules.isEmpty ? [] : rules.map { rule in rule.key(event).map { AnyHashable($0) } }
+        let task = control.makeTask(count: 1, parent: parent)
+        control.fire(FluxConversion(self, task, event, []), task, keys, on: queue)
+        return task
+    }
+
+    @inlinable
+    func fire(_ events: [Converter.Event], on queue: DispatchQueue?) -> FluxTask {
+        if !events.isEmpty && rules.isEmpty && !isAsync {
+            let task = control.makeTask(count: events.count, parent: nil)
+            control.fire(FluxConversion(self, task, events[0], events), task, [], on: queue)
+            return task
         }
-        // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.
-        DispatchQueue.global().async { self.queue.async { self.drain() } }
-    }
-
-    @usableFromInline
-    func finish(_ epoch: Int) {
-        for waiter in lock.withLock({ $0.ledger.finish(epoch) }) { waiter.leave() }
-    }
-
-    func flush() async {
-        let latch = FluxLatch()
-        lock.withLock { if $0.ledger.wait(latch) { latch.enter() } }
-        await latch.wait()
-    }
-}
-
-/// The events of one `fire` in flight: they have finished once nobody holds this any longer.
-@usableFromInline
-nonisolated final class FluxConversion<Converter: FluxActionConverter>: Sendable {
-    @usableFromInline
-    enum Events: Sendable {
-        case one(Converter.Event)
-        case many([Converter.Event])
-    }
-
-    @usableFromInline let conversions: FluxConversions<Converter>
-    @usableFromInline let epoch: Int
-    @usableFromInline let events: Events
-
-    @inlinable
-    init(_ conversions: FluxConversions<Converter>, epoch: Int, _ events: Events) {
-        self.conversions = conversions
-        self.epoch = epoch
-        self.events = events
+        let whole = FluxTask(of: events.count)
+        for event in events { whole.add(fire(event, on: queue, parent: whole)) }
+        return whole
     }
 
     deinit {
-        conversions.finish(epoch)
+        control.letGo()
     }
 
-    @inlinable
-    func run() {
-        switch events {
-        case .one(let event): convert(event)
-        case .many(let events): for event in events { convert(event) }
+    /// Tells of an error; one that nobody would get to know is written to the standard error output.
+    func report(_ error: any Error, _ event: Converter.Event, isHandled: Bool = false) {
+        if let onFailure { return onFailure(error, event) }
+        if !isHandled { fluxWarn("\(Converter.self) failed with \(error), and its creator has no onFailure.") }
+    }
+
+    /// How long to wait before an event is tried again; nil: it is not.
+    func delay(after attempt: Int, _ event: Converter.Event) -> Swift.Duration? {
+        for rule in rules {
+            guard case .retry(let limit, let backoff) = rule.kind, rule.key(event) != nil else { continue }
+            return attempt <= limit ? backoff.delay(after: attempt, chance: .random(in: 0...1)) : nil
         }
-    }
-
-    /// Converts an event; the handler is this object, which lives for as long as the converter keeps it.
-    @inlinable
-    func convert(_ event: Converter.Event) {
-        Converter.convert(event: event, dependency: conversions.dependency) { self.conversions.send($0) }
+        return nil
     }
 }

@@ -33,7 +33,9 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
         switch work {
         case .drain(let outlet): outlet.drain()
         case .leave(let subscriber): leave(subscriber)
-        case .end: _ = letGo(of: lock.withLock { $0.end() })
+        case .end:
+            endExtras()
+            _ = letGo(of: lock.withLock { $0.end() })
         }
     }
 
@@ -44,6 +46,11 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     /// The extras if anybody has needed them.
     var extrasIfAny: FluxStoreExtras? { lazyExtras.load() }
+
+    @usableFromInline
+    func endExtras() {
+        extrasIfAny?.endCommands()
+    }
 
     // MARK: - Dispatching
 
@@ -60,6 +67,19 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
             defer { thread.pointee.handling = nil }
             return machine.apply(action)
         }
+    }
+
+    /// Makes a change that is no action, for a command.
+    func change(_ body: (inout State) -> Void) {
+        let thread = threads.current
+        if thread.pointee.handling != nil { fluxStopImpureHandle("run") }
+        let applied = lock.withLock { machine in
+            thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
+            thread.pointee.changedNothing = false
+            defer { thread.pointee.handling = nil }
+            return machine.change(body, isAnnounced: { !thread.pointee.changedNothing })
+        }
+        applied.wakes.forEach { $0.wake() }
     }
 
     /// Reads from the machine, also inside the `handle(action:)` of another store.

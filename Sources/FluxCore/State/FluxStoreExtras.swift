@@ -7,4 +7,15 @@ nonisolated final class FluxStoreExtras: Sendable {
     /// It targets a global queue rather than the overcommitting default, so that thousands of busy stores share a few
     /// threads.
     let queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
+    /// By type of command, what those of this store are run with.
+    let commands = FluxLock<[ObjectIdentifier: AnyObject]>([:])
+
+    func endCommands() {
+        // Released outside the lock: what they hold is the user's.
+        let ended = commands.withLock { commands in
+            defer { commands = [:] }
+            return commands
+        }
+        withExtendedLifetime(ended) {}
+    }
 }

@@ -71,6 +71,14 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         return Applied(revision: revision, wakes: entries.isEmpty ? .none : announce())
     }
 
+    /// Makes a change that is no action.
+    mutating func change(_ body: (inout State) -> Void, isAnnounced: () -> Bool) -> Applied {
+        body(&state)
+        guard isAnnounced() else { return Applied(revision: nil, wakes: .none) }
+        revision &+= 1
+        return Applied(revision: revision, wakes: announce())
+    }
+
     @inlinable
     mutating func announce() -> FluxWakes<Outlet> {
         var wakes = FluxWakes<Outlet>.none

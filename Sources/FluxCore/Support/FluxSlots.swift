@@ -76,9 +76,18 @@ nonisolated struct FluxSlots<Element> {
         return removed
     }
 
-    /// Drops the empty slots once they are most of all.
+    /// The newest element.
+    @inlinable var last: Element? {
+        for slot in rest.reversed() {
+            if let element = slot.element { return element }
+        }
+        return firstElement
+    }
+
+    /// Drops the empty slots at the end, so that the last is found at once, and all once they are most.
     @inlinable
     mutating func compact() {
+        while let slot = rest.last, slot.element == nil { rest.removeLast() }
         guard positions > 2 * Int(count) else { return }
         rest.removeAll { $0.element == nil }
         if firstElement != nil { return }

@@ -13,6 +13,12 @@
 nonisolated struct FluxThread {
     /// The core of the store whose `handle(action:)` runs on this thread at the moment, if any.
     @usableFromInline var handling: UnsafeRawPointer?
+    /// Whether what runs is a condition or a rule of the user's own, and `handling` the control of its creator.
+    @usableFromInline var isRuling = false
+    /// Set by the default implementations of a command, so that what they leave alone is not announced.
+    @usableFromInline var changedNothing = false
+    /// The task that dispatches an action on this thread at the moment, if any.
+    @usableFromInline var sending: UnsafeRawPointer?
     /// The outlet that drains on this thread at the moment, if any.
     @usableFromInline var draining: UnsafeRawPointer?
 
@@ -61,9 +67,28 @@ nonisolated extension UnsafeRawPointer {
     }
 }
 
-/// Stops the program because `handle(action:)` used a store or a dispatcher.
+/// Says that the change of a command that runs on this thread changes nothing.
+@usableFromInline
+nonisolated func fluxChangeNothing() {
+    FluxThreads.shared.current.pointee.changedNothing = true
+}
+
+/// Stops the program if `handle(action:)`, or a condition of a rule, runs on the calling thread.
+nonisolated func fluxStopInsideHandle(_ call: StaticString) {
+    if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle(call) }
+}
+
+/// Stops the program because `handle(action:)`, or a condition of a rule, used a store, a dispatcher or a creator.
 @usableFromInline
 nonisolated func fluxStopImpureHandle(_ call: StaticString) -> Never {
+    if FluxThreads.shared.current.pointee.isRuling {
+        fatalError(
+            """
+            FluxCore: \(call) was used inside a condition of a FluxRule or a FluxRuling. These are pure: they run under \
+            the lock of the creator, and may only look at the events they are given.
+            """
+        )
+    }
     fatalError(
         """
         FluxCore: \(call) was used inside FluxState.handle(action:). handle is pure: it runs under the lock of its \

@@ -60,34 +60,36 @@ import Testing
     }
 }
 
-@Suite struct FluxLedgerTests {
-    @Test func `With nothing under way there is nothing to wait for`() {
-        let ledger = Box(FluxLedger<Int>())
-        #expect(ledger.it.wait(1) == false)
-        let epoch = ledger.it.start()
-        #expect(ledger.it.finish(epoch).isEmpty)
-        #expect(ledger.it.wait(2) == false)
+@Suite struct FluxRollCallTests {
+    @Test func `With nobody there is nobody to wait for`() {
+        let roll = Box(FluxRollCall<Int>())
+        _ = roll.it.call()
+        #expect(roll.it.wait(1, for: 0, last: 0) == false)
+        #expect(roll.it.gone(1, counted: 0).isEmpty)
     }
 
-    @Test func `Waiting covers what started before, not what starts after`() {
-        let ledger = Box(FluxLedger<Int>())
-        let before = ledger.it.start()
-        #expect(ledger.it.wait(1) == true)
-        let after = ledger.it.start()
-        #expect(ledger.it.finish(after).isEmpty)
-        #expect(ledger.it.finish(before) == [1])
+    @Test func `Waiting covers those who were there, not those who came after`() {
+        let roll = Box(FluxRollCall<Int>())
+        let first = roll.it.call()
+        #expect(roll.it.wait(1, for: 2, last: 2) == true)
+        let second = roll.it.call()
+        #expect(roll.it.wait(2, for: 3, last: 3) == true)
+        #expect(roll.it.gone(3, counted: second).isEmpty, "came after the first call, and is one of three for the second")
+        #expect(roll.it.gone(1, counted: second).isEmpty)
+        #expect(roll.it.gone(2, counted: second) == [1, 2])
+        #expect(first < second)
     }
 
-    @Test func `A later wait includes all epochs before it`() {
-        let ledger = Box(FluxLedger<Int>())
-        let first = ledger.it.start()
-        _ = ledger.it.wait(1)
-        let second = ledger.it.start()
-        _ = ledger.it.wait(2)
-        #expect(ledger.it.wait(3) == true, "what started before is still under way")
-        #expect(ledger.it.finish(second).isEmpty, "the first is still under way")
-        #expect(ledger.it.finish(first) == [1, 2, 3])
-        #expect(ledger.it.wait(4) == false)
+    @Test func `Who was gone before a call is not one of those it counted`() {
+        let roll = Box(FluxRollCall<Int>())
+        let first = roll.it.call()
+        #expect(roll.it.wait(1, for: 2, last: 2) == true)
+        // 1 goes here; the second call counts 2 alone, and is told of 1 only afterwards.
+        let second = roll.it.call()
+        #expect(roll.it.wait(2, for: 1, last: 2) == true)
+        #expect(roll.it.gone(1, counted: first).isEmpty)
+        #expect(roll.it.gone(2, counted: second) == [1, 2])
+        #expect(roll.it.gone(2, counted: second).isEmpty)
     }
 }
 

@@ -1,0 +1,182 @@
+import Synchronization
+
+/// An event that carries its own work for one store: one type per operation, and no switch to edit for a new one.
+///
+/// ```swift
+/// struct Load: FluxCommand {
+///     static let rules: [FluxRule<Load>] = [.unique(cancelling: .earlier, for: FluxRule.caseName)]
+///     let page: Int
+///
+///     func begin(state: inout Feed) { state.isLoading = true }
+///     func execute(state: Feed, dependency: Client) async throws -> [Item] { try await dependency.page(page) }
+///     func reduce(state: inout Feed, output: [Item]) { state = Feed(items: state.items + output) }
+///     func reduce(state: inout Feed, error: any Error) { state.isLoading = false }
+/// }
+///
+/// let task = store.run(Load(page: 1), dependency: client)
+/// ```
+///
+/// Thread safety: `begin` and `reduce` run under the lock of the store, and are pure as `handle(action:)` is; `execute`
+/// runs in a Swift task of its own.
+nonisolated public protocol FluxCommand<State>: FluxEvent {
+    /// The state of the stores it is for.
+    associatedtype State: FluxState
+    /// What the work needs from outside.
+    associatedtype Dependency: Sendable = Void
+    /// What the work brings.
+    associatedtype Output: Sendable = Void
+
+    /// The rules between the commands of this type that run on one store; by default none.
+    static var rules: [FluxRule<Self>] { get }
+    /// What durations of the rules are measured with; by default the continuous clock.
+    static var clock: any _Concurrency.Clock<Swift.Duration> { get }
+
+    /// Changes the state before the work, once however often that is retried; by default not at all.
+    ///
+    /// - Parameter state: The state of the store.
+    func begin(state: inout State)
+
+    /// Does the work.
+    ///
+    /// - Parameters:
+    ///   - state: The state as `begin` left it.
+    ///   - dependency: What `run` was given.
+    /// - Returns: What goes into the state.
+    /// - Throws: Whatever goes wrong; it is retried if a rule says so.
+    func execute(state: State, dependency: Dependency) async throws -> Output
+
+    /// Brings what came of the work into the state; by default, for `Void`, nothing changes.
+    ///
+    /// - Parameters:
+    ///   - state: The state of the store as it is by then.
+    ///   - output: What `execute` returned.
+    func reduce(state: inout State, output: Output)
+
+    /// Brings the failure of the work into the state; by default nothing changes.
+    ///
+    /// Not called when the command is cancelled.
+    ///
+    /// - Parameters:
+    ///   - state: The state of the store as it is by then.
+    ///   - error: What `execute` threw the last time.
+    func reduce(state: inout State, error: any Error)
+}
+
+nonisolated extension FluxCommand {
+    /// By default commands of one type overlap as they come.
+    public static var rules: [FluxRule<Self>] { [] }
+
+    /// By default time is what the continuous clock says.
+    public static var clock: any _Concurrency.Clock<Swift.Duration> { _Concurrency.ContinuousClock() }
+
+    /// By default the state is as it was until the work is done.
+    public func begin(state: inout State) { fluxChangeNothing() }
+
+    /// By default the state knows nothing of a failure; the task does.
+    public func reduce(state: inout State, error: any Error) { fluxChangeNothing() }
+}
+
+nonisolated extension FluxCommand where Output == Void {
+    /// By default work without an output changes nothing.
+    public func reduce(state: inout State, output: Void) { fluxChangeNothing() }
+}
+
+nonisolated extension FluxStore {
+    /// Runs a command on this store.
+    ///
+    /// Each change it makes is announced like that of an action. Cancelling the task leaves the state as it is then.
+    ///
+    /// - Parameters:
+    ///   - command: What to do.
+    ///   - dependency: What its work needs from outside.
+    /// - Returns: The work, to be awaited, watched or cancelled.
+    /// - Complexity: O(log *n*) of the commands of its type in flight.
+    @discardableResult
+    public func run<Command: FluxCommand>(
+        _ command: Command,
+        dependency: Command.Dependency
+    ) -> FluxTask where Command.State == State {
+        core.conversions(for: Command.self).fire(FluxCommandRun(command, dependency), on: nil)
+    }
+
+    /// Runs a command that needs nothing from outside on this store.
+    ///
+    /// - Parameter command: What to do.
+    /// - Returns: The work, to be awaited, watched or cancelled.
+    @discardableResult
+    public func run<Command: FluxCommand>(
+        _ command: Command
+    ) -> FluxTask where Command.State == State, Command.Dependency == Void {
+        run(command, dependency: ())
+    }
+}
+
+/// One run of a command, with what it needs.
+nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent {
+    let command: Command
+    let dependency: Command.Dependency
+    /// So that a retry does not begin again.
+    let hasBegun = Synchronization.Atomic<Bool>(false)
+
+    init(_ command: Command, _ dependency: Command.Dependency) {
+        self.command = command
+        self.dependency = dependency
+    }
+}
+
+/// A change that a command makes.
+nonisolated struct FluxCommandStep<State>: FluxAction {
+    let body: @Sendable (inout State) -> Void
+}
+
+/// Runs commands of one type as a converter of events.
+nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConverter {
+    typealias Event = FluxCommandRun<Command>
+    typealias Action = FluxCommandStep<Command.State>
+    typealias Dependency = FluxStoreCore<Command.State>
+
+    static func convert(
+        event run: Event,
+        dependency core: FluxStoreCore<Command.State>,
+        send: @escaping @Sendable (Action) -> Void
+    ) async throws {
+        let command = run.command
+        if !run.hasBegun.exchange(true, ordering: .sequentiallyConsistent) {
+            send(Action { command.begin(state: &$0) })
+        }
+        let output = try await command.execute(state: core.read { $0.state }, dependency: run.dependency)
+        send(Action { command.reduce(state: &$0, output: output) })
+    }
+
+    static func action(for error: any Error, event: Event) -> Action? {
+        Action { event.command.reduce(state: &$0, error: error) }
+    }
+}
+
+nonisolated extension FluxStoreCore {
+    /// What commands of a type are run with, made on the first run.
+    func conversions<Command: FluxCommand>(
+        for type: Command.Type
+    ) -> FluxConversions<FluxCommandConverter<Command>> where Command.State == State {
+        extras.commands.withLock { commands in
+            if let known = commands[ObjectIdentifier(type)] {
+                return unsafeDowncast(known, to: FluxConversions<FluxCommandConverter<Command>>.self)
+            }
+            let made = FluxConversions<FluxCommandConverter<Command>>(
+                dependency: self, rules: Command.rules.map { $0.forRuns() }, clock: Command.clock, onFailure: nil
+            ) { [self] step in
+                change(step.body)
+            } run: { conversion, _ in
+                conversion.run()
+            }
+            commands[ObjectIdentifier(type)] = made
+            return made
+        }
+    }
+}
+
+nonisolated extension FluxRule where Event: FluxCommand {
+    func forRuns() -> FluxRule<FluxCommandRun<Event>> {
+        mapped { $0.command }
+    }
+}

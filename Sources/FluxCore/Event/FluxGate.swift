@@ -1,0 +1,89 @@
+import Synchronization
+
+/// What may happen to a task from any thread at any moment, in one atomic word: most tasks are never looked at, and
+/// begin, dispatch and end without a lock.
+///
+/// | input       | open                                         | closed                                |
+/// |-------------|----------------------------------------------|---------------------------------------|
+/// | `start`     | started                                      | refused                               |
+/// | `enter`     | one more dispatch is under way               | refused                               |
+/// | `leave`     | one less is under way, one more was sent     | the same                              |
+/// | `watch`     | whoever closes it has to tell those who wait | nobody will tell: it had been closed  |
+/// | `supervise` | whoever closes it has to tell the creator    | nobody will tell: it had been closed  |
+/// | `close`     | closed for good, with the way it ended       | refused                               |
+///
+/// Each input is one atomic step and returns the word before it, so that of two at once one sees the other.
+nonisolated struct FluxGate: ~Copyable, Sendable {
+    /// How a task ended; the error of a failure is kept elsewhere.
+    enum End: UInt64 {
+        case completed, failed, cancelled, dropped
+    }
+
+    /// Bit 0: closed. 1: started. 2: watched. 3: supervised. 4 and 5: the end. From 8: how many dispatches are under way.
+    /// From 32: how many actions were sent.
+    struct Word {
+        fileprivate static var closed: UInt64 { 1 }
+        fileprivate static var started: UInt64 { 2 }
+        fileprivate static var watched: UInt64 { 4 }
+        fileprivate static var supervised: UInt64 { 8 }
+        fileprivate static var underWay: UInt64 { 1 << 8 }
+        fileprivate static var sent: UInt64 { 1 << 32 }
+
+        fileprivate let bits: UInt64
+
+        var isClosed: Bool { bits & Self.closed != 0 }
+        var isStarted: Bool { bits & Self.started != 0 }
+        var isWatched: Bool { bits & Self.watched != 0 }
+        var isSupervised: Bool { bits & Self.supervised != 0 }
+        var dispatches: UInt64 { bits >> 8 & 0xFF_FFFF }
+        var sent: UInt64 { bits >> 32 }
+        /// How it ended; nil while it is open.
+        var end: End? { isClosed ? End(rawValue: bits >> 4 & 3) : nil }
+    }
+
+    private let bits: Synchronization.Atomic<UInt64>
+
+    init(isSupervised: Bool = false) {
+        bits = Synchronization.Atomic(isSupervised ? Word.supervised : 0)
+    }
+
+    var word: Word { Word(bits: bits.load(ordering: .acquiring)) }
+
+    func start() -> Word { addUnlessClosed(Word.started) }
+
+    func close(_ end: End) -> Word { addUnlessClosed(Word.closed | end.rawValue << 4) }
+
+    func watch() -> Word {
+        Word(bits: bits.bitwiseOr(Word.watched, ordering: .acquiringAndReleasing).oldValue)
+    }
+
+    func supervise() -> Word {
+        Word(bits: bits.bitwiseOr(Word.supervised, ordering: .acquiringAndReleasing).oldValue)
+    }
+
+    func enter() -> Word {
+        let before = Word(bits: bits.add(Word.underWay, ordering: .acquiringAndReleasing).oldValue)
+        if before.isClosed { bits.subtract(Word.underWay, ordering: .releasing) }
+        return before
+    }
+
+    func leave() -> Word {
+        Word(bits: bits.add(Word.sent &- Word.underWay, ordering: .acquiringAndReleasing).oldValue)
+    }
+
+    /// Counts an action that another task has sent on behalf of this one.
+    func count() -> Word {
+        Word(bits: bits.add(Word.sent, ordering: .acquiringAndReleasing).oldValue)
+    }
+
+    private func addUnlessClosed(_ more: UInt64) -> Word {
+        var before = bits.load(ordering: .relaxed)
+        while before & Word.closed == 0 {
+            let (isDone, original) = bits.weakCompareExchange(
+                expected: before, desired: before | more, ordering: .acquiringAndReleasing)
+            if isDone { break }
+            before = original
+        }
+        return Word(bits: before)
+    }
+}

@@ -1,0 +1,115 @@
+import Dispatch
+
+/// The events that the rules of a creator know of: what the rule machine decides on, and its ids stand for.
+nonisolated struct FluxRuledFlights {
+    typealias Rules = FluxRuleMachine<FluxAnyEvent>
+
+    /// An event that a rule holds back, or that has not been looked at by all rules.
+    struct Held {
+        let conversion: any FluxConverting
+        let queue: DispatchQueue?
+    }
+
+    /// What is to be done, in this order.
+    enum Effect {
+        case start(Held)
+        case end(FluxTask, FluxTask.Outcome, Held?)
+        case chore(FluxFlights.Chore)
+    }
+
+    private struct Flight {
+        let task: FluxTask
+        var held: Held?
+    }
+
+    /// Somebody who waits for a timer to elapse.
+    private struct Sleep {
+        let timer: Rules.Timer
+        var task: _Concurrency.Task<Void, Never>?
+    }
+
+    private var rules: Rules
+    private var flights: [UInt64: Flight] = [:]
+    private var sleeps: [UInt64: Sleep] = [:]
+    private var timers: [Rules.Timer: UInt64] = [:]
+    private var lastSleep: UInt64 = 0
+    /// Those that a conversion awaits.
+    private var awaited: ContiguousArray<FluxTask> = []
+
+    init(rules: [FluxRule<FluxAnyEvent>]) {
+        self.rules = Rules(rules: rules)
+    }
+
+    // MARK: - Inputs
+
+    mutating func fire(
+        _ task: FluxTask, _ conversion: any FluxConverting, _ keys: [AnyHashable?], _ queue: DispatchQueue?
+    ) -> [Effect] {
+        let id = task.flight.id
+        flights[id] = Flight(task: task, held: Held(conversion: conversion, queue: queue))
+        return effects(rules.fire(id, FluxAnyEvent(conversion: conversion), keys: keys))
+    }
+
+    /// An event has ended; returns what had been held of it.
+    mutating func ended(_ task: FluxTask) -> (Held?, [Effect]) {
+        let id = task.flight.id
+        let held = flights.removeValue(forKey: id)?.held
+        return (held, effects(rules.ended(id)))
+    }
+
+    /// Somebody who slept has woken up; nil: nobody waits for that any longer.
+    mutating func elapsed(_ sleep: UInt64) -> [Effect]? {
+        guard let timer = sleeps.removeValue(forKey: sleep)?.timer else { return nil }
+        timers[timer] = nil
+        return effects(rules.elapsed(timer))
+    }
+
+    /// Keeps the task that sleeps, to be cancelled; false: nobody wants it any longer.
+    mutating func keep(_ task: _Concurrency.Task<Void, Never>, _ sleep: UInt64) -> Bool {
+        sleeps[sleep]?.task = task
+        return sleeps[sleep] != nil
+    }
+
+    // MARK: - Those who wait for each other
+
+    mutating func suspect(_ task: FluxTask) {
+        awaited.append(task)
+    }
+
+    /// Those that a conversion awaits and that have not ended.
+    mutating func suspects() -> ContiguousArray<FluxTask> {
+        if awaited.isEmpty { return [] }
+        awaited.removeAll { $0.gate.word.isClosed }
+        return awaited
+    }
+
+    func ahead(of task: FluxTask) -> FluxAhead {
+        let (all, any) = rules.ahead(of: task.flight.id)
+        return FluxAhead(
+            all: ContiguousArray(all.compactMap { flights[$0]?.task }),
+            any: ContiguousArray(any.compactMap { flights[$0]?.task }))
+    }
+
+    // MARK: - Support
+
+    private mutating func effects(_ decided: [Rules.Effect]) -> [Effect] {
+        decided.compactMap { effect in
+            switch effect {
+            case .start(let id):
+                guard let held = flights[id]?.held else { return nil }
+                flights[id]?.held = nil
+                return .start(held)
+            case .end(let id, let outcome):
+                return flights.removeValue(forKey: id).map { .end($0.task, outcome, $0.held) }
+            case .sleep(let timer, let duration):
+                lastSleep += 1
+                timers[timer] = lastSleep
+                sleeps[lastSleep] = Sleep(timer: timer)
+                return .chore(.sleep(lastSleep, duration))
+            case .wake(let timer):
+                let task = timers.removeValue(forKey: timer).flatMap { sleeps.removeValue(forKey: $0)?.task }
+                return task.map { .chore(.wake($0)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+/// A conversion awaited an event that could not end before that conversion had; so it was ended instead.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxWaitCycle: Error, CustomStringConvertible {
+    /// What happened and what to do instead, for a log.
+    public var description: String {
+        "A conversion awaited an event that cannot end before that conversion has ended: fire without awaiting."
+    }
+}
+
+nonisolated extension FluxTask {
+    /// The conversion that a Swift task runs.
+    struct Conversion: Sendable {
+        let task: FluxTask
+        /// The Swift task itself, and none that it has made: what those await does not hold the conversion up for sure.
+        let runner: Int
+    }
+
+    @TaskLocal static var conversion: Conversion?
+
+    /// The task whose conversion is what the calling Swift task runs.
+    static var running: FluxTask? {
+        guard let conversion, withUnsafeCurrentTask(body: { $0?.hashValue }) == conversion.runner else { return nil }
+        return conversion.task
+    }
+
+    func outcome(awaitedBy conversion: FluxTask) async -> Outcome {
+        conversion.lock.withLock { $0.await(self) }
+        control?.suspect(self)
+        for part in lock.withLock({ $0.parts }) { part.control?.suspect(part) }
+        endIfStuck()
+        let outcome = await ended()
+        conversion.lock.withLock { $0.stopAwaiting(self) }
+        return outcome
+    }
+
+    /// Waits for the end, unless this cannot end before a conversion has that waits for it.
+    func ended(unlessItNeeds conversion: FluxTask) async {
+        conversion.lock.withLock { $0.await(self) }
+        if !isStuck { _ = await ended() }
+        conversion.lock.withLock { $0.stopAwaiting(self) }
+    }
+
+    /// Ends what can never end of itself.
+    func endIfStuck() {
+        for part in lock.withLock({ $0.parts }) { part.endIfStuck() }
+        if isStuck { end(.failed(FluxWaitCycle())) }
+    }
+
+    /// Whether the work can never end: all that it would need to is what in the end it waits for itself.
+    ///
+    /// What each task needs is asked for one after the other, with no lock over all of them. A task that is stuck once
+    /// stays so, and whoever closes a circle looks after that: so the last one sees all of it.
+    var isStuck: Bool {
+        var needs = FluxNeeds<ObjectIdentifier>()
+        var open: ContiguousArray<FluxTask> = [self]
+        // Kept until the end, so that no identifier is used again.
+        var seen: ContiguousArray<FluxTask> = []
+        while let task = open.popLast() {
+            guard !needs.knows(ObjectIdentifier(task)) else { continue }
+            seen.append(task)
+            if task.gate.word.isClosed {
+                needs.add(ObjectIdentifier(task), all: [], any: [])
+                continue
+            }
+            let ahead = task.control?.ahead(of: task) ?? FluxAhead()
+            let all = ahead.all + task.lock.withLock { $0.awaited + $0.parts }
+            needs.add(
+                ObjectIdentifier(task), all: all.map { ObjectIdentifier($0) }, any: ahead.any.map { ObjectIdentifier($0) })
+            open += all + ahead.any
+        }
+        return withExtendedLifetime(seen) { !needs.canEnd(ObjectIdentifier(self)) }
+    }
+}
+
+/// Which of those who wait for each other can ever end: a pure machine.
+///
+/// One can end once all that it needs have ended, and one of those of which it needs any.
+nonisolated struct FluxNeeds<ID: Hashable> {
+    private struct Node {
+        let all: [ID]
+        let any: [ID]
+        var canEnd = false
+    }
+
+    private var nodes: [ID: Node] = [:]
+    private var order: [ID] = []
+
+    func knows(_ id: ID) -> Bool { nodes[id] != nil }
+
+    /// Adds one; whoever it needs has to be added too.
+    mutating func add(_ id: ID, all: [ID], any: [ID]) {
+        nodes[id] = Node(all: all, any: any)
+        order.append(id)
+    }
+
+    /// - Complexity: O(*n*) for a row of *n*; O(*n*²) at worst.
+    mutating func canEnd(_ id: ID) -> Bool {
+        var isNew = true
+        while isNew {
+            isNew = false
+            // Those found last first: they are what the others need.
+            for id in order.reversed() {
+                guard let node = nodes[id], !node.canEnd, node.all.allSatisfy({ nodes[$0]?.canEnd == true }),
+                    node.any.isEmpty || node.any.contains(where: { nodes[$0]?.canEnd == true })
+                else { continue }
+                nodes[id]?.canEnd = true
+                isNew = true
+            }
+        }
+        return nodes[id]?.canEnd ?? true
+    }
+}
+
+/// What a rule makes a task wait for.
+nonisolated struct FluxAhead {
+    /// All of these have to end.
+    var all: ContiguousArray<FluxTask> = []
+    /// One of these has to, if there are any.
+    var any: ContiguousArray<FluxTask> = []
+}

@@ -1,0 +1,174 @@
+import Dispatch
+import FluxCore
+import Testing
+
+/// What `fire` returns, for converters of both forms.
+@Suite struct FluxTaskTests {
+    let store = FluxStore(initialState: Log(), dispatcher: nil)
+
+    @Test func `A callback conversion has completed when its handler is released`() async {
+        let creator = FluxActionCreator<CounterConverter>(store: store)
+        let hold = HandlerHold<Counter.Action>()
+        let task = creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        #expect(creator.inFlight == 1)
+        hold.send(.add(1))
+        hold.letGo()
+        #expect(await task.outcome.name == "completed")
+        #expect(creator.inFlight == 0)
+        #expect(store.state.entries == [1])
+    }
+
+    @Test func `An asynchronous conversion has completed when it returns`() async {
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store)
+        #expect(await creator.fire(.add(5)).outcome.name == "completed")
+        #expect(store.state.entries == [5])
+    }
+
+    @Test func `An error is the outcome, becomes an action and reaches onFailure`() async {
+        let failures = Recorder<String>()
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { error, event in
+            failures.record("\(error) of \(event)")
+        }
+        guard case .failed(let error) = await creator.fire(.fail(7)).outcome else {
+            Issue.record("did not fail")
+            return
+        }
+        #expect(error as? WorkConverter.Failure == .init(number: 7))
+        #expect(store.state.entries == [-1])
+        #expect(failures.values == ["Failure(number: 7) of fail(7)"])
+        #expect(await creator.fire(.fail(0)).outcome.name == "failed")
+        #expect(store.state.entries == [-1], "no action for this one")
+        #expect(await creator.fire(.add(1)).outcome.name == "completed", "a failure does not end the creator")
+    }
+
+    @Test func `Conversions overlap, and start in the order fired`() async {
+        let site = WorkConverter.Site { _ in true }
+        let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
+        let tasks = (0..<100).map { creator.fire(.add($0)) }
+        await site.started.count(100)
+        #expect(site.started.values == Array(0..<100))
+        for number in (0..<100).reversed() { site.gate(number).open() }
+        for task in tasks { #expect(await task.outcome.name == "completed") }
+        #expect(store.state.entries.sorted() == Array(0..<100))
+    }
+
+    @Test func `What is sent before the first suspension keeps the order of firing end to end`() async {
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store)
+        for number in 0..<1_000 { creator.fire(.add(number)) }
+        creator.fire((1_000..<2_000).map { .add($0) })
+        await creator.flush()
+        #expect(store.state.entries == Array(0..<2_000))
+    }
+
+    @Test func `The life of an event can be watched from its start, whenever one begins to look`() async {
+        let clock = TestClock()
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: .init(), store: store,
+            rules: [.retry(for: FluxRule.caseName, limit: 2, backoff: .constant(.seconds(1)))], clock: clock)
+        let task = creator.fire(.fail(3))
+        let live = Task { await task.events.reduce(into: []) { $0.append($1.name) } }
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        let expected = ["started", "retrying 1", "retrying 2", "sent", "failed"]
+        #expect(await live.value == expected)
+        let late = await task.events.reduce(into: []) { $0.append($1.name) }
+        #expect(late == expected)
+        #expect(
+            await creator.fire(.add(1)).events.reduce(into: []) { $0.append($1.name) } == [
+                "started", "sent", "completed",
+            ])
+    }
+
+    @Test func `Of several events the whole fails with the first error, else tells what did not complete`() async {
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store)
+        let mixed = creator.fire([.add(1), .fail(2), .add(3)])
+        guard case .failed(let error) = await mixed.outcome else {
+            Issue.record("did not fail")
+            return
+        }
+        #expect(error as? WorkConverter.Failure == .init(number: 2))
+        #expect(store.state.entries.sorted() == [-1, 1, 3])
+        #expect(await creator.fire([.add(1), .add(2)]).outcome.name == "completed")
+        #expect(await creator.fire([]).outcome.name == "completed")
+    }
+
+    @Test func `Cancelling several events cancels each`() async {
+        let site = WorkConverter.Site { $0 > 1 }
+        let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
+        let task = creator.fire([.add(1), .add(2), .add(3)])
+        await site.started.count(3)
+        task.cancel()
+        #expect(await task.outcome.name == "cancelled")
+        #expect(task.isCancelled)
+        #expect(creator.inFlight == 0)
+        site.gate(2).open()
+        site.gate(3).open()
+        await site.ended.count(3)
+        #expect(store.state.entries == [1])
+    }
+
+    @Test func `Letting go of the task cancels nothing`() async {
+        let site = WorkConverter.Site { _ in true }
+        let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
+        creator.fire(.add(1))
+        await site.started.count(1)
+        site.gate(1).open()
+        await creator.flush()
+        #expect(store.state.entries == [1])
+    }
+
+    @Test func `An action sent after the end is not dispatched, and is reported`() async {
+        let reported = Recorder<String>()
+        let creator = FluxActionCreator<Leaky>(dependency: .init(), store: store) { error, _ in
+            reported.record("\(error)")
+        }
+        let leak = Leaky.Leak()
+        #expect(await creator.fire(.init(leak: leak)).outcome.name == "completed")
+        leak.send.current?(.add(1))
+        #expect(store.state.entries.isEmpty)
+        #expect(reported.values.count == 1)
+        #expect(reported.values[0].contains("add(1) was sent after its conversion had returned"))
+    }
+
+    enum Leaky: FluxAsyncActionConverter {
+        final class Leak: Sendable {
+            let send = Locked<(@Sendable (Counter.Action) -> Void)?>(nil)
+        }
+        struct Event: FluxEvent { let leak: Leak }
+        struct None: Sendable {}
+        static func convert(
+            event: Event, dependency: None, send: @escaping @Sendable (Counter.Action) -> Void
+        ) async throws {
+            event.leak.send.withLock { $0 = send }
+        }
+    }
+
+    @Test func `Awaiting the outcome ends with the awaiting task, and the work goes on`() async {
+        let site = WorkConverter.Site { _ in true }
+        let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
+        let task = creator.fire(.add(1))
+        let waiting = Task { await task.outcome.name }
+        waiting.cancel()
+        #expect(await waiting.value == "cancelled")
+        site.gate(1).open()
+        #expect(await task.outcome.name == "completed")
+        #expect(!task.isCancelled)
+    }
+
+    @Test func `A converter known only by the callback form still works when it is asynchronous`() async {
+        let seen = Recorder<Int>()
+        func convert<C: FluxActionConverter>(_ type: C.Type, _ event: C.Event, _ dependency: C.Dependency)
+        where C.Action == Counter.Action {
+            C.convert(event: event, dependency: dependency) { action in
+                if case .add(let number) = action { seen.record(number) }
+            }
+        }
+        convert(WorkConverter.self, .add(4), .init())
+        convert(WorkConverter.self, .fail(4), .init())
+        await seen.count(2)
+        #expect(seen.values.sorted() == [-1, 4])
+    }
+}
