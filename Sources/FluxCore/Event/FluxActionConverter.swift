@@ -40,4 +40,14 @@ nonisolated public protocol FluxActionConverter<Event, Action, Dependency>: Send
     ///   - actionHandler: Dispatches an action; when it returns, the action has been applied (C2). An implementation may
     ///     declare it without `@Sendable` where it does not leave the calling thread.
     static func convert(event: Event, dependency: Dependency, actionHandler: @escaping @Sendable (Action) -> Void)
+
+    /// How the library calls a converter of either form, compiled for its own types; never to be implemented.
+    static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?)
+}
+
+nonisolated extension FluxActionConverter {
+    @inlinable
+    public static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?) {
+        unsafeDowncast(conversions, to: FluxConversions<Self>.self).convert(task, &spare)
+    }
 }

@@ -41,8 +41,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         self.init(
             conversions: FluxConversions(dependency: dependency, rules: rules, clock: clock, onFailure: onFailure) {
                 dispatcher.dispatch(action: $0)
-            } run: { conversion, _ in
-                conversion.run()
+            } run: {
+                Converter._convert($1, by: $0, &$2)
             })
     }
 
@@ -65,8 +65,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         self.init(
             conversions: FluxConversions(dependency: dependency, rules: rules, clock: clock, onFailure: onFailure) {
                 store.dispatch(action: $0)
-            } run: { conversion, _ in
-                conversion.run()
+            } run: {
+                Converter._convert($1, by: $0, &$2)
             })
     }
 

@@ -60,6 +60,11 @@ nonisolated extension FluxAsyncActionConverter {
     /// By default a failed conversion dispatches nothing.
     public static func action(for error: any Error, event: Event) -> Action? { nil }
 
+    @inlinable
+    public static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?) {
+        unsafeDowncast(conversions, to: FluxConversions<Self>.self).convertAsync(task)
+    }
+
     /// The callback form, for code that knows a converter only as such; creators use the asynchronous one.
     public static func convert(
         event: Event,
@@ -70,16 +75,26 @@ nonisolated extension FluxAsyncActionConverter {
             do {
                 try await convert(event: event, dependency: dependency, send: actionHandler)
             } catch {
-                if let action = action(for: error, event: event) { actionHandler(action) }
+                guard let action = action(for: error, event: event) else {
+                    return fluxWarn("\(Self.self) failed with \(error), and knows no action for that.")
+                }
+                actionHandler(action)
             }
         }
     }
 }
 
 /// An action that a converter sent after it had returned; it was not dispatched.
+///
+/// Thread safety: a value.
 nonisolated public struct FluxLateAction: Error, CustomStringConvertible {
     /// The action, described.
     public let action: String
+
+    @usableFromInline
+    init(action: String) {
+        self.action = action
+    }
 
     /// What happened and what to do instead, for a log.
     public var description: String {

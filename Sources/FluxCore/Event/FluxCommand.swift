@@ -166,8 +166,8 @@ nonisolated extension FluxStoreCore {
                 dependency: self, rules: Command.rules.map { $0.forRuns() }, clock: Command.clock, onFailure: nil
             ) { [self] step in
                 change(step.body)
-            } run: { conversion, _ in
-                conversion.run()
+            } run: {
+                FluxCommandConverter<Command>._convert($1, by: $0, &$2)
             }
             commands[ObjectIdentifier(type)] = made
             return made

@@ -6,6 +6,7 @@ import Synchronization
 /// It knows no types of the client's, so all of it is compiled once.
 @usableFromInline
 nonisolated final class FluxControl: Sendable {
+    @usableFromInline let threads = FluxThreads.shared
     let clock: any _Concurrency.Clock<Swift.Duration>
     let isRuled: Bool
     private let flights: FluxLock<FluxFlights>
@@ -24,34 +25,57 @@ nonisolated final class FluxControl: Sendable {
         flights = FluxLock(FluxFlights(rules: rules))
     }
 
+    /// The creator's queue, for what prefers it all along.
+    @usableFromInline var executor: FluxQueueExecutor { FluxQueueExecutor(queue) }
+
     // MARK: - Firing
 
-    /// Makes the task of what is fired together; to be called before it is taken in.
+    /// Takes in what is fired together, and returns its task.
+    ///
+    /// - Parameters:
+    ///   - event: The event; an array of them if there are several.
+    ///   - count: How many there are.
+    ///   - parent: The task of all, if this is one of several that were fired together.
+    ///   - keys: The key of each rule.
+    ///   - converter: What is to convert them. No task keeps it, for the thread that fires and the one that converts
+    ///     would fight over its count: the drain does, or the block on a queue, or the rules.
+    ///   - queue: Where to convert.
     @usableFromInline
-    func makeTask(count: Int, parent: FluxTask?) -> FluxTask {
+    func fire(
+        _ event: any Sendable, count: Int, _ parent: FluxTask?, _ keys: [AnyHashable?],
+        _ converter: any FluxConverting, on queue: DispatchQueue?
+    ) -> FluxTask {
         fluxStopInsideHandle("fire")
-        return FluxTask(self, count: count, parent: parent)
+        let task = FluxTask(event, self, count: count, parent: parent)
+        if isRuled || queue != nil {
+            decide { $0.fire(task, event, keys, converter, on: queue, &$1) }
+        } else {
+            let isFirst = flights.withLock { $0.fire(task) }
+            if isFirst == true { startDrain(converter) }
+            if isFirst == nil { drop(task) }
+        }
+        return task
     }
 
-    /// Takes in what was fired together.
-    @usableFromInline
-    func fire(_ conversion: any FluxConverting, _ task: FluxTask, _ keys: [AnyHashable?], on queue: DispatchQueue?) {
-        if isRuled || queue != nil { return decide { $0.fire(conversion, task, keys, on: queue, &$1) } }
-        let isFirst = flights.withLock { $0.fire(conversion, task) }
-        if isFirst == true { self.queue.async { self.drain() } }
-        if isFirst == nil { task.end(.dropped) }
+    private func drop(_ task: FluxTask) {
+        task.end(.dropped)
+        task.letGo()
     }
 
-    private func drain() {
-        var batch: ContiguousArray<(any FluxConverting)?> = []
+    private func startDrain(_ converter: any FluxConverting) {
+        queue.async { self.drain(converter) }
+    }
+
+    private func drain(_ converter: any FluxConverting) {
+        var batch: ContiguousArray<Unmanaged<FluxTask>> = []
+        var spare: AnyObject?
         for _ in 0..<FluxLimits.batchesInARow {
             guard flights.withLock({ $0.inbox.take(&batch) }) else { return }
-            // Taken out one by one: a conversion has finished when it is released, not when the batch is.
-            for index in batch.indices { fluxTake(&batch[index])?.begin(on: queue) }
+            for task in batch { FluxTask.begin(task, converter, &spare) }
             batch.removeAll(keepingCapacity: true)
         }
         // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.
-        DispatchQueue.global().async { self.queue.async { self.drain() } }
+        DispatchQueue.global().async { self.startDrain(converter) }
     }
 
     // MARK: - Deciding
@@ -69,20 +93,29 @@ nonisolated final class FluxControl: Sendable {
             thread.pointee.handling = outer.handling
             thread.pointee.isRuling = outer.isRuling
         }
-        if chores.isFirst { queue.async { self.drain() } }
+        if let converter = chores.first { startDrain(converter) }
         for chore in chores.others { perform(chore) }
     }
 
     private func perform(_ chore: FluxFlights.Chore) {
         switch chore {
-        case .begin(let conversion, let queue): queue.async { conversion.begin(on: queue) }
-        case .drop(let task): task.end(.dropped)
-        case .finish(let task, let outcome, let isWatched): task.finish(outcome, isWatched: isWatched)
+        case .begin(let task, let converter, let queue):
+            queue.async {
+                var spare: AnyObject?
+                FluxTask.begin(.passRetained(task), converter, &spare)
+            }
+        case .drop(let task): drop(task)
+        case .finish(let task, let outcome, let isWatched):
+            tally.count(outcome, task.count)
+            task.settle()
+            task.finish(outcome, isWatched: isWatched)
         case .leave(let waiter): waiter.leave()
         case .sleep(let id, let duration): sleep(id, duration)
         case .wake(let sleeper): sleeper.cancel()
-        case .letGo(let conversion, .failed(let error)): conversion.report(error)
-        case .letGo: break
+        case .letGo(let flight, let outcome):
+            if case .failed(let error) = outcome { flight.converter.report(error, on: flight.event.event) }
+            flight.task.letGo()
+        case .release: break
         case .suspect(let task): task.endIfStuck()
         }
     }
@@ -102,21 +135,42 @@ nonisolated final class FluxControl: Sendable {
     func ended(_ task: FluxTask, _ outcome: FluxTask.Outcome, isSupervised: Bool) {
         tally.count(outcome, task.count)
         if isSupervised { decide { $0.ended(task, outcome, &$1) } }
-        if tally.ended >= nextSweep.load(ordering: .relaxed) { sweep() }
     }
 
-    /// Lets go of the tasks that have ended; a pass over those in flight for every so many that end.
-    private func sweep() {
+    /// A pass over those in flight is due for every so many that end.
+    var isSweepDue: Bool { tally.ended >= nextSweep.load(ordering: .sequentiallyConsistent) }
+
+    /// Lets go of the tasks that have ended.
+    func sweep() {
         let ended = flights.withLock { flights in
             let (ended, left) = flights.sweep()
-            nextSweep.store(tally.ended + max(left, Self.leastSweep), ordering: .relaxed)
+            let next = flights.isLeft ? 0 : tally.ended + max(left, Self.leastSweep)
+            nextSweep.store(next, ordering: .sequentiallyConsistent)
             return ended
         }
-        withExtendedLifetime(ended) {}
+        for task in ended { task.release() }
     }
 
-    /// Lets go of all tasks, which have ended: each keeps the control, and the control each.
+    /// The same for the last one that ended; once it is settled, only this call keeps the control.
+    func sweep(settling task: FluxTask) {
+        let keeper = Unmanaged.passRetained(self)
+        task.settle()
+        sweep()
+        keeper.release()
+    }
+
+    /// Lets go of all tasks, as all have ended.
+    ///
+    /// The control must not go before they are settled. With rules they keep it, and the last to settle lets go of it.
     func letGo() {
+        nextSweep.store(0, ordering: .sequentiallyConsistent)
+        let tasks = flights.withLock { flights in
+            flights.isLeft = true
+            return flights.tasks
+        }
+        for task in tasks where !isRuled {
+            task._withUnsafeGuaranteedRef { task in fluxWait(upTo: .seconds(60)) { task.isSettled } }
+        }
         sweep()
     }
 
@@ -132,9 +186,11 @@ nonisolated final class FluxControl: Sendable {
 
     func flush() async {
         fluxStopInsideHandle("flush()")
-        if let running = FluxTask.running, running.control === self {
+        if let conversion = flights.withLock({ $0.task(runBy: FluxTask.caller) }) {
             // It waits for each by itself, and for none that waits for it.
-            for task in flights.withLock({ $0.open() }) { await task.ended(unlessItNeeds: running) }
+            for task in flights.withLock({ $0.open() }) where task !== conversion {
+                await task.ended(unlessItNeeds: conversion)
+            }
             return
         }
         let latch = FluxLatch()
@@ -164,30 +220,5 @@ nonisolated final class FluxControl: Sendable {
 
     func ahead(of task: FluxTask) -> FluxAhead {
         isRuled ? flights.withLock { $0.ruled?.ahead(of: task) ?? FluxAhead() } : FluxAhead()
-    }
-}
-
-/// An event being converted, without its types.
-@usableFromInline
-nonisolated protocol FluxConverting: AnyObject, Sendable {
-    func begin(on queue: DispatchQueue)
-    /// Tells whoever listens of an error that ended the event without its being converted.
-    func report(_ error: any Error)
-}
-
-/// An event for the rules, without its type.
-///
-/// It does not keep the conversion: that ends with its last reference, and leaves the rules before it goes.
-nonisolated struct FluxAnyEvent: FluxEvent {
-    private let conversion: FluxGuarded<Unmanaged<AnyObject>>
-
-    init(conversion: any FluxConverting) {
-        self.conversion = FluxGuarded(.passUnretained(conversion))
-    }
-
-    func read<Converter: FluxActionConverter>(_ converter: Converter.Type) -> Converter.Event {
-        conversion.value._withUnsafeGuaranteedRef {
-            unsafeDowncast($0, to: FluxConversion<Converter>.self).event
-        }
     }
 }

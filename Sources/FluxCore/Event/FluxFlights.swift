@@ -1,45 +1,47 @@
 import Dispatch
 
-/// What a control knows of one of its tasks.
-nonisolated struct FluxFlight {
-    /// Its number, in the order fired.
-    var id: UInt64 = 0
-    /// The last roll call that counted it.
-    var counted: UInt64 = 0
-}
-
 /// What the lock of a creator guards: the events in flight, and those about to be converted.
 ///
-/// A task that has ended stays in here until it is swept out: most tasks end without this lock.
+/// A task that has ended stays in here until it is swept out: most tasks end without this lock. What a task has loaded
+/// does not: it goes with its conversion.
 nonisolated struct FluxFlights {
     /// Something to be done outside the lock.
     enum Chore {
-        case begin(any FluxConverting, DispatchQueue)
+        case begin(FluxTask, any FluxConverting, DispatchQueue)
         case drop(FluxTask)
         case finish(FluxTask, FluxTask.Outcome, isWatched: Bool)
         case leave(FluxLatch)
         case sleep(UInt64, Swift.Duration)
         case wake(_Concurrency.Task<Void, Never>)
-        /// Held back until its task ended without being converted; what it holds is the user's.
-        case letGo(any FluxConverting, FluxTask.Outcome)
+        /// Held back until it ended without being converted: what it has loaded is the user's.
+        case letGo(FluxRuledFlights.Flight, FluxTask.Outcome)
+        case release(FluxRuledFlights.Flight)
         /// Awaited by a conversion; what has just been decided may be what it waits for in vain.
         case suspect(FluxTask)
     }
 
     struct Chores {
-        /// The creator's queue has to be told that there is something to convert.
-        var isFirst = false
+        /// There is something to convert again, with this, and the creator's queue has to be told.
+        var first: (any FluxConverting)?
         var others: ContiguousArray<Chore> = []
+
+        mutating func add(_ ended: FluxRuledFlights.Flight, _ outcome: FluxTask.Outcome) {
+            others.append(ended.isHeld ? .letGo(ended, outcome) : .release(ended))
+        }
     }
 
-    var inbox = FluxInbox<(any FluxConverting)?>()
+    var inbox = FluxInbox<Unmanaged<FluxTask>>()
     var isShutDown = false
+    /// Nobody can fire any more, and nothing is being converted.
+    var isLeft = false
     var ruled: FluxRuledFlights?
     /// How many events were ever fired.
     private(set) var fired = 0
-    private var tasks: ContiguousArray<FluxTask> = []
+    /// In the order fired, each retained by hand: an array of references would count each again at a sweep.
+    private(set) var tasks: ContiguousArray<Unmanaged<FluxTask>> = []
     private var lastID: UInt64 = 0
-    private var rollCall = FluxRollCall<FluxLatch>()
+    /// Those who wait for a task and for all that were fired before it: the last one of them that had not ended.
+    private var waiters: ContiguousArray<(last: UInt64, latch: FluxLatch)> = []
 
     init(rules: [FluxRule<FluxAnyEvent>]) {
         ruled = rules.isEmpty ? nil : FluxRuledFlights(rules: rules)
@@ -48,21 +50,22 @@ nonisolated struct FluxFlights {
     // MARK: - Firing
 
     /// Takes in what was fired together, where there are no rules; true: schedule a drain, nil: shut down.
-    mutating func fire(_ conversion: any FluxConverting, _ task: FluxTask) -> Bool? {
-        admit(task) ? inbox.put(conversion) : nil
+    mutating func fire(_ task: FluxTask) -> Bool? {
+        admit(task) ? inbox.put(.passRetained(task)) : nil
     }
 
     /// Takes in what was fired together.
     mutating func fire(
-        _ conversion: any FluxConverting,
         _ task: FluxTask,
+        _ event: any Sendable,
         _ keys: [AnyHashable?],
+        _ converter: any FluxConverting,
         on queue: DispatchQueue?,
         _ chores: inout Chores
     ) {
         if !admit(task) { return chores.others.append(.drop(task)) }
-        if ruled == nil { return launch(conversion, queue, &chores) }
-        let effects = ruled!.fire(task, conversion, keys, queue)
+        if ruled == nil { return launch(task, converter, queue, &chores) }
+        let effects = ruled!.fire(task, event, keys, converter, queue)
         follow(effects, &chores)
     }
 
@@ -71,8 +74,8 @@ nonisolated struct FluxFlights {
         fired += task.count
         if isShutDown { return false }
         lastID += 1
-        task.flight.id = lastID
-        tasks.append(task)
+        task.id = lastID
+        tasks.append(.passRetained(task))
         return true
     }
 
@@ -84,14 +87,13 @@ nonisolated struct FluxFlights {
     private mutating func follow(_ effects: [FluxRuledFlights.Effect], _ chores: inout Chores) {
         for effect in effects {
             switch effect {
-            case .start(let held): launch(held.conversion, held.queue, &chores)
-            case .end(let task, let outcome, let held):
-                if let held { chores.others.append(.letGo(held.conversion, outcome)) }
-                let before = task.close(outcome)
+            case .start(let flight): launch(flight.task, flight.converter, flight.queue, &chores)
+            case .end(let flight, let outcome):
+                let before = flight.task.close(outcome)
+                chores.add(flight, outcome)
                 if before.isClosed { continue }
-                task.control?.tally.count(outcome, task.count)
-                land(task, &chores)
-                chores.others.append(.finish(task, outcome, isWatched: before.isWatched))
+                land(flight.task, &chores)
+                chores.others.append(.finish(flight.task, outcome, isWatched: before.isWatched))
             case .chore(let chore): chores.others.append(chore)
             }
         }
@@ -99,12 +101,12 @@ nonisolated struct FluxFlights {
     }
 
     private mutating func launch(
-        _ conversion: any FluxConverting, _ queue: DispatchQueue?, _ chores: inout Chores
+        _ task: FluxTask, _ converter: any FluxConverting, _ queue: DispatchQueue?, _ chores: inout Chores
     ) {
         if let queue {
-            chores.others.append(.begin(conversion, queue))
-        } else if inbox.put(conversion) {
-            chores.isFirst = true
+            chores.others.append(.begin(task, converter, queue))
+        } else if inbox.put(.passRetained(task)) {
+            chores.first = converter
         }
     }
 
@@ -114,36 +116,66 @@ nonisolated struct FluxFlights {
     mutating func ended(_ task: FluxTask, _ outcome: FluxTask.Outcome, _ chores: inout Chores) {
         land(task, &chores)
         guard ruled != nil else { return }
-        let (held, effects) = ruled!.ended(task)
-        if let held { chores.others.append(.letGo(held.conversion, outcome)) }
+        let (flight, effects) = ruled!.ended(task)
+        if let flight { chores.add(flight, outcome) }
         follow(effects, &chores)
-    }
-
-    /// Tells those who wait for a task.
-    private mutating func land(_ task: FluxTask, _ chores: inout Chores) {
-        for latch in rollCall.gone(task.flight.id, counted: task.flight.counted) { chores.others.append(.leave(latch)) }
     }
 
     /// Keeps somebody until all that is in flight has ended; false if it has.
     mutating func wait(_ latch: FluxLatch) -> Bool {
-        let call = rollCall.call()
-        var open = 0
-        for task in tasks where !task.gate.supervise().isClosed {
-            task.flight.counted = call
-            open += 1
+        guard let last = lastOpen(upTo: lastID) else { return false }
+        waiters.append((last, latch))
+        return true
+    }
+
+    /// Moves on those who waited for a task.
+    ///
+    /// They wait for one task at a time, and each time for an earlier one: most events end in the order fired, so that
+    /// it is the only one.
+    private mutating func land(_ task: FluxTask, _ chores: inout Chores) {
+        for index in waiters.indices.reversed() where waiters[index].last == task.id {
+            if let last = lastOpen(upTo: task.id) {
+                waiters[index].last = last
+            } else {
+                chores.others.append(.leave(waiters.remove(at: index).latch))
+            }
         }
-        return rollCall.wait(latch, for: open, last: lastID)
     }
 
-    /// All tasks in flight, in the order fired.
+    /// The last task that has not ended, of those with an id up to a limit; its end will be told.
+    private func lastOpen(upTo limit: UInt64) -> UInt64? {
+        var (low, high) = (0, tasks.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if tasks[middle]._withUnsafeGuaranteedRef({ $0.id }) <= limit { low = middle + 1 } else { high = middle }
+        }
+        for task in tasks[..<low].reversed() {
+            let isOpen = task._withUnsafeGuaranteedRef { !$0.gate.supervise().isClosed }
+            if isOpen { return task._withUnsafeGuaranteedRef { $0.id } }
+        }
+        return nil
+    }
+
+    /// The task whose conversion a Swift task runs.
+    func task(runBy caller: UInt) -> FluxTask? {
+        if caller == 0 { return nil }
+        let task = tasks.first { $0._withUnsafeGuaranteedRef { $0.isRun(by: caller) } }
+        return task?.takeUnretainedValue()
+    }
+
+    /// All tasks in flight.
     func open() -> ContiguousArray<FluxTask> {
-        ContiguousArray(tasks.lazy.filter { !$0.gate.word.isClosed })
+        ContiguousArray(tasks.lazy.map { $0.takeUnretainedValue() }.filter { !$0.gate.word.isClosed })
     }
 
-    /// Takes out the tasks that have ended, to be released outside the lock; returns with them how many are left.
-    mutating func sweep() -> (ended: ContiguousArray<FluxTask>, left: Int) {
-        let ended = ContiguousArray(tasks.lazy.filter { $0.gate.word.isClosed })
-        if !ended.isEmpty { tasks.removeAll { $0.gate.word.isClosed } }
-        return (ended, tasks.count)
+    /// Takes out the tasks that have ended, to be released outside the lock, and tells how many are left.
+    mutating func sweep() -> (ended: ContiguousArray<Unmanaged<FluxTask>>, left: Int) {
+        var ended: ContiguousArray<Unmanaged<FluxTask>> = []
+        var left: ContiguousArray<Unmanaged<FluxTask>> = []
+        for task in tasks {
+            if task._withUnsafeGuaranteedRef({ $0.isSettled }) { ended.append(task) } else { left.append(task) }
+        }
+        tasks = left
+        return (ended, left.count)
     }
 }

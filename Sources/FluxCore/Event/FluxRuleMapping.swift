@@ -1,9 +1,7 @@
 nonisolated extension FluxRule {
     /// The same rule for events without a type, as the creator's account of those in flight holds them.
-    func erased<Converter: FluxActionConverter>(
-        _ converter: Converter.Type
-    ) -> FluxRule<FluxAnyEvent> where Converter.Event == Event {
-        mapped { $0.read(Converter.self) }
+    func erased() -> FluxRule<FluxAnyEvent> {
+        mapped { fluxRead($0.event, as: Event.self) }
     }
 
     /// The same rule for events that have such an event in them.

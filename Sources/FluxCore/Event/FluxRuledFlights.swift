@@ -4,22 +4,21 @@ import Dispatch
 nonisolated struct FluxRuledFlights {
     typealias Rules = FluxRuleMachine<FluxAnyEvent>
 
-    /// An event that a rule holds back, or that has not been looked at by all rules.
-    struct Held {
-        let conversion: any FluxConverting
+    /// An event in flight; kept here so that its last reference goes outside the lock.
+    struct Flight {
+        let task: FluxTask
+        let event: FluxAnyEvent
+        let converter: any FluxConverting
         let queue: DispatchQueue?
+        /// A rule holds it back, or it has not been looked at by all rules.
+        var isHeld = true
     }
 
     /// What is to be done, in this order.
     enum Effect {
-        case start(Held)
-        case end(FluxTask, FluxTask.Outcome, Held?)
+        case start(Flight)
+        case end(Flight, FluxTask.Outcome)
         case chore(FluxFlights.Chore)
-    }
-
-    private struct Flight {
-        let task: FluxTask
-        var held: Held?
     }
 
     /// Somebody who waits for a timer to elapse.
@@ -43,18 +42,20 @@ nonisolated struct FluxRuledFlights {
     // MARK: - Inputs
 
     mutating func fire(
-        _ task: FluxTask, _ conversion: any FluxConverting, _ keys: [AnyHashable?], _ queue: DispatchQueue?
+        _ task: FluxTask, _ event: any Sendable, _ keys: [AnyHashable?], _ converter: any FluxConverting,
+        _ queue: DispatchQueue?
     ) -> [Effect] {
-        let id = task.flight.id
-        flights[id] = Flight(task: task, held: Held(conversion: conversion, queue: queue))
-        return effects(rules.fire(id, FluxAnyEvent(conversion: conversion), keys: keys))
+        let id = task.id
+        let event = FluxAnyEvent(event: event)
+        flights[id] = Flight(task: task, event: event, converter: converter, queue: queue)
+        return effects(rules.fire(id, event, keys: keys))
     }
 
-    /// An event has ended; returns what had been held of it.
-    mutating func ended(_ task: FluxTask) -> (Held?, [Effect]) {
-        let id = task.flight.id
-        let held = flights.removeValue(forKey: id)?.held
-        return (held, effects(rules.ended(id)))
+    /// An event has ended; returns what was known of it.
+    mutating func ended(_ task: FluxTask) -> (Flight?, [Effect]) {
+        let id = task.id
+        let flight = flights.removeValue(forKey: id)
+        return (flight, effects(rules.ended(id)))
     }
 
     /// Somebody who slept has woken up; nil: nobody waits for that any longer.
@@ -84,7 +85,7 @@ nonisolated struct FluxRuledFlights {
     }
 
     func ahead(of task: FluxTask) -> FluxAhead {
-        let (all, any) = rules.ahead(of: task.flight.id)
+        let (all, any) = rules.ahead(of: task.id)
         return FluxAhead(
             all: ContiguousArray(all.compactMap { flights[$0]?.task }),
             any: ContiguousArray(any.compactMap { flights[$0]?.task }))
@@ -96,11 +97,10 @@ nonisolated struct FluxRuledFlights {
         decided.compactMap { effect in
             switch effect {
             case .start(let id):
-                guard let held = flights[id]?.held else { return nil }
-                flights[id]?.held = nil
-                return .start(held)
+                flights[id]?.isHeld = false
+                return flights[id].map { .start($0) }
             case .end(let id, let outcome):
-                return flights.removeValue(forKey: id).map { .end($0.task, outcome, $0.held) }
+                return flights.removeValue(forKey: id).map { .end($0, outcome) }
             case .sleep(let timer, let duration):
                 lastSleep += 1
                 timers[timer] = lastSleep

@@ -42,30 +42,56 @@ nonisolated public final class FluxTask: Sendable {
 
     typealias Machine = FluxTaskMachine<FluxLatch>
 
+    // An object of 120 bytes at most: the system frees larger ones of another thread under a lock, which doubles the cost
+    // of an event.
     let gate: FluxGate
     let lock: FluxLock<Machine>
+    /// The event, or an array of those that were fired together, until its conversion begins.
+    ///
+    /// So the one object that is made for each event holds the event too, which does not live as long as the handle that
+    /// somebody keeps. Touched by whoever was put in charge of beginning it, and by nobody else.
+    @exclusivity(unchecked) nonisolated(unsafe) private var load: (any Sendable)?
     /// Who keeps account of it while it is in flight; nil for the task of events that have each one of their own.
-    let control: FluxControl?
+    ///
+    /// Retained only with rules, which are asked of the task as long as anybody has it. Without them it lives until the
+    /// task is settled; the thread that fires and the one that converts would fight over its count.
+    private let control: Unmanaged<FluxControl>?
     /// For one event of several that were fired together: the task of all.
     let parent: FluxTask?
+    /// Names the Swift task that runs its conversion; 0 for none.
+    @usableFromInline let runner = Synchronization.Atomic<UInt>(0)
+    /// Its number in the order fired, under the lock of its control.
+    nonisolated(unsafe) var id: UInt64 = 0
+    private let size: UInt32
+    private let isRuled: Bool
+    /// Whether its end has been seen to, and `control` is not touched any more.
+    private let settled = Synchronization.Atomic<Bool>(false)
+
     /// How many events it stands for.
-    let count: Int
-    /// What its control knows of it, under the lock of the control.
-    nonisolated(unsafe) var flight = FluxFlight()
+    @usableFromInline var count: Int { Int(size) }
+    /// Who keeps account of it, if there are rules.
+    var ruledControl: FluxControl? { isRuled ? control?.takeUnretainedValue() : nil }
 
     /// Makes the task of several events, each of which has one of its own.
     @usableFromInline
     init(of parts: Int) {
         gate = FluxGate()
         lock = FluxLock(Machine(parts: parts))
-        (control, count, parent) = (nil, parts, nil)
+        (control, isRuled, size, parent) = (nil, false, UInt32(parts), nil)
         if parts == 0 { end(.completed) }
     }
 
-    init(_ control: FluxControl, count: Int, parent: FluxTask?) {
-        gate = FluxGate(isSupervised: control.isRuled)
+    init(_ load: any Sendable, _ control: FluxControl, count: Int, parent: FluxTask?) {
+        isRuled = control.isRuled
+        gate = FluxGate(isSupervised: isRuled)
         lock = FluxLock(Machine())
-        (self.control, self.count, self.parent) = (control, count, parent)
+        self.load = load
+        self.control = isRuled ? .passRetained(control) : .passUnretained(control)
+        (size, self.parent) = (UInt32(count), parent)
+    }
+
+    deinit {
+        if isRuled { control?.release() }
     }
 
     // MARK: - Awaiting
@@ -81,8 +107,7 @@ nonisolated public final class FluxTask: Sendable {
     public var outcome: Outcome {
         get async {
             fluxStopInsideHandle("FluxTask.outcome")
-            if let current = FluxTask.running { return await outcome(awaitedBy: current) }
-            return await ended()
+            return await outcomeAwaitedInside()
         }
     }
 
@@ -131,26 +156,61 @@ nonisolated public final class FluxTask: Sendable {
 
     // MARK: - The work
 
-    /// The converter is called now; false: the work has ended, and must not start.
-    func start() -> Bool {
+    /// Calls the converter, unless the work has ended.
+    ///
+    /// - Parameters:
+    ///   - task: The task, retained for whoever converts it: the count of a reference costs as much as a call.
+    ///   - converter: Converts it.
+    ///   - spare: What the converter leaves for the next.
+    static func begin(_ task: Unmanaged<FluxTask>, _ converter: any FluxConverting, _ spare: inout AnyObject?) {
+        if task._withUnsafeGuaranteedRef({ $0.start() }) { return converter.begin(task, &spare) }
+        task._withUnsafeGuaranteedRef { $0.letGo() }
+        task.release()
+    }
+
+    private func start() -> Bool {
         let before = gate.start()
         if before.isClosed { return false }
         if before.isWatched { tell() }
-        if let parent { _ = parent.start() }
+        parent?.partBegan()
         return true
     }
 
-    /// Dispatches an action unless the work has ended; false: it has, and nothing was dispatched.
-    func send(_ dispatch: () -> Void) -> Bool {
-        if gate.enter().isClosed { return false }
+    private func partBegan() {
+        if gate.start().isWatched { tell() }
+    }
+
+    /// Hands out the event, or the array of events; once.
+    @usableFromInline
+    func unload() -> any Sendable { fluxTake(&load) ?? () }
+
+    /// It will not be converted.
+    func letGo() {
+        _ = unload()
+    }
+
+    /// Begins a dispatch, unless the work has ended; returns what `leave` has to be given.
+    @usableFromInline
+    func enter() -> Entry? {
+        if gate.enter().isClosed { return nil }
         let thread = FluxThreads.shared.current
-        let outer = thread.pointee.sending
-        thread.pointee.sending = UnsafeRawPointer(fluxIdentity: self)
-        dispatch()
-        thread.pointee.sending = outer
+        defer { thread.pointee.sending = UnsafeRawPointer(fluxIdentity: self) }
+        return Entry(thread: thread, outer: thread.pointee.sending)
+    }
+
+    /// Ends a dispatch.
+    @usableFromInline
+    func leave(_ entry: Entry) {
+        entry.thread.pointee.sending = entry.outer
         if gate.leave().isWatched { tell() }
         if let parent, parent.gate.count().isWatched { parent.tell() }
-        return true
+    }
+
+    /// A dispatch under way on a thread: that of which other task it is in the middle of.
+    @usableFromInline
+    struct Entry {
+        fileprivate let thread: UnsafeMutablePointer<FluxThread>
+        fileprivate let outer: UnsafeRawPointer?
     }
 
     func retry(after attempt: Int, _ error: any Error) {
@@ -159,9 +219,9 @@ nonisolated public final class FluxTask: Sendable {
         parent?.retry(after: attempt, error)
     }
 
-    /// Keeps the Swift task that does the work, to cancel it with this; one that has ended needs none.
-    func begin(_ work: _Concurrency.Task<Void, Never>) {
-        if gate.word.isClosed && !isCancelled { return }
+    /// Keeps the Swift task that does the work, to cancel it with this.
+    @usableFromInline
+    func keep(_ work: _Concurrency.Task<Void, Never>) {
         lock.withLock { machine in
             if !gate.watch().isClosed { machine.begin(work) }
         }
@@ -189,11 +249,16 @@ nonisolated public final class FluxTask: Sendable {
     // MARK: - Ending
 
     /// Ends the work unless it has ended; true: it had not.
-    @discardableResult
+    @usableFromInline @discardableResult
     func end(_ outcome: Outcome) -> Bool {
         let before = close(outcome)
         if before.isClosed { return false }
-        control?.ended(self, outcome, isSupervised: before.isSupervised)
+        control?._withUnsafeGuaranteedRef { control in
+            control.ended(self, outcome, isSupervised: before.isSupervised)
+            if control.isSweepDue { return control.sweep(settling: self) }
+            settle()
+            if isRuled && control.isSweepDue { control.sweep() }
+        }
         finish(outcome, isWatched: before.isWatched)
         return true
     }
@@ -212,6 +277,16 @@ nonisolated public final class FluxTask: Sendable {
                 machine.fail(error)
                 return gate.close(.failed)
             }
+        }
+    }
+
+    var isSettled: Bool { settled.load(ordering: .sequentiallyConsistent) }
+
+    func settle() {
+        if isRuled {
+            settled.store(true, ordering: .sequentiallyConsistent)
+        } else {
+            settled.store(true, ordering: .releasing)
         }
     }
 

@@ -9,25 +9,32 @@ nonisolated public struct FluxWaitCycle: Error, CustomStringConvertible {
 }
 
 nonisolated extension FluxTask {
-    /// The conversion that a Swift task runs.
-    struct Conversion: Sendable {
-        let task: FluxTask
-        /// The Swift task itself, and none that it has made: what those await does not hold the conversion up for sure.
-        let runner: Int
+    /// The task whose conversion the calling Swift task runs or was made by, if its creator has rules.
+    @TaskLocal static var conversion: FluxTask?
+
+    @usableFromInline
+    nonisolated(nonsending) func asConversion(_ body: nonisolated(nonsending) () async -> Void) async {
+        await FluxTask.$conversion.withValue(self, operation: body)
     }
 
-    @TaskLocal static var conversion: Conversion?
-
-    /// The task whose conversion is what the calling Swift task runs.
-    static var running: FluxTask? {
-        guard let conversion, withUnsafeCurrentTask(body: { $0?.hashValue }) == conversion.runner else { return nil }
-        return conversion.task
+    /// Names the calling Swift task; 0 outside of any.
+    @inlinable static var caller: UInt {
+        withUnsafeCurrentTask { task in task.map { unsafeBitCast($0, to: UInt.self) } ?? 0 }
     }
 
-    func outcome(awaitedBy conversion: FluxTask) async -> Outcome {
+    /// Whether a Swift task is the one that runs the conversion of this task; false in those that it has made,
+    /// for the conversion may well end before them.
+    func isRun(by caller: UInt) -> Bool {
+        caller != 0 && runner.load(ordering: .relaxed) == caller && !hasEnded
+    }
+
+    func outcomeAwaitedInside() async -> Outcome {
+        let caller = FluxTask.caller
+        let conversion = isRun(by: caller) ? self : FluxTask.conversion
+        guard let conversion, conversion.isRun(by: caller) else { return await ended() }
         conversion.lock.withLock { $0.await(self) }
-        control?.suspect(self)
-        for part in lock.withLock({ $0.parts }) { part.control?.suspect(part) }
+        ruledControl?.suspect(self)
+        for part in lock.withLock({ $0.parts }) { part.ruledControl?.suspect(part) }
         endIfStuck()
         let outcome = await ended()
         conversion.lock.withLock { $0.stopAwaiting(self) }
@@ -63,10 +70,11 @@ nonisolated extension FluxTask {
                 needs.add(ObjectIdentifier(task), all: [], any: [])
                 continue
             }
-            let ahead = task.control?.ahead(of: task) ?? FluxAhead()
+            let ahead = task.ruledControl?.ahead(of: task) ?? FluxAhead()
             let all = ahead.all + task.lock.withLock { $0.awaited + $0.parts }
             needs.add(
-                ObjectIdentifier(task), all: all.map { ObjectIdentifier($0) }, any: ahead.any.map { ObjectIdentifier($0) })
+                ObjectIdentifier(task), all: all.map { ObjectIdentifier($0) },
+                any: ahead.any.map { ObjectIdentifier($0) })
             open += all + ahead.any
         }
         return withExtendedLifetime(seen) { !needs.canEnd(ObjectIdentifier(self)) }

@@ -60,39 +60,6 @@ import Testing
     }
 }
 
-@Suite struct FluxRollCallTests {
-    @Test func `With nobody there is nobody to wait for`() {
-        let roll = Box(FluxRollCall<Int>())
-        _ = roll.it.call()
-        #expect(roll.it.wait(1, for: 0, last: 0) == false)
-        #expect(roll.it.gone(1, counted: 0).isEmpty)
-    }
-
-    @Test func `Waiting covers those who were there, not those who came after`() {
-        let roll = Box(FluxRollCall<Int>())
-        let first = roll.it.call()
-        #expect(roll.it.wait(1, for: 2, last: 2) == true)
-        let second = roll.it.call()
-        #expect(roll.it.wait(2, for: 3, last: 3) == true)
-        #expect(roll.it.gone(3, counted: second).isEmpty, "came after the first call, and is one of three for the second")
-        #expect(roll.it.gone(1, counted: second).isEmpty)
-        #expect(roll.it.gone(2, counted: second) == [1, 2])
-        #expect(first < second)
-    }
-
-    @Test func `Who was gone before a call is not one of those it counted`() {
-        let roll = Box(FluxRollCall<Int>())
-        let first = roll.it.call()
-        #expect(roll.it.wait(1, for: 2, last: 2) == true)
-        // 1 goes here; the second call counts 2 alone, and is told of 1 only afterwards.
-        let second = roll.it.call()
-        #expect(roll.it.wait(2, for: 1, last: 2) == true)
-        #expect(roll.it.gone(1, counted: first).isEmpty)
-        #expect(roll.it.gone(2, counted: second) == [1, 2])
-        #expect(roll.it.gone(2, counted: second).isEmpty)
-    }
-}
-
 @Suite struct FluxInboxTests {
     @Test func `One drain at a time, and every element in exactly one batch`() {
         let inbox = Box(FluxInbox<Int>())

@@ -1,0 +1,91 @@
+import Synchronization
+
+/// One event being converted asynchronously: what its Swift task runs, and what `send` leads to.
+///
+/// One object for both, and for the event.
+@usableFromInline
+nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Sendable {
+    @usableFromInline let conversions: FluxConversions<Converter>
+    /// Retained for this, which has to release it.
+    @usableFromInline let task: Unmanaged<FluxTask>
+    @usableFromInline let event: Converter.Event
+
+    @inlinable
+    init(_ conversions: FluxConversions<Converter>, _ task: Unmanaged<FluxTask>, _ event: Converter.Event) {
+        self.conversions = conversions
+        self.task = task
+        self.event = event
+    }
+
+    deinit {
+        task.release()
+    }
+
+    /// Starts a Swift task that runs on the calling thread up to where it first suspends.
+    ///
+    /// That keeps the order of what is started one after the other on one serial queue (C3).
+    @inlinable
+    func start() {
+        let work: _Concurrency.Task<Void, Never>
+        if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
+            work = .immediate { await self.run() }
+        } else {
+            // Older systems start it in its turn on the creator's queue, which it prefers all along.
+            work = _Concurrency.Task(executorPreference: conversions.control.executor) { await self.run() }
+        }
+        task._withUnsafeGuaranteedRef { task in
+            if !task.hasEnded || task.isCancelled { task.keep(work) }
+        }
+    }
+
+    @inlinable
+    nonisolated(nonsending) func run() async {
+        task._withUnsafeGuaranteedRef { $0.runner.store(FluxTask.caller, ordering: .relaxed) }
+        if conversions.rules.isEmpty { return await attempt() }
+        await task.takeUnretainedValue().asConversion { await self.attempt() }
+    }
+
+    /// Calls the converter, again and again where a rule says so.
+    @inlinable
+    nonisolated(nonsending) func attempt() async {
+        var failures = 0
+        while true {
+            do {
+                try await Converter.convert(event: event, dependency: conversions.dependency) { self.send($0) }
+                return task._withUnsafeGuaranteedRef { _ = $0.end(.completed) }
+            } catch {
+                failures += 1
+                if await isOver(failures, error) { return }
+            }
+        }
+    }
+
+    /// Sees to a failure: waits for the next attempt, or ends the task.
+    @usableFromInline
+    nonisolated(nonsending) func isOver(_ failures: Int, _ error: any Error) async -> Bool {
+        let task = task.takeUnretainedValue()
+        if task.hasEnded { return true }
+        if let delay = conversions.delay(after: failures, event) {
+            task.retry(after: failures, error)
+            // Cut short only by the end of the task.
+            try? await conversions.control.clock.sleep(for: delay)
+            return task.hasEnded
+        }
+        let action = Converter.action(for: error, event: event)
+        if let action { send(action) }
+        if task.end(.failed(error)) { conversions.report(error, event, isHandled: action != nil) }
+        return true
+    }
+
+    @inlinable
+    func send(_ action: Converter.Action) {
+        task._withUnsafeGuaranteedRef { task in
+            if let entry = task.enter() {
+                conversions.send(action)
+                task.leave(entry)
+            } else if !task.isCancelled {
+                conversions.report(FluxLateAction(action: "\(action)"), event)
+            }
+        }
+    }
+}
