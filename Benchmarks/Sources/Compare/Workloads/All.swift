@@ -1,7 +1,7 @@
 extension Workload {
     /// Every workload, in the order of the table.
     static let all: [Workload] = [
-        dispatch, throughDispatcher, fireBatches, fireOne,
+        dispatch, throughDispatcher, fireBatches, fireOne, fireAsync, rules,
         oneSubscriber, manySubscribers,
         twoThreads, twoStores,
         otherTypes, footprint, growingArray, latency,

@@ -13,7 +13,51 @@ private enum Adding: FluxActionConverter {
     }
 }
 
+/// The same, asynchronously; it never suspends.
+private enum AddingSoon: FluxAsyncActionConverter {
+    enum Event: FluxEvent { case added(Int) }
+
+    static func convert(
+        event: Event, dependency: Void, send: @escaping @Sendable (Sample.Action) -> Void
+    ) async throws {
+        switch event {
+        case .added(let amount): send(.add(amount))
+        }
+    }
+}
+
 extension Workload {
+    static let fireAsync = Workload(
+        name: "w1a",
+        title: "fire to applied, async converter that does not suspend",
+        cells: [
+            Cell(Name.immediate) { effort in
+                let dispatcher = FluxDispatcher()
+                let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+                let queue = DispatchQueue(label: "hop")
+                return try effort.measure(10_000, total: { store.state.count }) { operations in
+                    for _ in 0..<operations {
+                        queue.async {
+                            Task.immediate { @Sendable in _ = dispatcher.dispatch(action: Sample.Action.add(1)) }
+                        }
+                    }
+                    queue.sync {}
+                }
+            },
+            Cell(Name.flux) { effort in
+                let dispatcher = FluxDispatcher()
+                let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+                let creator = FluxActionCreator<AddingSoon>(dispatcher: dispatcher)
+                return try effort.measure(10_000, total: { store.state.count }) { operations in
+                    for _ in 0..<operations { creator.fire(.added(1)) }
+                    blocking { await creator.flush() }
+                }
+            },
+        ],
+        floor: Name.immediate,
+        bounds: [.ratio(atMost: 1.3)]
+    )
+
     static let fireBatches = Workload(
         name: "w1f",
         title: "fire to applied, callback converter, batches of 1,000",

@@ -1,0 +1,65 @@
+import FluxCore
+import Synchronization
+import Workbench
+
+/// Keeps its handler until it is told to let go: its events stay in flight.
+private enum Holding: FluxActionConverter {
+    struct Event: FluxEvent { let key: Int }
+
+    final class Handlers: Sendable {
+        let held = Mutex<[@Sendable (Sample.Action) -> Void]>([])
+    }
+
+    static func convert(
+        event: Event, dependency: Handlers, actionHandler: @escaping @Sendable (Sample.Action) -> Void
+    ) {
+        dependency.held.withLock { $0.append(actionHandler) }
+    }
+}
+
+/// Never minds.
+private struct Lenient: FluxRuling {
+    func decide(on event: Holding.Event, inFlight: [FluxInFlight<Holding.Event>]) -> FluxDecision { .start }
+}
+
+extension Workload {
+    private static let kinds: [(name: String, rule: FluxRule<Holding.Event>)] = [
+        ("unique, earlier", .unique(cancelling: .earlier, for: { $0.key })),
+        ("unique, later", .unique(cancelling: .later, for: { $0.key })),
+        ("sequence", .sequence(for: { $0.key })),
+        ("sequence of all", .sequence(for: { _ in 0 })),
+        ("debounce", .debounce(for: { $0.key }, .seconds(3_600))),
+        ("throttle", .throttle(for: { $0.key }, .seconds(3_600), latest: true)),
+        ("concurrency", .concurrency(10)),
+        ("custom", .custom(Lenient(), for: { $0.key })),
+    ]
+
+    /// A logarithm makes four times of ten what it makes of ten thousand.
+    static let rules = Workload(
+        name: "w1r",
+        title: "fire under a rule, with 10 and with 10,000 events in flight",
+        cells: kinds.map { kind in
+            Cell(kind.name) { effort in
+                [10, 10_000].map { count in
+                    let name = "\(kind.name), \(count) in flight"
+                    return Reading(name: name, value: effort.measure { fire(1_000, among: count, kind.rule) })
+                }
+            }
+        },
+        bounds: kinds.map { .ratio("\($0.name), 10000 in flight", atMost: 4, of: "\($0.name), 10 in flight") }
+    )
+
+    /// The time of firing one event, in ns, while so many are in flight; each with the key of one of them.
+    private static func fire(_ events: Int, among inFlight: Int, _ rule: FluxRule<Holding.Event>) -> Double {
+        let handlers = Holding.Handlers()
+        let creator = FluxActionCreator<Holding>(
+            dependency: handlers, store: FluxStore(initialState: Sample(), dispatcher: nil), rules: [rule])
+        for key in 0..<inFlight { creator.fire(.init(key: key)) }
+        let time = ContinuousClock().measure {
+            for number in 0..<events { creator.fire(.init(key: number % inFlight)) }
+        }
+        creator.cancelAll()
+        handlers.held.withLock { $0 = [] }
+        return time / .nanoseconds(events)
+    }
+}
