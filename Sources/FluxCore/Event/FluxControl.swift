@@ -40,6 +40,7 @@ nonisolated final class FluxControl: Sendable {
     ///   - converter: What is to convert them. No task keeps it, for the thread that fires and the one that converts
     ///     would fight over its count: the drain does, or the block on a queue, or the rules.
     ///   - queue: Where to convert.
+    /// - Returns: The task.
     @usableFromInline
     func fire(
         _ event: any Sendable, count: Int, _ parent: FluxTask?, _ keys: [AnyHashable?],

@@ -19,6 +19,8 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
         case completed, failed, cancelled, dropped
     }
 
+    /// What the word says.
+    ///
     /// Bit 0: closed. 1: started. 2: watched. 3: supervised. 4 and 5: the end. From 8: how many dispatches are under way.
     /// From 32: how many actions were sent.
     struct Word {

@@ -150,7 +150,7 @@ nonisolated public struct FluxRule<Event: FluxEvent>: Sendable {
     }
 }
 
-/// A rule of one's own, for ``FluxRule/custom(_:)``.
+/// A rule of one's own, for ``FluxRule/custom(_:for:)``.
 ///
 /// Thread safety: called on the threads that fire, one call at a time per creator.
 nonisolated public protocol FluxRuling<Event>: Sendable {
