@@ -8,6 +8,7 @@ let package = Package(
     dependencies: [
         .package(name: "FluxCore", path: ".."),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
     targets: [
         .target(name: "AccessLog", dependencies: ["FluxCore"]),
@@ -24,6 +25,9 @@ let package = Package(
             dependencies: ["AccessLog", "FluxCore", "access-watch"],
             exclude: ["Fixtures"]
         ),
+        .target(name: "SQLiteLog", dependencies: ["FluxCore", .product(name: "GRDB", package: "GRDB.swift")]),
+        .executableTarget(name: "durable-counter", dependencies: ["FluxCore", "SQLiteLog"]),
+        .testTarget(name: "SQLiteLogTests", dependencies: ["FluxCore", "SQLiteLog", "durable-counter"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -7,4 +7,10 @@ nonisolated final class FluxStoreExtras: Sendable {
     /// It targets a global queue rather than the overcommitting default, so that thousands of busy stores share a few
     /// threads.
     let queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
+    /// What loads and writes the state of a store that has a persistence or a log: a `FluxKeeper`.
+    let keeper: (any AnyObject & Sendable)?
+
+    init(keeper: (any AnyObject & Sendable)? = nil) {
+        self.keeper = keeper
+    }
 }

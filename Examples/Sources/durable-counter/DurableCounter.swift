@@ -1,0 +1,2 @@
+import SQLiteLog
+@main enum Main { static func main() {} }

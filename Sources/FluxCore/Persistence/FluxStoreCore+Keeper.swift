@@ -1,0 +1,169 @@
+import Dispatch
+
+/// What the core of a store does differently because it has a keeper.
+nonisolated extension FluxStoreCore {
+    var keeper: FluxKeeper<State>? {
+        extrasIfAny?.keeper.map { unsafeDowncast($0, to: FluxKeeper<State>.self) }
+    }
+
+    /// Applies an action and has it written, or holds it back while the load is under way.
+    @usableFromInline
+    func applyByDetour(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
+        guard let keeper else { return lock.withLock { apply(action, to: &$0, on: thread) } }
+        let (applied, startsWriter) = lock.withLock { machine in
+            if keeper.lock.withLock({ $0.hold.keep(action) }) {
+                return (Machine.Applied(revision: nil, wakes: .none), false)
+            }
+            return applyAndNote(action, to: &machine, on: thread, keeper)
+        }
+        // By way of a queue: the lock of a dispatcher may be held, and under that no task is made.
+        if startsWriter { DispatchQueue.global().async { keeper.startWriter(self) } }
+        return applied
+    }
+
+    private func applyAndNote(
+        _ action: State.Action,
+        to machine: inout Machine,
+        on thread: UnsafeMutablePointer<FluxThread>,
+        _ keeper: FluxKeeper<State>
+    ) -> (Machine.Applied, startsWriter: Bool) {
+        let applied = apply(action, to: &machine, on: thread)
+        let startsWriter = keeper.lock.withLock { kept in
+            // A snapshot that nobody was told of can wait for the next; a log has to have every action.
+            (kept.writing.isLog || applied.revision != nil) && kept.writing.note(action)
+        }
+        return (applied, startsWriter)
+    }
+
+    /// Goes on from what was loaded, and applies what was held back in the meantime, in order.
+    func restore(_ recovery: FluxRecovery<State>) {
+        guard let keeper else { return }
+        var stored = recovery.state
+        var wakes: ContiguousArray<FluxWakes<Outlet>> = []
+        let (release, startsWriter) = lock.withLock { machine in
+            if stored != nil { wakes.append(machine.restore(&stored!, revision: recovery.revision)) }
+            let release = keeper.lock.withLock { kept in
+                kept.writing.start(from: recovery)
+                return kept.hold.end(recovery.restoration)
+            }
+            let thread = threads.current
+            var startsWriter = false
+            for action in release.actions {
+                let (applied, starts) = applyAndNote(action, to: &machine, on: thread, keeper)
+                if case .none = applied.wakes {} else { wakes.append(applied.wakes) }
+                if starts { startsWriter = true }
+            }
+            return (release, startsWriter)
+        }
+        wakes.forEach { $0.forEach { $0.wake() } }
+        if startsWriter { keeper.startWriter(self) }
+        for waiter in release.waiters { waiter.leave() }
+        if release.isClosed { work(self, .end) }
+        keeper.report(recovery.restoration)
+    }
+
+    /// Ends the subscriptions after what is due, what is held back included.
+    func end() {
+        if keeper?.lock.withLock({ $0.hold.close() }) ?? true { work(self, .end) }
+    }
+
+    // MARK: - Dispatching durably
+
+    /// What came of one attempt to dispatch durably.
+    enum Attempt {
+        case refused(FluxRestoration)
+        case waitsForLoad(id: UInt64)
+        case waitsForRoom(id: UInt64)
+        case isCancelled
+        case applied(revision: UInt64?, number: UInt64, id: UInt64)
+    }
+
+    /// Applies an action if it is its turn, and otherwise says what to wait for.
+    ///
+    /// - Parameters:
+    ///   - action: The change to make.
+    ///   - latch: What is left once the wait is over.
+    ///   - ticket: What an earlier attempt was given to wait for room.
+    ///   - keeper: The keeper of this core.
+    /// - Returns: What came of it.
+    private func attempt(
+        _ action: State.Action, _ latch: FluxLatch, ticket: UInt64?, _ keeper: FluxKeeper<State>
+    ) -> Attempt {
+        let thread = threads.current
+        if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(durably:)") }
+        latch.enter()
+        var wakes = FluxWakes<Outlet>.none
+        var startsWriter = false
+        let attempt = lock.withLock { machine -> Attempt in
+            let obstacle = keeper.lock.withLock { kept in kept.obstacle(latch, ticket: ticket) }
+            if let obstacle { return obstacle }
+            let (applied, starts) = applyAndNote(action, to: &machine, on: thread, keeper)
+            (wakes, startsWriter) = (applied.wakes, starts)
+            return keeper.lock.withLock { kept in
+                .applied(revision: applied.revision, number: kept.writing.last, id: kept.writing.wait(latch) ?? 0)
+            }
+        }
+        wakes.forEach { $0.wake() }
+        if startsWriter { keeper.startWriter(self) }
+        return attempt
+    }
+
+    func dispatch(
+        durably action: State.Action, _ keeper: FluxKeeper<State>
+    ) async throws(FluxDurabilityError) -> UInt64? {
+        if _Concurrency.Task.isCancelled { throw .cancelled }
+        var ticket: UInt64?
+        while true {
+            let latch = FluxLatch()
+            switch attempt(action, latch, ticket: ticket, keeper) {
+            case .refused(let restoration): throw .logNotRead(restoration)
+            case .isCancelled: throw .cancelled
+            case .waitsForLoad(let id):
+                await latch.wait()
+                keeper.lock.withLock { $0.hold.withdraw(id) }
+                if _Concurrency.Task.isCancelled { throw .cancelled }
+            case .waitsForRoom(let id):
+                await latch.wait()
+                ticket = id
+            case .applied(let revision, let number, let id):
+                await latch.wait()
+                let isDone = keeper.lock.withLock { kept in
+                    kept.writing.withdraw(id)
+                    return kept.writing.done >= number
+                }
+                if isDone { return revision }
+                throw .unconfirmed(revision: revision)
+            }
+        }
+    }
+}
+
+nonisolated extension FluxKeeper {
+    /// Tells of a load that ended badly; it is not tried again.
+    func report(_ restoration: FluxRestoration) {
+        let error: any Error
+        switch restoration {
+        case .loading, .restored, .empty: return
+        case .timedOut: error = FluxLoadTimeout(limit: keeping.loadTimeout)
+        case .failed(let reason): error = reason
+        }
+        keeping.onFailure(FluxPersistenceFailure(operation: .load, error: error, attempt: 1, retryAfter: nil))
+    }
+}
+
+nonisolated extension FluxKeeper.Machine {
+    /// Why an action cannot be applied yet, or at all; nil: it can.
+    fileprivate mutating func obstacle(_ latch: FluxLatch, ticket: UInt64?) -> FluxStoreCore<State>.Attempt? {
+        if let id = hold.wait(latch) { return .waitsForLoad(id: id) }
+        if writing.isClosed { return .refused(hold.restoration) }
+        if let ticket { return writing.redeem(ticket) ? nil : .isCancelled }
+        return writing.admit(latch).map { .waitsForRoom(id: $0) }
+    }
+}
+
+/// A load took longer than it was given.
+nonisolated struct FluxLoadTimeout: Error, CustomStringConvertible {
+    let limit: Swift.Duration?
+
+    var description: String { "it took longer than \(limit.map { "\($0)" } ?? "allowed")" }
+}
