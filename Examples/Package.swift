@@ -27,7 +27,13 @@ let package = Package(
         ),
         .target(name: "SQLiteLog", dependencies: ["FluxCore", .product(name: "GRDB", package: "GRDB.swift")]),
         .executableTarget(name: "durable-counter", dependencies: ["FluxCore", "SQLiteLog"]),
-        .testTarget(name: "SQLiteLogTests", dependencies: ["FluxCore", "SQLiteLog", "durable-counter"]),
+        .testTarget(
+            name: "SQLiteLogTests",
+            dependencies: [
+                "FluxCore", "SQLiteLog", "durable-counter",
+                .product(name: "FluxCoreTesting", package: "FluxCore"),
+            ]
+        ),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -1,1 +1,182 @@
+import FluxCore
+import Foundation
 import GRDB
+
+/// A log of actions in an SQLite database: a transaction for each batch, and a snapshot now and then.
+///
+/// Copy this file into a target that depends on GRDB 7; it needs nothing else.
+///
+/// ```swift
+/// let log = try SQLiteLog<Todo>(path: "/var/lib/todo/log.sqlite", coding: .json())
+/// let store = FluxStore(initialState: Todo(), log: log)
+/// try await store.dispatch(durably: .add("milk"))  // on disk when it returns
+/// ```
+///
+/// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It
+/// belongs to one store of one process. What it cannot read it reports and leaves as it is: a store does not write to a
+/// log that it could not read.
+///
+/// Thread safety: all of it may be used from any thread; the database takes one call at a time.
+public final class SQLiteLog<State: FluxState>: FluxLog {
+    /// How states and actions become bytes, and how bytes of an older version become states and actions.
+    public struct Coding: Sendable {
+        /// The version of what `encodeState` and `encodeAction` make; bytes of a later one are refused.
+        public var version: Int
+        public var encodeState: @Sendable (State) throws -> Data
+        public var encodeAction: @Sendable (State.Action) throws -> Data
+        /// Gets the version that is stored, this one or an older one, and the raw bytes.
+        public var decodeState: @Sendable (_ version: Int, _ bytes: Data) throws -> State
+        /// Gets the version that is stored, this one or an older one, and the raw bytes.
+        public var decodeAction: @Sendable (_ version: Int, _ bytes: Data) throws -> State.Action
+
+        public init(
+            version: Int = 1,
+            encodeState: @escaping @Sendable (State) throws -> Data,
+            encodeAction: @escaping @Sendable (State.Action) throws -> Data,
+            decodeState: @escaping @Sendable (_ version: Int, _ bytes: Data) throws -> State,
+            decodeAction: @escaping @Sendable (_ version: Int, _ bytes: Data) throws -> State.Action
+        ) {
+            self.version = version
+            self.encodeState = encodeState
+            self.encodeAction = encodeAction
+            self.decodeState = decodeState
+            self.decodeAction = decodeAction
+        }
+    }
+
+    /// What is wrong with the database at a path.
+    public struct Failure: Error, CustomStringConvertible {
+        public let path: String
+        public let reason: any Error
+        public var description: String { "\(path): \(reason)" }
+    }
+
+    /// The database holds a version that comes after the one the program knows, so it is refused as it is.
+    public struct Newer: Error, CustomStringConvertible {
+        public let stored: Int
+        public let known: Int
+        public var description: String { "it is of version \(stored), and this program knows \(known)" }
+    }
+
+    private let path: String
+    private let coding: Coding
+    private let database: DatabaseQueue
+
+    /// Opens a database, and makes it if there is none.
+    ///
+    /// - Parameters:
+    ///   - path: The file; its folder has to exist.
+    ///   - coding: How states and actions become bytes, and back.
+    /// - Throws: ``Failure``, with the path.
+    public init(path: String, coding: Coding) throws {
+        self.path = path
+        self.coding = coding
+        var configuration = Configuration()
+        configuration.journalMode = .wal
+        configuration.prepareDatabase { database in
+            try database.execute(sql: "PRAGMA synchronous = FULL")
+        }
+        do {
+            database = try DatabaseQueue(path: path, configuration: configuration)
+            try database.write { database in
+                try database.execute(
+                    sql: """
+                        CREATE TABLE IF NOT EXISTS actions
+                            (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, bytes BLOB NOT NULL);
+                        CREATE TABLE IF NOT EXISTS snapshot
+                            (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL,
+                             revision INTEGER NOT NULL, version INTEGER NOT NULL, bytes BLOB NOT NULL);
+                        """)
+            }
+        } catch {
+            throw Failure(path: path, reason: error)
+        }
+    }
+
+    public func load() async throws -> FluxLogContents<State> {
+        try await perform { database, coding in
+            let newest = try Int.fetchOne(
+                database,
+                sql: "SELECT max(version) FROM (SELECT version FROM actions UNION SELECT version FROM snapshot)")
+            if let newest, newest > coding.version { throw Newer(stored: newest, known: coding.version) }
+
+            let row = try Row.fetchOne(database, sql: "SELECT number, revision, version, bytes FROM snapshot")
+            let snapshot = try row.map { row in
+                FluxSnapshot<State>(
+                    state: try coding.decodeState(row[2], row[3]),
+                    number: UInt64(bitPattern: row[0] as Int64), revision: UInt64(bitPattern: row[1] as Int64))
+            }
+            var entries: [FluxLogEntry<State.Action>] = []
+            let rows = try Row.fetchCursor(
+                database, sql: "SELECT number, version, bytes FROM actions WHERE number > ? ORDER BY number",
+                arguments: [Int64(snapshot?.number ?? 0)])
+            while let row = try rows.next() {
+                let number = UInt64(bitPattern: row[0] as Int64)
+                entries.append(FluxLogEntry(number: number, action: try coding.decodeAction(row[1], row[2])))
+            }
+            return FluxLogContents(snapshot: snapshot, entries: entries)
+        }
+    }
+
+    public func append(_ entries: [FluxLogEntry<State.Action>]) async throws {
+        try await perform { database, coding in
+            // One that was reported as failed may be there all the same.
+            let insert = try database.cachedStatement(sql: "INSERT OR IGNORE INTO actions VALUES (?, ?, ?)")
+            for entry in entries {
+                try insert.execute(arguments: [
+                    Int64(entry.number), coding.version, try coding.encodeAction(entry.action),
+                ])
+            }
+        }
+    }
+
+    public func compact(_ snapshot: FluxSnapshot<State>) async throws {
+        try await perform { database, coding in
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?)",
+                arguments: [
+                    Int64(snapshot.number), Int64(snapshot.revision), coding.version,
+                    try coding.encodeState(snapshot.state),
+                ])
+            try database.execute(sql: "DELETE FROM actions WHERE number <= ?", arguments: [Int64(snapshot.number)])
+        }
+    }
+
+    /// Runs a body in a transaction.
+    private func perform<Value: Sendable>(
+        _ body: @escaping @Sendable (Database, Coding) throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await database.write { [coding] database in try body(database, coding) }
+        } catch {
+            throw Failure(path: path, reason: error)
+        }
+    }
+}
+
+extension SQLiteLog.Coding where State: Codable, State.Action: Codable {
+    /// States and actions as JSON.
+    ///
+    /// - Parameters:
+    ///   - version: The version of the types; raise it whenever they no longer decode what was stored before.
+    ///   - migrateState: Makes a state of the bytes of an older version, which it is given.
+    ///   - migrateAction: Makes an action of the bytes of an older version, which it is given.
+    public static func json(
+        version: Int = 1,
+        migrateState: (@Sendable (_ version: Int, _ bytes: Data) throws -> State)? = nil,
+        migrateAction: (@Sendable (_ version: Int, _ bytes: Data) throws -> State.Action)? = nil
+    ) -> Self {
+        Self(
+            version: version,
+            encodeState: { try JSONEncoder().encode($0) },
+            encodeAction: { try JSONEncoder().encode($0) },
+            decodeState: { stored, bytes in
+                if stored != version, let migrateState { return try migrateState(stored, bytes) }
+                return try JSONDecoder().decode(State.self, from: bytes)
+            },
+            decodeAction: { stored, bytes in
+                if stored != version, let migrateAction { return try migrateAction(stored, bytes) }
+                return try JSONDecoder().decode(State.Action.self, from: bytes)
+            })
+    }
+}
