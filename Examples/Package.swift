@@ -5,6 +5,7 @@ import PackageDescription
 let package = Package(
     name: "FluxCoreExamples",
     platforms: [.macOS(.v15)],
+    products: [.library(name: "SQLiteLog", targets: ["SQLiteLog"])],
     dependencies: [
         .package(name: "FluxCore", path: ".."),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),

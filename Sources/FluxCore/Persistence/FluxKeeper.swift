@@ -92,8 +92,10 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
     // MARK: - Writing
 
     /// Starts the writer; it keeps the core alive until nothing is due.
+    ///
+    /// Detached: what it writes is not for the task alone that happens to be the first.
     func startWriter(_ core: Core) {
-        _Concurrency.Task { await self.write(core) }
+        _Concurrency.Task.detached { await self.write(core) }
     }
 
     private func write(_ core: Core) async {

@@ -69,10 +69,15 @@ nonisolated extension FluxWriting {
 
 nonisolated extension FluxKeeper {
     /// Asks the persistence or the log for what is stored.
-    func load(initialState: State) async throws -> FluxRecovery<State> {
+    ///
+    /// - Parameter initialState: Asked for afterwards, so that a load that is given up on does not keep it; nil then.
+    /// - Returns: What to go on from; nil where nobody goes on from it.
+    func load(initialState: () -> State?) async throws -> FluxRecovery<State>? {
         switch storage {
-        case .persistence(let persistence): try await FluxRecovery(state: persistence.load())
-        case .log(let log): try await FluxRecovery(log.load(), initialState: initialState)
+        case .persistence(let persistence): return try await FluxRecovery(state: persistence.load())
+        case .log(let log):
+            let contents = try await log.load()
+            return try initialState().map { try FluxRecovery(contents, initialState: $0) }
         }
     }
 
@@ -81,17 +86,15 @@ nonisolated extension FluxKeeper {
         let load = FluxLoad(core)
         let keeping = keeping
         let alarm = keeping.loadTimeout.map { timeout in
-            _Concurrency.Task {
+            _Concurrency.Task.detached {
                 do { try await keeping.clock.sleep(for: timeout) } catch { return }
                 load.end(FluxRecovery(.timedOut))
             }
         }
-        let initialState = core.lock.withLock { $0.state }
         load.isDone(
-            by: _Concurrency.Task {
+            by: _Concurrency.Task.detached {
                 do {
-                    let recovery = try await self.load(initialState: initialState)
-                    load.end(recovery)
+                    if let recovery = try await self.load(initialState: { load.initialState }) { load.end(recovery) }
                 } catch {
                     load.end(FluxRecovery(.failed(error)))
                 }
@@ -111,6 +114,11 @@ nonisolated final class FluxLoad<State: FluxState>: Sendable {
 
     init(_ core: FluxStoreCore<State>) {
         lock = FluxLock(Race(core: core))
+    }
+
+    /// The state of the core; nil once the load is over.
+    var initialState: State? {
+        lock.withLock { $0.core }?.read { $0.state }
     }
 
     /// Says which task loads, so that it can be cancelled.

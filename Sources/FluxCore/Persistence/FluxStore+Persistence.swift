@@ -210,6 +210,6 @@ nonisolated extension FluxStoreCore {
     @usableFromInline
     func load() async throws {
         guard let keeper else { return }
-        restore(try await keeper.load(initialState: read { $0.state }))
+        if let recovery = try await keeper.load(initialState: { self.read { $0.state } }) { restore(recovery) }
     }
 }

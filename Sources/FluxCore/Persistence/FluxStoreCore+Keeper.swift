@@ -56,8 +56,8 @@ nonisolated extension FluxStoreCore {
             return (release, startsWriter)
         }
         wakes.forEach { $0.forEach { $0.wake() } }
-        if startsWriter { keeper.startWriter(self) }
         for waiter in release.waiters { waiter.leave() }
+        if startsWriter { keeper.startWriter(self) }
         if release.isClosed { work(self, .end) }
         keeper.report(recovery.restoration)
     }

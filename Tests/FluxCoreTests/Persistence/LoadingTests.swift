@@ -186,9 +186,8 @@ import Testing
         clock.advance(by: .seconds(1))
         _ = await store?.ready
         store = nil
-        await persistence.script.calls.count(1)
-        gate.open()
         await gone.opened()
+        gate.open()
     }
 
     // MARK: - Waiting and throwing
