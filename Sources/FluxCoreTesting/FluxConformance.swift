@@ -44,7 +44,8 @@ nonisolated public enum FluxConformance {
         }
         for (index, state) in states.enumerated() {
             let next = try await make()
-            try await expect("what is loaded when it is opened again", next.load(), index == 0 ? states.last : states[index - 1])
+            try await expect(
+                "what is loaded when it is opened again", next.load(), index == 0 ? states.last : states[index - 1])
             try await next.save(state)
             try await next.save(state)
             try await expect("what is loaded after the same state was saved twice", next.load(), state)

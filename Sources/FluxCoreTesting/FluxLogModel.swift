@@ -41,7 +41,8 @@ nonisolated struct FluxLogModel<State: FluxState & Equatable> {
     }
 
     func expect(_ moment: String, _ contents: FluxLogContents<State>) throws {
-        try FluxConformance.expect("the snapshot's number \(moment)", contents.snapshot?.number, snapshot.map(UInt64.init))
+        try FluxConformance.expect(
+            "the snapshot's number \(moment)", contents.snapshot?.number, snapshot.map(UInt64.init))
         if let snapshot, let found = contents.snapshot {
             try FluxConformance.expect("the snapshot's state \(moment)", found.state, states[snapshot].state)
             try FluxConformance.expect("the snapshot's revision \(moment)", found.revision, states[snapshot].revision)

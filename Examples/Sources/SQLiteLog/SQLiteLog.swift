@@ -22,13 +22,23 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     public struct Coding: Sendable {
         /// The version of what `encodeState` and `encodeAction` make; bytes of a later one are refused.
         public var version: Int
+        /// Makes bytes of a state.
         public var encodeState: @Sendable (State) throws -> Data
+        /// Makes bytes of an action.
         public var encodeAction: @Sendable (State.Action) throws -> Data
         /// Gets the version that is stored, this one or an older one, and the raw bytes.
         public var decodeState: @Sendable (_ version: Int, _ bytes: Data) throws -> State
         /// Gets the version that is stored, this one or an older one, and the raw bytes.
         public var decodeAction: @Sendable (_ version: Int, _ bytes: Data) throws -> State.Action
 
+        /// Makes a coding.
+        ///
+        /// - Parameters:
+        ///   - version: The version of what the first two make.
+        ///   - encodeState: Makes bytes of a state.
+        ///   - encodeAction: Makes bytes of an action.
+        ///   - decodeState: Makes a state of the version that is stored, and the raw bytes.
+        ///   - decodeAction: Makes an action of the version that is stored, and the raw bytes.
         public init(
             version: Int = 1,
             encodeState: @escaping @Sendable (State) throws -> Data,
@@ -46,15 +56,21 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
 
     /// What is wrong with the database at a path.
     public struct Failure: Error, CustomStringConvertible {
+        /// Where the database is.
         public let path: String
+        /// What SQLite, or the coding, has thrown.
         public let reason: any Error
+        /// One line that begins with the path.
         public var description: String { "\(path): \(reason)" }
     }
 
     /// The database holds a version that comes after the one the program knows, so it is refused as it is.
     public struct Newer: Error, CustomStringConvertible {
+        /// The version in the database.
         public let stored: Int
+        /// The version of the coding.
         public let known: Int
+        /// One line that says so.
         public var description: String { "it is of version \(stored), and this program knows \(known)" }
     }
 
@@ -93,6 +109,10 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
+    /// Reads the snapshot and the actions after it.
+    ///
+    /// - Returns: What is stored.
+    /// - Throws: ``Failure``, with the path.
     public func load() async throws -> FluxLogContents<State> {
         try await perform { database, coding in
             let newest = try Int.fetchOne(
@@ -118,6 +138,10 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
+    /// Adds actions, in one transaction.
+    ///
+    /// - Parameter entries: The actions, with their numbers.
+    /// - Throws: ``Failure``, with the path.
     public func append(_ entries: [FluxLogEntry<State.Action>]) async throws {
         try await perform { database, coding in
             // One that was reported as failed may be there all the same.
@@ -130,6 +154,10 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
+    /// Stores a snapshot and drops what it covers, in one transaction.
+    ///
+    /// - Parameter snapshot: A state, and the number of the last action in it.
+    /// - Throws: ``Failure``, with the path.
     public func compact(_ snapshot: FluxSnapshot<State>) async throws {
         try await perform { database, coding in
             try database.execute(
@@ -161,6 +189,7 @@ extension SQLiteLog.Coding where State: Codable, State.Action: Codable {
     ///   - version: The version of the types; raise it whenever they no longer decode what was stored before.
     ///   - migrateState: Makes a state of the bytes of an older version, which it is given.
     ///   - migrateAction: Makes an action of the bytes of an older version, which it is given.
+    /// - Returns: The coding. Without a migration, older bytes are decoded as they are, or reported.
     public static func json(
         version: Int = 1,
         migrateState: (@Sendable (_ version: Int, _ bytes: Data) throws -> State)? = nil,

@@ -7,7 +7,8 @@ import Testing
 @Suite struct CrashTests {
     static let crashes = ProcessInfo.processInfo.environment["CRASHES"].flatMap { Int($0) } ?? 200
 
-    @Test(arguments: [1, 4]) func `Nothing acknowledged is lost, applied twice or skipped`(producers: Int) async throws {
+    @Test(arguments: [1, 4]) func `Nothing acknowledged is lost, applied twice or skipped`(producers: Int) async throws
+    {
         let folder = FileManager.default.temporaryDirectory.appending(component: "Crash-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -62,7 +63,8 @@ import Testing
             DispatchQueue.global().async {
                 let data = output.fileHandleForReading.readDataToEndOfFile()
                 process.waitUntilExit()
-                continuation.resume(returning: String(decoding: data, as: UTF8.self).split(separator: "\n").map(String.init))
+                continuation.resume(
+                    returning: String(decoding: data, as: UTF8.self).split(separator: "\n").map(String.init))
             }
         }
     }

@@ -105,7 +105,9 @@ import Testing
                 return words
             },
             migrateAction: { version, bytes in
-                guard case .append(let word) = try JSONDecoder().decode(Words.Action.self, from: bytes) else { return .ignore }
+                guard case .append(let word) = try JSONDecoder().decode(Words.Action.self, from: bytes) else {
+                    return .ignore
+                }
                 return .append("\(word)\(version)")
             })
         do {

@@ -6,25 +6,34 @@
 /// | `wait`  | told by `end`              | nothing to wait for    |
 /// | `close` | put off: `end` says so     | at once                |
 /// | `end`   | all that was kept, in order | nothing: it was before |
+@usableFromInline
 nonisolated struct FluxHold<Action, Waiter> {
     /// What the end of the load sets free, to be dealt with in this order.
+    @usableFromInline
     struct Release {
-        var actions: ContiguousArray<Action> = []
+        @usableFromInline var actions: ContiguousArray<Action> = []
         /// To be told outside the lock.
-        var waiters: ContiguousArray<Waiter> = []
+        @usableFromInline var waiters: ContiguousArray<Waiter> = []
         /// Whether the store was let go in the meantime.
-        var isClosed = false
+        @usableFromInline var isClosed = false
+
+        @inlinable
+        init() {}
     }
 
     /// How the load ended.
-    private(set) var restoration = FluxRestoration.loading
-    private var release = Release()
-    private var waiters = FluxSlots<Waiter>()
-    private var lastID: UInt64 = 0
+    @usableFromInline var restoration = FluxRestoration.loading
+    @usableFromInline var release = Release()
+    @usableFromInline var waiters = FluxSlots<Waiter>()
+    @usableFromInline var lastID: UInt64 = 0
 
-    var isLoading: Bool { if case .loading = restoration { true } else { false } }
+    @inlinable
+    init() {}
+
+    @inlinable var isLoading: Bool { if case .loading = restoration { true } else { false } }
 
     /// Keeps an action; false: it is to be applied now.
+    @inlinable
     mutating func keep(_ action: Action) -> Bool {
         guard isLoading else { return false }
         release.actions.append(action)
@@ -32,6 +41,7 @@ nonisolated struct FluxHold<Action, Waiter> {
     }
 
     /// Adds somebody who waits for the end; nil: that was before.
+    @inlinable
     mutating func wait(_ waiter: Waiter) -> UInt64? {
         guard isLoading else { return nil }
         lastID += 1
@@ -40,17 +50,20 @@ nonisolated struct FluxHold<Action, Waiter> {
     }
 
     /// Removes one who waits no longer.
+    @inlinable
     mutating func withdraw(_ id: UInt64) {
         _ = waiters.remove(id: id)
     }
 
     /// Lets go of the store; false: only after the end.
+    @inlinable
     mutating func close() -> Bool {
         if isLoading { release.isClosed = true }
         return !isLoading
     }
 
     /// Ends the load, once, and hands out what it has held back.
+    @inlinable
     mutating func end(_ restoration: FluxRestoration) -> Release {
         guard isLoading else { return Release() }
         self.restoration = restoration

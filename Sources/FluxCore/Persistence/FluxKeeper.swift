@@ -8,12 +8,14 @@ nonisolated enum FluxDetours {
 }
 
 /// Where a store's state outlives the process.
+@usableFromInline
 nonisolated enum FluxStorage<State: FluxState>: Sendable {
     case persistence(any FluxPersistence<State>)
     case log(any FluxLog<State>)
 }
 
 /// How patient a keeper is, and whom it tells.
+@usableFromInline
 nonisolated struct FluxKeeping: Sendable {
     var loadTimeout: Swift.Duration?
     var backoff: FluxBackoff
@@ -25,17 +27,22 @@ nonisolated struct FluxKeeping: Sendable {
 ///
 /// Its lock is taken inside that of the store, never the other way round, so that the order of what it notes is the one
 /// in which the store applied it. It does not refer to the core: that would be a cycle.
+///
+/// What runs for each action is inlinable: with 256 callers the unspecialised code costs as much as the database.
+@usableFromInline
 nonisolated final class FluxKeeper<State: FluxState>: Sendable {
-    typealias Core = FluxStoreCore<State>
+    @usableFromInline typealias Core = FluxStoreCore<State>
+    @usableFromInline typealias Step = FluxWriting<State.Action, FluxLatch>.Step
 
+    @usableFromInline
     struct Machine {
-        var hold: FluxHold<State.Action, FluxLatch>
-        var writing: FluxWriting<State.Action, FluxLatch>
+        @usableFromInline var hold: FluxHold<State.Action, FluxLatch>
+        @usableFromInline var writing: FluxWriting<State.Action, FluxLatch>
     }
 
-    let storage: FluxStorage<State>
+    @usableFromInline let storage: FluxStorage<State>
     let keeping: FluxKeeping
-    let lock: FluxLock<Machine>
+    @usableFromInline let lock: FluxLock<Machine>
 
     /// - Parameters:
     ///   - storage: Where to load from and to write to.
@@ -94,28 +101,28 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
     /// Starts the writer; it keeps the core alive until nothing is due.
     ///
     /// Detached: what it writes is not for the task alone that happens to be the first.
+    @inlinable
     func startWriter(_ core: Core) {
         _Concurrency.Task.detached { await self.write(core) }
     }
 
-    private func write(_ core: Core) async {
+    @inlinable
+    func write(_ core: Core) async {
         while let (step, state, revision) = begin(core) {
             do {
                 try await perform(step, state: state, revision: revision)
-                succeed()
+                for waiter in lock.withLock({ $0.writing.succeed() }).waiters { waiter.leave() }
+                // Those who have just been told, and go on to their next action, come into this batch.
+                await _Concurrency.Task.yield()
             } catch {
-                let attempt = lock.withLock { $0.writing.fail() }
-                let delay = keeping.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
-                let operation = FluxPersistenceFailure.Operation(step)
-                keeping.onFailure(
-                    FluxPersistenceFailure(operation: operation, error: error, attempt: attempt, retryAfter: delay))
-                try? await keeping.clock.sleep(for: delay)
+                await pause(after: error, step)
             }
         }
     }
 
     /// Begins a write; the state is read in one step with that where it is needed.
-    private func begin(_ core: Core) -> (FluxWriting<State.Action, FluxLatch>.Step, State?, revision: UInt64)? {
+    @inlinable
+    func begin(_ core: Core) -> (Step, State?, revision: UInt64)? {
         if lock.withLock({ $0.writing.needsState }) {
             return core.lock.withLock { machine in
                 lock.withLock { $0.writing.begin(hasState: true) }.map { ($0, machine.state, machine.revision) }
@@ -124,9 +131,8 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
         return lock.withLock { $0.writing.begin(hasState: false) }.map { ($0, nil, 0) }
     }
 
-    private func perform(
-        _ step: FluxWriting<State.Action, FluxLatch>.Step, state: State?, revision: UInt64
-    ) async throws {
+    @inlinable
+    func perform(_ step: Step, state: State?, revision: UInt64) async throws {
         let (first, actions) = lock.withLock { $0.writing.entries }
         switch (storage, step, state) {
         case (.persistence(let persistence), .save, let state?): try await persistence.save(state)
@@ -134,15 +140,25 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
             let number = first + UInt64(actions.count) - 1
             try await log.compact(FluxSnapshot(state: state, number: number, revision: revision))
         case (.log(let log), .append, _):
-            try await log.append(
-                actions.enumerated().map { FluxLogEntry(number: first + UInt64($0.offset), action: $0.element) })
+            var entries: [FluxLogEntry<State.Action>] = []
+            entries.reserveCapacity(actions.count)
+            for action in actions {
+                entries.append(FluxLogEntry(number: first + UInt64(entries.count), action: action))
+            }
+            try await log.append(entries)
         default: break
         }
     }
 
-    private func succeed() {
-        let settled = lock.withLock { $0.writing.succeed() }
-        for waiter in settled.waiters { waiter.leave() }
+    /// Reports a failure, and waits until it is time for the next attempt.
+    @usableFromInline
+    func pause(after error: any Error, _ step: Step) async {
+        let attempt = lock.withLock { $0.writing.fail() }
+        let delay = keeping.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+        keeping.onFailure(
+            FluxPersistenceFailure(
+                operation: FluxPersistenceFailure.Operation(step), error: error, attempt: attempt, retryAfter: delay))
+        try? await keeping.clock.sleep(for: delay)
     }
 }
 

@@ -15,17 +15,20 @@ nonisolated public protocol FluxLog<State>: Sendable {
     /// Reads the newest snapshot and the actions after it, in the order of their numbers.
     ///
     /// - Returns: What is stored; neither a snapshot nor an action if the log is new.
+    /// - Throws: Whatever kept it from being read; the store does not write to the log then.
     func load() async throws -> FluxLogContents<State>
 
     /// Adds actions at the end; those whose numbers the log has already are not added again.
     ///
     /// - Parameter entries: The actions, each with a number one higher than the last.
+    /// - Throws: Whatever kept it from doing so; the store reports it, and tries again.
     func append(_ entries: [FluxLogEntry<State.Action>]) async throws
 
     /// Stores a snapshot and drops the older one, with all actions up to its number, in one step.
     ///
     /// - Parameter snapshot: A state that all actions up to its number have been applied to, also such as were not
     ///   appended yet: those never will be.
+    /// - Throws: Whatever kept it from doing so; the store reports it, and goes on appending.
     func compact(_ snapshot: FluxSnapshot<State>) async throws
 }
 

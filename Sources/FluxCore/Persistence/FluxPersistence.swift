@@ -18,10 +18,12 @@ nonisolated public protocol FluxPersistence<State>: Sendable {
     /// Reads the state that was saved last.
     ///
     /// - Returns: That state; nil if none has been saved yet.
+    /// - Throws: Whatever kept it from being read.
     func load() async throws -> State?
 
     /// Puts a state in the place of the one that was saved last.
     ///
     /// - Parameter state: The state to keep.
+    /// - Throws: Whatever kept it from being saved; the store reports it, and tries again.
     func save(_ state: State) async throws
 }

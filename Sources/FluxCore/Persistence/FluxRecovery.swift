@@ -72,6 +72,7 @@ nonisolated extension FluxKeeper {
     ///
     /// - Parameter initialState: Asked for afterwards, so that a load that is given up on does not keep it; nil then.
     /// - Returns: What to go on from; nil where nobody goes on from it.
+    /// - Throws: What the load throws, or ``FluxLogGap``.
     func load(initialState: () -> State?) async throws -> FluxRecovery<State>? {
         switch storage {
         case .persistence(let persistence): return try await FluxRecovery(state: persistence.load())

@@ -157,15 +157,9 @@ nonisolated extension FluxStore {
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
     /// - Throws: Where the task was cancelled, whether the action was applied; and that the log could not be read.
-    @discardableResult
+    @inlinable @discardableResult
     public func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
-        guard let keeper = core.keeper, case .log = keeper.storage else {
-            fatalError(
-                """
-                FluxCore: dispatch(durably:) was used on a store without a log. Make the store with \
-                FluxStore(initialState:log:), or use dispatch(action:) and then flush().
-                """)
-        }
+        guard let keeper = core.keeper, case .log = keeper.storage else { fluxStopWithoutLog() }
         return try await core.dispatch(durably: action, keeper)
     }
 }
@@ -212,4 +206,15 @@ nonisolated extension FluxStoreCore {
         guard let keeper else { return }
         if let recovery = try await keeper.load(initialState: { self.read { $0.state } }) { restore(recovery) }
     }
+}
+
+/// Stops the program because a store without a log was to dispatch durably.
+@usableFromInline
+nonisolated func fluxStopWithoutLog() -> Never {
+    fatalError(
+        """
+        FluxCore: dispatch(durably:) was used on a store without a log. Make the store with \
+        FluxStore(initialState:log:), or use dispatch(action:) and then flush().
+        """
+    )
 }

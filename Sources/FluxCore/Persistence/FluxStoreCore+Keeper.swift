@@ -2,9 +2,11 @@ import Dispatch
 
 /// What the core of a store does differently because it has a keeper.
 nonisolated extension FluxStoreCore {
-    var keeper: FluxKeeper<State>? {
-        extrasIfAny?.keeper.map { unsafeDowncast($0, to: FluxKeeper<State>.self) }
+    @inlinable var keeper: FluxKeeper<State>? {
+        keeperIfAny.map { unsafeDowncast($0, to: FluxKeeper<State>.self) }
     }
+
+    @usableFromInline var keeperIfAny: AnyObject? { extrasIfAny?.keeper }
 
     /// Applies an action and has it written, or holds it back while the load is under way.
     @usableFromInline
@@ -21,7 +23,8 @@ nonisolated extension FluxStoreCore {
         return applied
     }
 
-    private func applyAndNote(
+    @inlinable
+    func applyAndNote(
         _ action: State.Action,
         to machine: inout Machine,
         on thread: UnsafeMutablePointer<FluxThread>,
@@ -70,6 +73,7 @@ nonisolated extension FluxStoreCore {
     // MARK: - Dispatching durably
 
     /// What came of one attempt to dispatch durably.
+    @usableFromInline
     enum Attempt {
         case refused(FluxRestoration)
         case waitsForLoad(id: UInt64)
@@ -86,7 +90,8 @@ nonisolated extension FluxStoreCore {
     ///   - ticket: What an earlier attempt was given to wait for room.
     ///   - keeper: The keeper of this core.
     /// - Returns: What came of it.
-    private func attempt(
+    @inlinable
+    func attempt(
         _ action: State.Action, _ latch: FluxLatch, ticket: UInt64?, _ keeper: FluxKeeper<State>
     ) -> Attempt {
         let thread = threads.current
@@ -108,6 +113,7 @@ nonisolated extension FluxStoreCore {
         return attempt
     }
 
+    @inlinable
     func dispatch(
         durably action: State.Action, _ keeper: FluxKeeper<State>
     ) async throws(FluxDurabilityError) -> UInt64? {
@@ -127,6 +133,7 @@ nonisolated extension FluxStoreCore {
                 ticket = id
             case .applied(let revision, let number, let id):
                 await latch.wait()
+                if !_Concurrency.Task.isCancelled { return revision }
                 let isDone = keeper.lock.withLock { kept in
                     kept.writing.withdraw(id)
                     return kept.writing.done >= number
@@ -153,7 +160,8 @@ nonisolated extension FluxKeeper {
 
 nonisolated extension FluxKeeper.Machine {
     /// Why an action cannot be applied yet, or at all; nil: it can.
-    fileprivate mutating func obstacle(_ latch: FluxLatch, ticket: UInt64?) -> FluxStoreCore<State>.Attempt? {
+    @inlinable
+    mutating func obstacle(_ latch: FluxLatch, ticket: UInt64?) -> FluxStoreCore<State>.Attempt? {
         if let id = hold.wait(latch) { return .waitsForLoad(id: id) }
         if writing.isClosed { return .refused(hold.restoration) }
         if let ticket { return writing.redeem(ticket) ? nil : .isCancelled }

@@ -10,8 +10,10 @@
 /// | `succeed`  | never                      | tells those it covered           |
 /// | `fail`     | never                      | all of it is due again           |
 /// | `admit`    | while there is room        | while there is room              |
+@usableFromInline
 nonisolated struct FluxWriting<Action, Waiter> {
     /// What to write next.
+    @usableFromInline
     enum Step: Equatable {
         case save
         case append
@@ -19,37 +21,42 @@ nonisolated struct FluxWriting<Action, Waiter> {
     }
 
     /// What a write that is done has settled, to be let go of and told outside the lock.
+    @usableFromInline
     struct Settled {
-        var actions: ContiguousArray<Action> = []
-        var waiters: ContiguousArray<Waiter> = []
+        @usableFromInline var actions: ContiguousArray<Action> = []
+        @usableFromInline var waiters: ContiguousArray<Waiter> = []
+
+        @inlinable
+        init() {}
     }
 
     /// With no log only the newest state counts, and no action is kept.
-    let isLog: Bool
+    @usableFromInline let isLog: Bool
     /// How many actions may be unwritten before `admit` refuses.
-    let capacity: Int
+    @usableFromInline let capacity: Int
     /// How many actions the log gets before a snapshot takes their place.
-    let compactEvery: UInt64
+    @usableFromInline let compactEvery: UInt64
 
     /// The number of what was applied last.
-    private(set) var last: UInt64 = 0
+    @usableFromInline var last: UInt64 = 0
     /// All up to this number has been written.
-    private(set) var done: UInt64 = 0
+    @usableFromInline var done: UInt64 = 0
     /// The actions after those that are being written.
-    private var pending: ContiguousArray<Action> = []
+    @usableFromInline var pending: ContiguousArray<Action> = []
     /// The actions that are being written.
-    private var batch: ContiguousArray<Action> = []
-    private var batchEnd: UInt64 = 0
-    private var step = Step.save
-    private var compactAt: UInt64 = 0
-    private var attempt = 0
-    private var isWriting = false
-    private(set) var isClosed = false
-    private var lastID: UInt64 = 0
-    private var waiters = FluxSlots<(number: UInt64, waiter: Waiter)>()
-    private var queue = FluxSlots<(id: UInt64, waiter: Waiter)>()
-    private var granted: Set<UInt64> = []
+    @usableFromInline var batch: ContiguousArray<Action> = []
+    @usableFromInline var batchEnd: UInt64 = 0
+    @usableFromInline var step = Step.save
+    @usableFromInline var compactAt: UInt64 = 0
+    @usableFromInline var attempt = 0
+    @usableFromInline var isWriting = false
+    @usableFromInline var isClosed = false
+    @usableFromInline var lastID: UInt64 = 0
+    @usableFromInline var waiters = FluxSlots<(number: UInt64, waiter: Waiter)>()
+    @usableFromInline var queue = FluxSlots<(id: UInt64, waiter: Waiter)>()
+    @usableFromInline var granted: Set<UInt64> = []
 
+    @inlinable
     init(isLog: Bool = false, capacity: Int = .max, compactEvery: UInt64 = .max) {
         self.isLog = isLog
         self.capacity = capacity
@@ -61,12 +68,14 @@ nonisolated struct FluxWriting<Action, Waiter> {
     /// - Parameters:
     ///   - number: The number of its last action.
     ///   - snapshot: The number of its snapshot; nil: it has none, so that the first write is one.
+    @inlinable
     mutating func resume(at number: UInt64, snapshot: UInt64?) {
         (last, done) = (number, number)
         compactAt = snapshot.map(snapshotDue) ?? 0
     }
 
     /// Writes nothing, for good: what is stored could not be read.
+    @inlinable
     mutating func close() {
         isClosed = true
     }
@@ -74,6 +83,7 @@ nonisolated struct FluxWriting<Action, Waiter> {
     // MARK: - Inputs of the store
 
     /// Notes what was applied; true: start a writer.
+    @inlinable
     mutating func note(_ action: Action) -> Bool {
         if isClosed { return false }
         last += 1
@@ -86,6 +96,7 @@ nonisolated struct FluxWriting<Action, Waiter> {
     /// Whether there is room for an action that may wait; false: the waiter is told once there is.
     ///
     /// Nobody overtakes those who wait already.
+    @inlinable
     mutating func admit(_ waiter: Waiter) -> UInt64? {
         if queue.isEmpty && hasRoom { return nil }
         lastID += 1
@@ -94,6 +105,7 @@ nonisolated struct FluxWriting<Action, Waiter> {
     }
 
     /// Takes the room that one who waited was given; false: it was given none, and waits no longer.
+    @inlinable
     mutating func redeem(_ id: UInt64) -> Bool {
         if granted.remove(id) != nil { return true }
         _ = queue.remove(id: id)
@@ -101,6 +113,7 @@ nonisolated struct FluxWriting<Action, Waiter> {
     }
 
     /// Adds somebody who waits until all that was noted is written; nil: it is.
+    @inlinable
     mutating func wait(_ waiter: Waiter) -> UInt64? {
         if isClosed || done == last { return nil }
         lastID += 1
@@ -109,6 +122,7 @@ nonisolated struct FluxWriting<Action, Waiter> {
     }
 
     /// Removes one who waits for a write no longer.
+    @inlinable
     mutating func withdraw(_ id: UInt64) {
         _ = waiters.remove(id: id)
     }
@@ -116,11 +130,13 @@ nonisolated struct FluxWriting<Action, Waiter> {
     // MARK: - Inputs of the writer
 
     /// Whether the next write needs the state as well.
-    var needsState: Bool { !isLog || last >= compactAt }
+    @inlinable var needsState: Bool { !isLog || last >= compactAt }
 
     /// Begins the next write; nil, and idle from here on, where nothing is due.
     ///
     /// - Parameter hasState: Whether the writer has the state at hand, so that it can be compacted.
+    /// - Returns: What to write.
+    @inlinable
     mutating func begin(hasState: Bool) -> Step? {
         if done == last {
             isWriting = false
@@ -133,11 +149,12 @@ nonisolated struct FluxWriting<Action, Waiter> {
     }
 
     /// The actions of the write that has begun, with their numbers.
-    var entries: (first: UInt64, actions: ContiguousArray<Action>) {
+    @inlinable var entries: (first: UInt64, actions: ContiguousArray<Action>) {
         (batchEnd - UInt64(batch.count) + 1, batch)
     }
 
     /// Notes that the write is done.
+    @inlinable
     mutating func succeed() -> Settled {
         var settled = Settled()
         done = batchEnd
@@ -150,6 +167,7 @@ nonisolated struct FluxWriting<Action, Waiter> {
     }
 
     /// Notes that the write failed, and returns the how manieth time in a row.
+    @inlinable
     mutating func fail() -> Int {
         batch.append(contentsOf: pending)
         pending = []
@@ -162,15 +180,17 @@ nonisolated struct FluxWriting<Action, Waiter> {
 
     // MARK: - Support
 
-    private var hasRoom: Bool { room > 0 }
+    @inlinable var hasRoom: Bool { room > 0 }
 
-    private var room: Int { capacity - batch.count - pending.count - granted.count }
+    @inlinable var room: Int { capacity - batch.count - pending.count - granted.count }
 
-    private func snapshotDue(after number: UInt64) -> UInt64 {
+    @inlinable
+    func snapshotDue(after number: UInt64) -> UInt64 {
         compactEvery > .max - number ? .max : number + compactEvery
     }
 
-    private mutating func grant(to told: inout ContiguousArray<Waiter>) {
+    @inlinable
+    mutating func grant(to told: inout ContiguousArray<Waiter>) {
         var room = room
         guard room > 0, !queue.isEmpty else { return }
         let admitted = queue.removeAll { _ in

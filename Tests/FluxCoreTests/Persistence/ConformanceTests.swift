@@ -57,7 +57,8 @@ import Testing
     /// A log with one thing wrong.
     final class WrongLog: FluxLog {
         enum Fault: CaseIterable {
-            case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision, neverLoads
+            case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
+                neverLoads
         }
 
         let fault: Fault

@@ -104,7 +104,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [EIO, ENOSPC, EACCES, EROFS, EDQUOT]) func `A save that fails leaves no file of its own behind`(code: Int32) async throws {
+    @Test(arguments: [EIO, ENOSPC, EACCES, EROFS, EDQUOT]) func `A save that fails leaves no file of its own behind`(
+        code: Int32
+    ) async throws {
         for nth in 1...40 {
             let folder = Folder()
             try await folder.file().save("old")
@@ -138,10 +140,12 @@ import Testing
         let (failures, shim) = (Recorder<FluxPersistenceFailure>(), Shim(nth: 6))
         let file = FluxFile<Counter>(
             calls: FluxFileCalls(path: folder.state, fault: shim.call), version: 1,
-            encode: { Array("\($0.count)".utf8) }, decode: { Counter(count: Int(String(decoding: $0, as: UTF8.self))!) },
+            encode: { Array("\($0.count)".utf8) },
+            decode: { Counter(count: Int(String(decoding: $0, as: UTF8.self))!) },
             migrate: nil)
         let store = FluxStore(
-            initialState: Counter(), dispatcher: nil, persistence: file, backoff: .none, onFailure: { failures.record($0) })
+            initialState: Counter(), dispatcher: nil, persistence: file, backoff: .none,
+            onFailure: { failures.record($0) })
         store.dispatch(action: .add(4))
         await store.flush()
         #expect(failures.values.map(\.operation) == [.save])

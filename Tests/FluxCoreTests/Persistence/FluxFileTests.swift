@@ -16,7 +16,10 @@ import Testing
     }
 
     @Test func `A store goes on from it`() async throws {
-        let codec = { FluxFile<Note>(path: $0, encode: { Array($0.text.utf8) }, decode: { Note(text: String(decoding: $0, as: UTF8.self)) }) }
+        let codec = {
+            FluxFile<Note>(
+                path: $0, encode: { Array($0.text.utf8) }, decode: { Note(text: String(decoding: $0, as: UTF8.self)) })
+        }
         do {
             let store = FluxStore(initialState: Note(), dispatcher: nil, persistence: codec(folder.state))
             store.dispatch(action: .append("a"))
@@ -42,7 +45,9 @@ import Testing
         ("half a head", Array("FluxFile1234".utf8), "the file is incomplete"),
     ]
 
-    @Test(arguments: unreadable.indices) func `What cannot be read is kept aside, and said with the path`(index: Int) async throws {
+    @Test(arguments: unreadable.indices) func `What cannot be read is kept aside, and said with the path`(index: Int)
+        async throws
+    {
         let (_, bytes, says) = Self.unreadable[index]
         folder.write(bytes)
         let file = folder.file()
@@ -190,7 +195,9 @@ import Testing
         let file = folder.file(version: 1, migrate: { _, _ in "migrated" })
         for attempt in [{ _ = try await file.load() }, { try await file.save("old") }] as [() async throws -> Void] {
             let error = await #expect(throws: FluxFileError.self) { try await attempt() }
-            #expect(error?.description == "\(folder.state): the file is of version 2, which comes after the one this program knows")
+            #expect(
+                error?.description
+                    == "\(folder.state): the file is of version 2, which comes after the one this program knows")
         }
         #expect(folder.read() == bytes)
         #expect(folder.names == ["state"])

@@ -14,7 +14,9 @@ import Testing
         #expect(recovered.revision == 2)
     }
 
-    @Test func `Recovery is the snapshot plus the actions, through handle, and revisions and numbers go on`() async throws {
+    @Test func `Recovery is the snapshot plus the actions, through handle, and revisions and numbers go on`()
+        async throws
+    {
         let log = MemoryLog<Log>()
         do {
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log, compactEvery: 3)
@@ -31,7 +33,8 @@ import Testing
         #expect(try await FluxStore.restored(from: log, initialState: Log(), dispatcher: nil).revision == 9)
     }
 
-    @Test func `A log that has none gets a snapshot first, so that another initial state does not matter`() async throws {
+    @Test func `A log that has none gets a snapshot first, so that another initial state does not matter`() async throws
+    {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(count: 100), dispatcher: nil, log: log)
         try await store.dispatch(durably: .add(1))

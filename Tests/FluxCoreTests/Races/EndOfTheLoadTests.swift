@@ -4,7 +4,9 @@ import Testing
 /// The moment at which a load ends: what is held back, and what is applied at once, keep one order, and none is lost.
 @Suite struct EndOfTheLoadTests {
     /// C1, C3: Threads go on dispatching while the load ends.
-    @Test(arguments: [false, true]) func `Actions of a thread keep their order across the end`(withLog: Bool) async throws {
+    @Test(arguments: [false, true]) func `Actions of a thread keep their order across the end`(withLog: Bool)
+        async throws
+    {
         for round in 0..<40 {
             let (dispatcher, gate) = (FluxDispatcher(), Gate())
             let persistence = MemoryPersistence<Counter>(Counter(count: 1_000_000))
@@ -18,7 +20,11 @@ import Testing
                 for number in 1...100 {
                     let action = Counter.Action.mark(producer: index, number: number)
                     if index == 0 && number == 1 + round * 2 { gate.open() }
-                    if index.isMultiple(of: 2) { store.dispatch(action: action) } else { dispatcher.dispatch(action: action) }
+                    if index.isMultiple(of: 2) {
+                        store.dispatch(action: action)
+                    } else {
+                        dispatcher.dispatch(action: action)
+                    }
                 }
             }
             await store.flush()
@@ -45,7 +51,9 @@ import Testing
             let kept = FluxStore(initialState: Log(), dispatcher: dispatcher, persistence: persistence)
             await onThreads(3) { index in
                 if index == 2 { return gate.open() }
-                for number in 1...200 { dispatcher.dispatch(action: Counter.Action.mark(producer: index, number: number)) }
+                for number in 1...200 {
+                    dispatcher.dispatch(action: Counter.Action.mark(producer: index, number: number))
+                }
             }
             _ = await kept.ready
             #expect(plain.state.entries == kept.state.entries)

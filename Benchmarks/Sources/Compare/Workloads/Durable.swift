@@ -83,7 +83,9 @@ extension SQLiteLog<Sample>.Coding {
     fileprivate static let plain = Self(
         encodeState: { data(of: $0.count) },
         encodeAction: { action in
-            switch action { case .add(let amount): data(of: amount) }
+            switch action {
+            case .add(let amount): data(of: amount)
+            }
         },
         decodeState: { _, data in
             var state = Sample()
@@ -212,7 +214,9 @@ extension Effort {
     }
 
     /// Times restarts on one database.
-    fileprivate func measureRestart(_ restart: @escaping @Sendable (_ path: String) async throws -> Int) throws -> Double {
+    fileprivate func measureRestart(_ restart: @escaping @Sendable (_ path: String) async throws -> Int) throws
+        -> Double
+    {
         let folder = try DiskFolder()
         let path = folder.path
         let actions = seconds == 0 ? 10_000 : 1_000_000
