@@ -42,7 +42,7 @@ nonisolated public struct FluxPersistenceFailure: Error, CustomStringConvertible
     }
 
     /// Writes a line to standard error: what a store does with a failure unless it is told otherwise.
-    @usableFromInline
+    @Sendable
     static func print(_ failure: FluxPersistenceFailure) {
         var line = "FluxCore: \(failure)\n"
         line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
