@@ -95,10 +95,10 @@ nonisolated struct FluxWriting<Action, Waiter> {
 
     /// Whether there is room for an action that may wait; false: the waiter is told once there is.
     ///
-    /// Nobody overtakes those who wait already.
+    /// Nobody overtakes those who wait already: room comes up in `succeed` alone, and is given to them first.
     @inlinable
     mutating func admit(_ waiter: Waiter) -> UInt64? {
-        if queue.isEmpty && hasRoom { return nil }
+        if room > 0 { return nil }
         lastID += 1
         queue.insert((lastID, waiter), id: lastID)
         return lastID
@@ -179,8 +179,6 @@ nonisolated struct FluxWriting<Action, Waiter> {
     }
 
     // MARK: - Support
-
-    @inlinable var hasRoom: Bool { room > 0 }
 
     @inlinable var room: Int { capacity - batch.count - pending.count - granted.count }
 

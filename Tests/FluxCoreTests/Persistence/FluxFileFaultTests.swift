@@ -118,6 +118,25 @@ import Testing
         }
     }
 
+    @Test func `A save writes and syncs the new file before it is renamed, and the directory after it`() async throws {
+        let folder = Folder()
+        try await folder.file().save("old")
+        let calls = Recorder<String>()
+        let file = folder.file(fault: { call, path in
+            calls.record(call == .open ? "open \(path.dropFirst(folder.path.count))" : call.rawValue)
+            return nil
+        })
+        _ = try await file.load()
+        let before = calls.values.count
+        try await file.save("new")
+        #expect(
+            calls.values.dropFirst(before) == [
+                "open /state.new", "flock", "stat", "stat", "write", "write", "fsync", "stat", "stat", "rename",
+                "open ",
+                "fsync", "close", "close",
+            ])
+    }
+
     @Test func `Reads and writes of one byte at a time come to the same`() async throws {
         let folder = Folder()
         let shim = Shim(nth: 1, .short(1), onwards: true)

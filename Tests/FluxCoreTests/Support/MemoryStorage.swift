@@ -83,6 +83,8 @@ final class MemoryLog<State: FluxState>: FluxLog {
     /// How many actions each append had.
     let batches = Recorder<Int>()
     let numbers = Recorder<UInt64>()
+    /// The numbers that the first write of each covered, a snapshot's too.
+    let covered = Recorder<UInt64>()
     private let disk = Locked(Disk())
 
     var contents: FluxLogContents<State> {
@@ -102,6 +104,7 @@ final class MemoryLog<State: FluxState>: FluxLog {
             disk.withLock { disk in for entry in entries { disk.entries[entry.number] = entry.action } }
             batches.record(entries.count)
             for entry in entries { numbers.record(entry.number) }
+            cover(entries.last?.number ?? 0)
         }
     }
 
@@ -111,7 +114,13 @@ final class MemoryLog<State: FluxState>: FluxLog {
                 disk.snapshot = snapshot
                 disk.entries = disk.entries.filter { $0.key > snapshot.number }
             }
+            cover(snapshot.number)
         }
+    }
+
+    private func cover(_ number: UInt64) {
+        let last = covered.values.last ?? 0
+        if last < number { for number in last + 1...number { covered.record(number) } }
     }
 
     /// Loses what a disk would not.
