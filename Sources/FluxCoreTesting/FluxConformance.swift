@@ -8,7 +8,8 @@ import FluxCore
 /// }
 /// ```
 ///
-/// Each check starts with nothing stored, and opens the same storage again and again, as a restarted program does.
+/// Each check starts with nothing stored, and opens the same storage again and again, as a restarted program does. It
+/// lets go of one before it opens the next.
 ///
 /// Thread safety: a namespace.
 nonisolated public enum FluxConformance {
@@ -35,24 +36,27 @@ nonisolated public enum FluxConformance {
         guard states.count > 1, states[0] != states[1] else {
             throw Failure(description: "the check needs two states that differ")
         }
-        let first = try await make()
-        try await expect("what is loaded before the first save", first.load(), nil)
-        try await expect("what is loaded again before the first save", first.load(), nil)
-        for state in states {
-            try await first.save(state)
-            try await expect("what is loaded after a save", first.load(), state)
+        try await with(make) { persistence in
+            try await expect("what is loaded before the first save", persistence.load(), nil)
+            try await expect("what is loaded again before the first save", persistence.load(), nil)
+            for state in states {
+                try await persistence.save(state)
+                try await expect("what is loaded after a save", persistence.load(), state)
+            }
         }
         for (index, state) in states.enumerated() {
-            let next = try await make()
-            try await expect(
-                "what is loaded when it is opened again", next.load(), index == 0 ? states.last : states[index - 1])
-            try await next.save(state)
-            try await next.save(state)
-            try await expect("what is loaded after the same state was saved twice", next.load(), state)
+            try await with(make) { persistence in
+                let last = states[index == 0 ? states.count - 1 : index - 1]
+                try await expect("what is loaded when it is opened again", persistence.load(), last)
+                try await persistence.save(state)
+                try await persistence.save(state)
+                try await expect("what is loaded after the same state was saved twice", persistence.load(), state)
+            }
         }
-        let unread = try await make()
-        try await unread.save(states[0])
-        try await expect("what is loaded after a save without a load", make().load(), states[0])
+        try await with(make) { try await $0.save(states[0]) }
+        try await with(make) {
+            try await expect("what is loaded after a save without a load", $0.load(), states[0])
+        }
     }
 
     // MARK: - A log
@@ -72,49 +76,54 @@ nonisolated public enum FluxConformance {
         guard actions.count > 3 else { throw Failure(description: "the check needs four actions") }
         var model = FluxLogModel(initialState: initialState, actions: actions)
 
-        let first = try await make()
-        try await model.expect("when it is new", first.load())
-        try await first.append([])
-        try await model.expect("after an append of nothing", first.load())
+        try await with(make) { log in
+            try await model.expect("when it is new", log.load())
+            try await log.append([])
+            try await model.expect("after an append of nothing", log.load())
+            try await log.append(model.next(1))
+            try await model.expect("after the first append", log.load())
+            try await log.append(model.next(2))
+            try await model.expect("after the second append", log.load())
+        }
+        try await with(make) { log in
+            try await model.expect("when it is opened again", log.load())
+            try await log.append(model.again(2) + model.next(1))
+            try await model.expect("after an append that repeats two actions", log.load())
+        }
+        try await with(make) { log in
+            try await model.expect("after that and opening it again", log.load())
+            try await log.append(model.next(3))
+            try await log.compact(model.snapshot(dropping: 2))
+            try await model.expect("after a snapshot that leaves two actions", log.load())
+            try await log.compact(model.snapshot(dropping: 0))
+            try await model.expect("after a snapshot of everything", log.load())
+            try await log.compact(model.snapshot(dropping: 0))
+            try await model.expect("after the same snapshot again", log.load())
+        }
+        try await with(make) { log in
+            try await model.expect("after the snapshots and opening it again", log.load())
+            try await log.append(model.next(2))
+            _ = model.next(3)
+            try await log.compact(model.snapshot(dropping: 0))
+            try await model.expect("after a snapshot with actions that were never appended", log.load())
+            try await log.append(model.again(2) + model.next(1))
+        }
+        try await with(make) { log in
+            try await model.expect("after an append that repeats actions of the snapshot", log.load())
+            try await log.append(model.next(5_000))
+            for _ in 0..<20 { try await log.append(model.next(7)) }
+            try await model.expect("after many actions", log.load())
+        }
+        try await with(make) { log in
+            try await model.expect("after many actions and opening it again", log.load())
+        }
+    }
 
-        try await first.append(model.next(1))
-        try await model.expect("after the first append", first.load())
-        try await first.append(model.next(2))
-        try await model.expect("after the second append", first.load())
-        try await model.expect("when it is opened again", make().load())
-
-        let second = try await make()
-        _ = try await second.load()
-        try await second.append(model.again(2) + model.next(1))
-        try await model.expect("after an append that repeats two actions", second.load())
-        try await model.expect("after that and opening it again", make().load())
-
-        let third = try await make()
-        _ = try await third.load()
-        try await third.append(model.next(3))
-        try await third.compact(model.snapshot(dropping: 2))
-        try await model.expect("after a snapshot that leaves two actions", third.load())
-        try await third.compact(model.snapshot(dropping: 0))
-        try await model.expect("after a snapshot of everything", third.load())
-        try await third.compact(model.snapshot(dropping: 0))
-        try await model.expect("after the same snapshot again", third.load())
-        try await model.expect("after the snapshots and opening it again", make().load())
-
-        let fourth = try await make()
-        _ = try await fourth.load()
-        try await fourth.append(model.next(2))
-        _ = model.next(3)
-        try await fourth.compact(model.snapshot(dropping: 0))
-        try await model.expect("after a snapshot with actions that were never appended", fourth.load())
-        try await fourth.append(model.again(2) + model.next(1))
-        try await model.expect("after an append that repeats actions of the snapshot", make().load())
-
-        let fifth = try await make()
-        _ = try await fifth.load()
-        try await fifth.append(model.next(5_000))
-        for _ in 0..<20 { try await fifth.append(model.next(7)) }
-        try await model.expect("after many actions", fifth.load())
-        try await model.expect("after many actions and opening it again", make().load())
+    /// Opens a storage and lets go of it: one that only one may have open at a time passes too.
+    private static func with<Storage>(
+        _ make: () async throws -> Storage, _ body: (Storage) async throws -> Void
+    ) async throws {
+        try await body(make())
     }
 
     static func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected: Value) throws {

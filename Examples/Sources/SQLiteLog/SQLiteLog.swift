@@ -12,8 +12,8 @@ import GRDB
 /// try await store.dispatch(durably: .add("milk"))  // on disk when it returns
 /// ```
 ///
-/// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It
-/// belongs to one store of one process. What it cannot read it reports and leaves as it is: a store does not write to a
+/// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It is
+/// locked for as long as it is open, so that it belongs to one store of one process. What it cannot read it reports and leaves as it is: a store does not write to a
 /// log that it could not read.
 ///
 /// Thread safety: all of it may be used from any thread; the database takes one call at a time.
@@ -83,14 +83,17 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// - Parameters:
     ///   - path: The file; its folder has to exist.
     ///   - coding: How states and actions become bytes, and back.
+    ///   - patience: How long to wait, in seconds, for another who has it open, such as a store that is just going.
     /// - Throws: ``Failure``, with the path.
-    public init(path: String, coding: Coding) throws {
+    public init(path: String, coding: Coding, patience: Double = 5) throws {
         self.path = path
         self.coding = coding
         var configuration = Configuration()
         configuration.journalMode = .wal
+        configuration.busyMode = .timeout(patience)
         configuration.prepareDatabase { database in
-            try database.execute(sql: "PRAGMA synchronous = FULL")
+            // Two stores would both number their actions on, and each lose what the other has acknowledged.
+            try database.execute(sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL")
         }
         do {
             database = try DatabaseQueue(path: path, configuration: configuration)

@@ -33,13 +33,24 @@ import Testing
     }
 
     @Test func `Many callers share a transaction`() async throws {
-        let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open())
+        let log = try open()
+        let store = FluxStore(initialState: Words(), dispatcher: nil, log: log)
         await withTaskGroup(of: Void.self) { group in
             for number in 1...500 { group.addTask { _ = try? await store.dispatch(durably: .append("\(number)")) } }
         }
-        let recovered = try await FluxStore.restored(from: open(), initialState: Words(), dispatcher: nil)
-        #expect(recovered.state == store.state)
-        #expect(recovered.state.words.count == 500)
+        await store.flush()
+        let contents = try await log.load()
+        #expect((contents.snapshot?.number ?? 0) + UInt64(contents.entries.count) == 500)
+        #expect(store.state.words.count == 500)
+    }
+
+    @Test func `Another who opens it at the same time is refused`() async throws {
+        let log = try open()
+        let error = #expect(throws: SQLiteLog<Words>.Failure.self) {
+            try SQLiteLog<Words>(path: self.path, coding: .json(), patience: 0)
+        }
+        #expect(error?.description.contains("database is locked") == true)
+        try await log.append([FluxLogEntry(number: 1, action: .append("a"))])
     }
 
     // MARK: - Bad input
@@ -73,17 +84,17 @@ import Testing
             try await store.dispatch(durably: .append("in the snapshot"))
             try await store.dispatch(durably: .append("lost"))
         }
-        let failures = Failures()
-        let store = FluxStore(
-            initialState: Words(), dispatcher: nil, log: try open(), onFailure: { failures.add($0) })
-        guard case .failed(let error) = await store.ready else {
-            Issue.record("it was read")
-            return
+        do {
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(), onFailure: { _ in })
+            guard case .failed(let error) = await store.ready else {
+                Issue.record("it was read")
+                return
+            }
+            #expect("\(error)".hasPrefix(path + ": "))
+            store.dispatch(action: .append("new"))
+            await store.flush()
+            await #expect(throws: FluxDurabilityError.self) { try await store.dispatch(durably: .append("new")) }
         }
-        #expect("\(error)".hasPrefix(path + ": "))
-        store.dispatch(action: .append("new"))
-        await store.flush()
-        await #expect(throws: FluxDurabilityError.self) { try await store.dispatch(durably: .append("new")) }
         var mended = SQLiteLog<Words>.Coding.json()
         mended.decodeAction = { _, bytes in .append(String(decoding: bytes, as: UTF8.self)) }
         let recovered = try await FluxStore.restored(from: open(mended), initialState: Words(), dispatcher: nil)
@@ -115,8 +126,10 @@ import Testing
             try await store.dispatch(durably: .append("d"))
             #expect(store.state.words == ["a1", "b1", "c1", "d"])
         }
-        let again = try await FluxStore.restored(from: open(coding), initialState: Words(), dispatcher: nil)
-        #expect(again.state.words == ["a1", "b1", "c1", "d"])
+        do {
+            let again = try await FluxStore.restored(from: open(coding), initialState: Words(), dispatcher: nil)
+            #expect(again.state.words == ["a1", "b1", "c1", "d"])
+        }
         let error = await #expect(throws: SQLiteLog<Words>.Failure.self) {
             try await FluxStore.restored(from: self.open(.json(version: 1)), initialState: Words(), dispatcher: nil)
         }
@@ -125,12 +138,6 @@ import Testing
 
     func open(_ coding: SQLiteLog<Words>.Coding = .json()) throws -> SQLiteLog<Words> {
         try SQLiteLog(path: path, coding: coding)
-    }
-
-    final class Failures: @unchecked Sendable {
-        private let lock = NSLock()
-        private var all: [FluxPersistenceFailure] = []
-        func add(_ failure: FluxPersistenceFailure) { lock.withLock { all.append(failure) } }
     }
 }
 

@@ -5,7 +5,7 @@
 ///
 /// What `append` and `compact` do, they do as a whole or not at all, and have put where a crash does not reach it when
 /// they return. One that failed may have been done all the same, and is tried again: so an action whose number is there
-/// already is not added a second time. The file or database belongs to one store of one process at a time.
+/// already is not added a second time. The file or database belongs to one store of one process at a time: lock it.
 ///
 /// Thread safety: it is used by one task at a time, on any thread.
 nonisolated public protocol FluxLog<State>: Sendable {
