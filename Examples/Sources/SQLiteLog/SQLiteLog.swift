@@ -148,11 +148,10 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     public func append(_ entries: [FluxLogEntry<State.Action>]) async throws {
         try await perform { database, coding in
             // One that was reported as failed may be there all the same.
-            let insert = try database.cachedStatement(sql: "INSERT OR IGNORE INTO actions VALUES (?, ?, ?)")
+            let insert = try database.cachedStatement(
+                sql: "INSERT OR IGNORE INTO actions VALUES (?, \(coding.version), ?)")
             for entry in entries {
-                try insert.execute(arguments: [
-                    Int64(entry.number), coding.version, try coding.encodeAction(entry.action),
-                ])
+                try insert.execute(arguments: [Int64(entry.number), try coding.encodeAction(entry.action)])
             }
         }
     }

@@ -13,29 +13,27 @@ nonisolated extension FluxStoreCore {
     func applyByDetour(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
         guard let keeper else { return lock.withLock { apply(action, to: &$0, on: thread) } }
         let (applied, startsWriter) = lock.withLock { machine in
-            if keeper.lock.withLock({ $0.hold.keep(action) }) {
-                return (Machine.Applied(revision: nil, wakes: .none), false)
+            keeper.lock.withLock { kept in
+                if kept.hold.keep(action) { return (Machine.Applied(revision: nil, wakes: .none), false) }
+                return applyAndNote(action, to: &machine, &kept, on: thread)
             }
-            return applyAndNote(action, to: &machine, on: thread, keeper)
         }
         // By way of a queue: the lock of a dispatcher may be held, and under that no task is made.
         if startsWriter { DispatchQueue.global().async { keeper.startWriter(self) } }
         return applied
     }
 
+    /// Applies an action and notes it, with both locks held: what is written is in the order of what was applied.
     @inlinable
     func applyAndNote(
         _ action: State.Action,
         to machine: inout Machine,
-        on thread: UnsafeMutablePointer<FluxThread>,
-        _ keeper: FluxKeeper<State>
+        _ kept: inout FluxKeeper<State>.Machine,
+        on thread: UnsafeMutablePointer<FluxThread>
     ) -> (Machine.Applied, startsWriter: Bool) {
         let applied = apply(action, to: &machine, on: thread)
-        let startsWriter = keeper.lock.withLock { kept in
-            // A snapshot that nobody was told of can wait for the next; a log has to have every action.
-            (kept.writing.isLog || applied.revision != nil) && kept.writing.note(action)
-        }
-        return (applied, startsWriter)
+        // A change that nobody was told of can wait to be saved with the next; a log has to have every action.
+        return (applied, (kept.writing.isLog || applied.revision != nil) && kept.writing.note(action))
     }
 
     /// Goes on from what was loaded, and applies what was held back in the meantime, in order.
@@ -45,18 +43,18 @@ nonisolated extension FluxStoreCore {
         var wakes: ContiguousArray<FluxWakes<Outlet>> = []
         let (release, startsWriter) = lock.withLock { machine in
             if stored != nil { wakes.append(machine.restore(&stored!, revision: recovery.revision)) }
-            let release = keeper.lock.withLock { kept in
+            return keeper.lock.withLock { kept in
                 kept.writing.start(from: recovery)
-                return kept.hold.end(recovery.restoration)
+                let release = kept.hold.end(recovery.restoration)
+                let thread = threads.current
+                var startsWriter = false
+                for action in release.actions {
+                    let (applied, starts) = applyAndNote(action, to: &machine, &kept, on: thread)
+                    if case .none = applied.wakes {} else { wakes.append(applied.wakes) }
+                    if starts { startsWriter = true }
+                }
+                return (release, startsWriter)
             }
-            let thread = threads.current
-            var startsWriter = false
-            for action in release.actions {
-                let (applied, starts) = applyAndNote(action, to: &machine, on: thread, keeper)
-                if case .none = applied.wakes {} else { wakes.append(applied.wakes) }
-                if starts { startsWriter = true }
-            }
-            return (release, startsWriter)
         }
         wakes.forEach { $0.forEach { $0.wake() } }
         for waiter in release.waiters { waiter.leave() }
@@ -99,13 +97,13 @@ nonisolated extension FluxStoreCore {
         latch.enter()
         var wakes = FluxWakes<Outlet>.none
         var startsWriter = false
-        let attempt = lock.withLock { machine -> Attempt in
-            let obstacle = keeper.lock.withLock { kept in kept.obstacle(latch, ticket: ticket) }
-            if let obstacle { return obstacle }
-            let (applied, starts) = applyAndNote(action, to: &machine, on: thread, keeper)
-            (wakes, startsWriter) = (applied.wakes, starts)
-            return keeper.lock.withLock { kept in
-                .applied(revision: applied.revision, number: kept.writing.last, id: kept.writing.wait(latch) ?? 0)
+        let attempt = lock.withLock { machine in
+            keeper.lock.withLock { kept -> Attempt in
+                if let obstacle = kept.obstacle(latch, ticket: ticket) { return obstacle }
+                let (applied, starts) = applyAndNote(action, to: &machine, &kept, on: thread)
+                (wakes, startsWriter) = (applied.wakes, starts)
+                let number = kept.writing.last
+                return .applied(revision: applied.revision, number: number, id: kept.writing.wait(latch) ?? 0)
             }
         }
         wakes.forEach { $0.wake() }
