@@ -220,11 +220,11 @@ extension Effort {
         let folder = try DiskFolder()
         let path = folder.path
         let actions = seconds == 0 ? 10_000 : 1_000_000
-        let log = try SQLiteLog<Sample>(path: path, coding: .plain)
         let total = Shared(0)
         blocking {
             let entries = (1...actions).map { FluxLogEntry(number: UInt64($0), action: Sample.Action.add(1)) }
-            try? await log.append(entries)
+            // Closed again at the end: only one may have it open.
+            try? await SQLiteLog<Sample>(path: path, coding: .plain).append(entries)
         }
         return try measure {
             let time = ContinuousClock().measure {
