@@ -4,10 +4,14 @@ import PackageDescription
 let package = Package(
     name: "FluxCore",
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
-    products: [.library(name: "FluxCore", targets: ["FluxCore"])],
+    products: [
+        .library(name: "FluxCore", targets: ["FluxCore"]),
+        .library(name: "FluxCoreTesting", targets: ["FluxCoreTesting"]),
+    ],
     targets: [
         .target(name: "FluxCore"),
-        .testTarget(name: "FluxCoreTests", dependencies: ["FluxCore"]),
+        .target(name: "FluxCoreTesting", dependencies: ["FluxCore"]),
+        .testTarget(name: "FluxCoreTests", dependencies: ["FluxCore", "FluxCoreTesting"]),
     ],
     swiftLanguageModes: [.v6]
 )

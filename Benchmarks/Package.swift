@@ -11,6 +11,8 @@ let package = Package(
     ],
     dependencies: [
         .package(name: "FluxCore", path: ".."),
+        .package(name: "FluxCoreExamples", path: "../Examples"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
         .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
         // Without its traits it needs no allocator of its own; allocations are counted by the target below.
@@ -23,6 +25,8 @@ let package = Package(
             dependencies: [
                 "CHeap", "FluxCore", "OpenCombine", "Workbench",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "SQLiteLog", package: "FluxCoreExamples"),
             ]
         ),
         .target(name: "CHeap"),

@@ -5,9 +5,11 @@ import PackageDescription
 let package = Package(
     name: "FluxCoreExamples",
     platforms: [.macOS(.v15)],
+    products: [.library(name: "SQLiteLog", targets: ["SQLiteLog"])],
     dependencies: [
         .package(name: "FluxCore", path: ".."),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
     targets: [
         .target(name: "AccessLog", dependencies: ["FluxCore"]),
@@ -23,6 +25,15 @@ let package = Package(
             name: "AccessLogTests",
             dependencies: ["AccessLog", "FluxCore", "access-watch"],
             exclude: ["Fixtures"]
+        ),
+        .target(name: "SQLiteLog", dependencies: ["FluxCore", .product(name: "GRDB", package: "GRDB.swift")]),
+        .executableTarget(name: "durable-counter", dependencies: ["FluxCore", "SQLiteLog"]),
+        .testTarget(
+            name: "SQLiteLogTests",
+            dependencies: [
+                "FluxCore", "SQLiteLog", "durable-counter",
+                .product(name: "FluxCoreTesting", package: "FluxCore"),
+            ]
         ),
     ],
     swiftLanguageModes: [.v6]

@@ -83,6 +83,28 @@ struct Duration {}
 
 struct Clock {}
 
+struct ContinuousClock {}
+
+struct CancellationError {}
+
+struct Log {}
+
+struct File {}
+
+struct Snapshot {}
+
+struct Persistence {}
+
+func write(_ text: String) {}
+
+func open(_ file: File) {}
+
+func read(_ file: File) -> String { "" }
+
+func close(_ file: File) {}
+
+func rename(_ file: File) {}
+
 enum Phase {
     case first
 }

@@ -42,5 +42,20 @@ await toOne.flush()
 print("revisions: \(watched.revision), \(unwatched.revision)")
 watch.unsubscribe()
 
+// A store that goes on from a file.
+let file = FluxFile<TodoState>(
+    path: CommandLine.arguments[0] + ".state",
+    encode: { Array($0.titles.joined(separator: "\n").utf8) },
+    decode: { bytes in
+        var state = TodoState()
+        return state.handle(action: .replace([String(decoding: bytes, as: UTF8.self)])) ?? state
+    })
+let saved = FluxStore(initialState: TodoState(), dispatcher: nil, persistence: file, loadTimeout: .seconds(60))
+saved.dispatch(action: .replace(["saved"]))
+_ = await saved.ready
+await saved.flush()
+let restored = try await FluxStore.restored(from: file, initialState: TodoState(), dispatcher: nil)
+print("restored: \(restored.state.titles.joined())")
+
 let own: [Any] = [Mutex(value: 1), Atomic(value: 2), Task(title: "own"), Event(name: "own"), Result.fine, Phase.first]
 print("own types: \(own.count), \(swap("ko"))")

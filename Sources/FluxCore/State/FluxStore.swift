@@ -43,7 +43,7 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
         let (core, dispatcher, attachment) = (core, dispatcher, attachment)
         let end: @Sendable () -> Void = {
             dispatcher?.detach(action: State.Action.self, id: attachment)
-            core.work(core, .end)
+            core.end()
         }
         // A store let go inside handle, with some lock held: it ends once there is none.
         if core.threads.current.pointee.handling != nil { DispatchQueue.global().async(execute: end) } else { end() }
@@ -108,8 +108,10 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
 
     /// Waits until every change applied before the call has been handed to every subscription of the store.
     ///
-    /// It also waits for the current states that were asked for with `startingWithCurrent`. It returns early when the
-    /// task is cancelled. A handler that never returns, or a queue that never runs, keeps it waiting.
+    /// It also waits for the current states that were asked for with `startingWithCurrent`; and, where the store has a
+    /// persistence or a log, for the end of the load and until all that was applied is saved. It returns early when the
+    /// task is cancelled. A handler that never returns, a queue that never runs, or a save that never succeeds keeps it
+    /// waiting.
     public func flush() async {
         await core.flush()
     }

@@ -18,6 +18,8 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
+    /// What an action has to do besides being applied, as bits of `FluxDetours`; 0 for most stores.
+    @usableFromInline let detours = Synchronization.Atomic<UInt8>(0)
     private let lazyExtras = Synchronization.AtomicLazyReference<FluxStoreExtras>()
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
@@ -44,6 +46,12 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
         lazyExtras.load() ?? lazyExtras.storeIfNil(FluxStoreExtras())
     }
 
+    /// Makes the extras, with a keeper; the core must be known to no other thread yet.
+    func keep(by keeper: FluxKeeper<State>) {
+        _ = lazyExtras.storeIfNil(FluxStoreExtras(keeper: keeper))
+        detours.bitwiseOr(FluxDetours.kept, ordering: .relaxed)
+    }
+
     /// The extras if anybody has needed them.
     var extrasIfAny: FluxStoreExtras? { lazyExtras.load() }
 
@@ -62,11 +70,18 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     /// - Returns: What came of it.
     @inlinable @inline(__always)
     func apply(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
-        lock.withLock { machine in
-            thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
-            defer { thread.pointee.handling = nil }
-            return machine.apply(action)
-        }
+        if detours.load(ordering: .relaxed) != 0 { return applyByDetour(action, on: thread) }
+        return lock.withLock { apply(action, to: &$0, on: thread) }
+    }
+
+    /// Applies an action to the machine, with the lock held.
+    @inlinable @inline(__always)
+    func apply(
+        _ action: State.Action, to machine: inout Machine, on thread: UnsafeMutablePointer<FluxThread>
+    ) -> Machine.Applied {
+        thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
+        defer { thread.pointee.handling = nil }
+        return machine.apply(action)
     }
 
     /// Makes a change that is no action, for a command.
@@ -151,6 +166,12 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     }
 
     func flush() async {
+        await keeper?.loaded()
+        await flushDeliveries()
+        await keeper?.flush()
+    }
+
+    private func flushDeliveries() async {
         let latch = FluxLatch()
         lock.withLock { machine in
             latch.enter(machine.flush(latch))

@@ -9,6 +9,12 @@ nonisolated final class FluxStoreExtras: Sendable {
     let queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
     /// By type of command, what those of this store are run with.
     let commands = FluxLock<[ObjectIdentifier: AnyObject]>([:])
+    /// What loads and writes the state of a store that has a persistence or a log: a `FluxKeeper`.
+    let keeper: (any AnyObject & Sendable)?
+
+    init(keeper: (any AnyObject & Sendable)? = nil) {
+        self.keeper = keeper
+    }
 
     func endCommands() {
         // Released outside the lock: what they hold is the user's.

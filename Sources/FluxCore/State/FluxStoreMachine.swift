@@ -79,6 +79,18 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         return Applied(revision: revision, wakes: announce())
     }
 
+    /// Puts a state that was stored in the place of the initial one, and announces it; nothing was announced before.
+    ///
+    /// - Parameters:
+    ///   - stored: The state; swapped for the initial one, to be let go of outside the lock.
+    ///   - revision: The number of the change, at least 1.
+    /// - Returns: The outlets whose drain is to be scheduled outside the lock.
+    mutating func restore(_ stored: inout State, revision: UInt64) -> FluxWakes<Outlet> {
+        swap(&state, &stored)
+        self.revision = revision
+        return announce()
+    }
+
     @inlinable
     mutating func announce() -> FluxWakes<Outlet> {
         var wakes = FluxWakes<Outlet>.none

@@ -33,7 +33,8 @@ nonisolated struct FluxThread {
 nonisolated struct FluxThreads: Sendable {
     @usableFromInline static let shared = FluxThreads()
 
-    @usableFromInline let key: pthread_key_t
+    /// The key, in two bytes rather than four or eight: systems have about a thousand, and each core has a copy.
+    @usableFromInline let key: UInt16
 
     private init() {
         var key = pthread_key_t()
@@ -42,11 +43,14 @@ nonisolated struct FluxThreads: Sendable {
             record?.deallocate()
         }
         guard status == 0 else { fatalError("FluxCore: the process has no thread-specific key left (\(status)).") }
+        guard let key = UInt16(exactly: key) else { fatalError("FluxCore: a thread-specific key of \(key).") }
         self.key = key
     }
 
     @inlinable var current: UnsafeMutablePointer<FluxThread> {
-        if let record = pthread_getspecific(key) { return record.assumingMemoryBound(to: FluxThread.self) }
+        if let record = pthread_getspecific(pthread_key_t(key)) {
+            return record.assumingMemoryBound(to: FluxThread.self)
+        }
         return makeRecord()
     }
 
@@ -54,7 +58,7 @@ nonisolated struct FluxThreads: Sendable {
     func makeRecord() -> UnsafeMutablePointer<FluxThread> {
         let record = UnsafeMutablePointer<FluxThread>.allocate(capacity: 1)
         record.initialize(to: FluxThread())
-        pthread_setspecific(key, record)
+        pthread_setspecific(pthread_key_t(key), record)
         return record
     }
 }

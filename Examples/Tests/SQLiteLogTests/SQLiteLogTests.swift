@@ -1,0 +1,157 @@
+import FluxCore
+import FluxCoreTesting
+import Foundation
+import SQLiteLog
+import Testing
+
+/// The log on SQLite: that it is one, and what it says of a database that it cannot use.
+@Suite final class SQLiteLogTests {
+    let folder = FileManager.default.temporaryDirectory.appending(component: "SQLiteLog-\(UUID().uuidString)")
+    var path: String { folder.appending(component: "log.sqlite").path }
+
+    init() throws {
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    @Test func `It does what every log has to do`() async throws {
+        let actions = [Words.Action.append("a"), .append("an odd 'one'; \0 é"), .clear, .ignore, .append("")]
+        try await FluxConformance.check(initialState: Words(), actions: actions) { try self.open() }
+    }
+
+    @Test func `A store goes on from it, with its revision`() async throws {
+        do {
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(), compactEvery: 7)
+            for number in 1...50 { try await store.dispatch(durably: .append("\(number)")) }
+        }
+        let store = try await FluxStore.restored(from: open(), initialState: Words(), dispatcher: nil)
+        #expect(store.state.words == (1...50).map { "\($0)" })
+        #expect(store.revision == 50)
+    }
+
+    @Test func `Many callers share a transaction`() async throws {
+        let log = try open()
+        let store = FluxStore(initialState: Words(), dispatcher: nil, log: log)
+        await withTaskGroup(of: Void.self) { group in
+            for number in 1...500 { group.addTask { _ = try? await store.dispatch(durably: .append("\(number)")) } }
+        }
+        await store.flush()
+        let contents = try await log.load()
+        #expect((contents.snapshot?.number ?? 0) + UInt64(contents.entries.count) == 500)
+        #expect(store.state.words.count == 500)
+    }
+
+    @Test func `Another who opens it at the same time is refused`() async throws {
+        let log = try open()
+        let error = #expect(throws: SQLiteLog<Words>.Failure.self) {
+            try SQLiteLog<Words>(path: self.path, coding: .json(), patience: 0)
+        }
+        #expect(error?.description.contains("database is locked") == true)
+        try await log.append([FluxLogEntry(number: 1, action: .append("a"))])
+    }
+
+    // MARK: - Bad input
+
+    @Test func `A file that is no database is refused with its path, and stays as it is`() async throws {
+        let content = Data(repeating: 7, count: 5_000)
+        try content.write(to: URL(fileURLWithPath: path))
+        let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
+        #expect(error?.description.hasPrefix(path + ": ") == true)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == content)
+    }
+
+    @Test func `A folder that does not exist is refused with the path`() throws {
+        let error = #expect(throws: SQLiteLog<Words>.Failure.self) {
+            try SQLiteLog<Words>(path: self.path + "/none/log", coding: .json())
+        }
+        #expect(error?.description.hasPrefix(path + "/none/log: ") == true)
+    }
+
+    @Test func `A directory in its place is refused with the path`() throws {
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
+        #expect(error?.description.hasPrefix(path + ": ") == true)
+    }
+
+    @Test func `A row that does not decode is reported, and the log is not written to`() async throws {
+        var broken = SQLiteLog<Words>.Coding.json()
+        broken.encodeAction = { _ in Data("no JSON".utf8) }
+        do {
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(broken))
+            try await store.dispatch(durably: .append("in the snapshot"))
+            try await store.dispatch(durably: .append("lost"))
+        }
+        do {
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(), onFailure: { _ in })
+            guard case .failed(let error) = await store.ready else {
+                Issue.record("it was read")
+                return
+            }
+            #expect("\(error)".hasPrefix(path + ": "))
+            store.dispatch(action: .append("new"))
+            await store.flush()
+            await #expect(throws: FluxDurabilityError.self) { try await store.dispatch(durably: .append("new")) }
+        }
+        var mended = SQLiteLog<Words>.Coding.json()
+        mended.decodeAction = { _, bytes in .append(String(decoding: bytes, as: UTF8.self)) }
+        let recovered = try await FluxStore.restored(from: open(mended), initialState: Words(), dispatcher: nil)
+        #expect(recovered.state.words == ["in the snapshot", "no JSON"], "all of it is still there")
+    }
+
+    // MARK: - Versions
+
+    @Test func `Migrations are given the stored version and the raw bytes, and a downgrade is refused`() async throws {
+        do {
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(.json(version: 1)))
+            for word in ["a", "b", "c"] { try await store.dispatch(durably: .append(word)) }
+        }
+        let coding = SQLiteLog<Words>.Coding.json(
+            version: 2,
+            migrateState: { version, bytes in
+                var words = try JSONDecoder().decode(Words.self, from: bytes)
+                words.words = words.words.map { "\($0)\(version)" }
+                return words
+            },
+            migrateAction: { version, bytes in
+                guard case .append(let word) = try JSONDecoder().decode(Words.Action.self, from: bytes) else {
+                    return .ignore
+                }
+                return .append("\(word)\(version)")
+            })
+        do {
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(coding))
+            try await store.dispatch(durably: .append("d"))
+            #expect(store.state.words == ["a1", "b1", "c1", "d"])
+        }
+        do {
+            let again = try await FluxStore.restored(from: open(coding), initialState: Words(), dispatcher: nil)
+            #expect(again.state.words == ["a1", "b1", "c1", "d"])
+        }
+        let error = await #expect(throws: SQLiteLog<Words>.Failure.self) {
+            try await FluxStore.restored(from: self.open(.json(version: 1)), initialState: Words(), dispatcher: nil)
+        }
+        #expect(error?.description == "\(path): it is of version 2, and this program knows 1")
+    }
+
+    func open(_ coding: SQLiteLog<Words>.Coding = .json()) throws -> SQLiteLog<Words> {
+        try SQLiteLog(path: path, coding: coding)
+    }
+}
+
+struct Words: FluxState, Codable, Equatable {
+    enum Action: FluxAction, Codable { case append(String), clear, ignore }
+
+    var words: [String] = []
+
+    mutating func handle(action: Action) -> Words? {
+        switch action {
+        case .append(let word): words.append(word)
+        case .clear: words = []
+        case .ignore: return nil
+        }
+        return self
+    }
+}

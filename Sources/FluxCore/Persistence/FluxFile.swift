@@ -1,0 +1,110 @@
+import Dispatch
+
+/// A state in a file: replaced as a whole at each save, so that a crash leaves the old state or the new one.
+///
+/// ```swift
+/// let file = FluxFile<Todo>(
+///     path: "/var/lib/todo/state", version: 2,
+///     encode: { Array(try JSONEncoder().encode($0)) },
+///     decode: { try JSONDecoder().decode(Todo.self, from: Data($0)) },
+///     migrate: { version, bytes in try Todo(version: version, bytes: bytes) })
+/// ```
+///
+/// A save writes a new file beside the old one (the path with `.new` at its end), syncs it, renames it and syncs the
+/// directory. It costs as much as the state is long: for a state that changes often, and may lose nothing, there is
+/// ``FluxLog``.
+///
+/// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
+/// off, damaged, foreign, or of a version without a migration, is renamed (`.unreadable` at its end, with a number if
+/// that is taken) and reported. One of a newer version stays in its place, and saves are refused. One that something
+/// else has written meanwhile stays too: two stores cannot share a file.
+///
+/// Its directory has to exist. The file can be read and written by its owner alone. A symbolic link is not followed: it
+/// is not a file.
+///
+/// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
+nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
+    /// The file as it was last read or written here; nil: not yet.
+    let known = FluxLock<FluxFileCalls.Identity?>(nil)
+    let calls: FluxFileCalls
+    let version: Int
+    let encode: @Sendable (State) throws -> [UInt8]
+    let decode: @Sendable ([UInt8]) throws -> State
+    let migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)?
+    private let queue = DispatchQueue(label: "FluxFile", target: .global())
+
+    /// Names a file, which need not exist; nothing is read yet.
+    ///
+    /// - Parameters:
+    ///   - path: Where it is. Its directory has to exist and to allow new files.
+    ///   - version: The version of what `encode` makes; raise it whenever `decode` no longer takes what was made before.
+    ///   - encode: Makes bytes of a state.
+    ///   - decode: Makes a state of bytes of this version.
+    ///   - migrate: Makes a state of bytes of an older version, which it is given; nil: there is none that it could.
+    public convenience init(
+        path: String,
+        version: Int = 1,
+        encode: @escaping @Sendable (State) throws -> [UInt8],
+        decode: @escaping @Sendable ([UInt8]) throws -> State,
+        migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)? = nil
+    ) {
+        self.init(
+            calls: FluxFileCalls(path: path), version: version, encode: encode, decode: decode, migrate: migrate)
+    }
+
+    init(
+        calls: FluxFileCalls,
+        version: Int,
+        encode: @escaping @Sendable (State) throws -> [UInt8],
+        decode: @escaping @Sendable ([UInt8]) throws -> State,
+        migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)?
+    ) {
+        self.calls = calls
+        self.version = version
+        self.encode = encode
+        self.decode = decode
+        self.migrate = migrate
+    }
+
+    /// Reads the state in the file.
+    ///
+    /// - Returns: The state; nil if there is no file.
+    /// - Throws: ``FluxFileError``, with the path.
+    public func load() async throws -> State? {
+        let answer = try await perform { try self.read() }
+        // A store that has given up on the load goes on from another state, so the file counts as not read.
+        try _Concurrency.Task.checkCancellation()
+        guard let (state, identity) = answer else { return nil }
+        known.withLock { $0 = identity }
+        return state
+    }
+
+    /// Puts a state into the file.
+    ///
+    /// - Parameter state: The state to keep.
+    /// - Throws: ``FluxFileError``, with the path.
+    public func save(_ state: State) async throws {
+        try await perform { try self.write(state) }
+    }
+
+    // MARK: - Support
+
+    /// Runs a body on the queue, so that a slow disk keeps no thread of the tasks' pool.
+    private func perform<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+        let latch = FluxLatch()
+        let answer = FluxAnswer<Value>()
+        latch.enter()
+        queue.async {
+            answer.lock.withLock { $0 = Swift.Result { try body() } }
+            latch.leave()
+        }
+        await latch.wait()
+        guard let result = answer.lock.withLock({ $0 }) else { throw _Concurrency.CancellationError() }
+        return try result.get()
+    }
+}
+
+/// What a body on a queue came to.
+nonisolated private final class FluxAnswer<Value: Sendable>: Sendable {
+    let lock = FluxLock<Swift.Result<Value, any Error>?>(nil)
+}

@@ -1,0 +1,105 @@
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Android)
+    import Android
+#endif
+
+/// How a ``FluxFile`` writes: beside the old file first, and then in its place.
+nonisolated extension FluxFile {
+    func write(_ state: State) throws {
+        let content: [UInt8]
+        do {
+            content = try encode(state)
+        } catch {
+            throw FluxFileError(calls.path, .coding(error))
+        }
+        let name = calls.path + ".new"
+        let descriptor = try openNew(name)
+        var isRenamed = false
+        do {
+            // From here on, and until it is closed, nobody else writes the file in the same way.
+            try calls.writeFile(descriptor, FluxFileFormat.head(version: version, content: content))
+            try calls.writeFile(descriptor, content)
+            try calls.syncFile(descriptor)
+            try makeWay()
+            let identity = try calls.identity(of: descriptor)
+            try calls.renameFile(name, to: calls.path)
+            isRenamed = true
+            known.withLock { $0 = identity }
+            try syncDirectory()
+        } catch {
+            if !isRenamed { try? calls.unlinkFile(name) }
+            try? calls.closeFile(descriptor)
+            throw error
+        }
+        try calls.closeFile(descriptor)
+    }
+
+    /// Makes the new file and locks it, once nobody else has one; one that a crash has left behind is removed.
+    private func openNew(_ name: String) throws(FluxFileError) -> Int32 {
+        while true {
+            var isNew = true
+            var descriptor: Int32
+            do {
+                descriptor = try calls.openFile(name, O_WRONLY | O_CREAT | O_EXCL)
+            } catch {
+                guard case .system(_, EEXIST) = error.reason else { throw error }
+                isNew = false
+                do {
+                    descriptor = try calls.openFile(name, O_WRONLY)
+                } catch {
+                    if case .system(_, ENOENT) = error.reason { continue }
+                    throw error
+                }
+            }
+            do {
+                try calls.lockFile(descriptor)
+                // By the time it is locked it may have been renamed or removed by the one who had the lock before.
+                let isInPlace = try calls.identity(at: name)?.number == calls.identity(of: descriptor).number
+                if isInPlace && isNew { return descriptor }
+                if isInPlace { try calls.unlinkFile(name) }
+            } catch {
+                if isNew { try? calls.unlinkFile(name) }
+                try? calls.closeFile(descriptor)
+                throw error
+            }
+            try calls.closeFile(descriptor)
+        }
+    }
+
+    /// Sees that what is in the file's place may be overwritten.
+    private func makeWay() throws(FluxFileError) {
+        guard let found = try calls.identity(at: calls.path) else { return }
+        if !found.isFile { throw FluxFileError(calls.path, .notAFile) }
+        if let known = known.withLock({ $0 }) {
+            if found != known { throw FluxFileError(calls.path, .changedByAnother) }
+            return
+        }
+        // Never read here, or not to the end. Unless it is of a newer version it makes way, and is kept.
+        let descriptor = try calls.openFile(calls.path, O_RDONLY)
+        let head = try? calls.readFile(descriptor)
+        try calls.closeFile(descriptor)
+        if let head, let (stored, _) = try? FluxFileFormat.parse(head), stored > version {
+            throw FluxFileError(calls.path, .newer(version: stored))
+        }
+        _ = try keepAside()
+    }
+
+    /// Has the directory remember what was renamed in it.
+    func syncDirectory() throws(FluxFileError) {
+        let end = calls.path.utf8.lastIndex(of: UInt8(ascii: "/"))
+        let directory = end.map { $0 == calls.path.startIndex ? "/" : String(calls.path[..<$0]) } ?? "."
+        let descriptor = try calls.openFile(directory, O_RDONLY)
+        do {
+            try calls.syncFile(descriptor)
+        } catch {
+            try? calls.closeFile(descriptor)
+            throw error
+        }
+        try calls.closeFile(descriptor)
+    }
+}

@@ -1,0 +1,173 @@
+import Dispatch
+
+/// The bits of `FluxStoreCore.detours`.
+@usableFromInline
+nonisolated enum FluxDetours {
+    /// The store has a keeper: an action may have to be held back, and what was applied is to be written.
+    static var kept: UInt8 { 1 << 7 }
+}
+
+/// Where a store's state outlives the process.
+@usableFromInline
+nonisolated enum FluxStorage<State: FluxState>: Sendable {
+    case persistence(any FluxPersistence<State>)
+    case log(any FluxLog<State>)
+}
+
+/// How patient a keeper is, and whom it tells.
+@usableFromInline
+nonisolated struct FluxKeeping: Sendable {
+    var loadTimeout: Swift.Duration?
+    var backoff: FluxBackoff
+    var clock: any _Concurrency.Clock<Swift.Duration>
+    var onFailure: @Sendable (FluxPersistenceFailure) -> Void
+}
+
+/// Loads the state of a store and writes it; belongs to the core, which its tasks keep alive while anything is due.
+///
+/// Its lock is taken inside that of the store, never the other way round, so that the order of what it notes is the one
+/// in which the store applied it. It does not refer to the core: that would be a cycle.
+///
+/// What runs for each action is inlinable: with 256 callers the unspecialised code costs as much as the database.
+@usableFromInline
+nonisolated final class FluxKeeper<State: FluxState>: Sendable {
+    @usableFromInline typealias Core = FluxStoreCore<State>
+    @usableFromInline typealias Step = FluxWriting<State.Action, FluxLatch>.Step
+
+    @usableFromInline
+    struct Machine {
+        @usableFromInline var hold: FluxHold<State.Action, FluxLatch>
+        @usableFromInline var writing: FluxWriting<State.Action, FluxLatch>
+    }
+
+    @usableFromInline let storage: FluxStorage<State>
+    let keeping: FluxKeeping
+    @usableFromInline let lock: FluxLock<Machine>
+
+    /// - Parameters:
+    ///   - storage: Where to load from and to write to.
+    ///   - keeping: How.
+    ///   - limits: Of the log: how many actions may be unwritten, and how many come before a snapshot.
+    init(
+        storage: FluxStorage<State>,
+        keeping: FluxKeeping,
+        limits: (capacity: Int, compactEvery: Int) = (.max, .max)
+    ) {
+        self.storage = storage
+        self.keeping = keeping
+        var isLog = false
+        if case .log = storage { isLog = true }
+        let machine = Machine(
+            hold: FluxHold(),
+            writing: FluxWriting(
+                isLog: isLog, capacity: max(limits.capacity, 1), compactEvery: UInt64(max(limits.compactEvery, 1))))
+        lock = FluxLock(machine)
+    }
+
+    var restoration: FluxRestoration { lock.withLock { $0.hold.restoration } }
+
+    // MARK: - Waiting
+
+    /// Waits until the load has ended, or the task is cancelled.
+    func loaded() async {
+        let latch = FluxLatch()
+        let id = lock.withLock { machine in
+            machine.hold.wait(latch).map { id in
+                latch.enter()
+                return id
+            }
+        }
+        guard let id else { return }
+        await latch.wait()
+        lock.withLock { $0.hold.withdraw(id) }
+    }
+
+    /// Waits until all that was noted is written, or the task is cancelled.
+    func flush() async {
+        let latch = FluxLatch()
+        let id = lock.withLock { machine in
+            machine.writing.wait(latch).map { id in
+                latch.enter()
+                return id
+            }
+        }
+        guard let id else { return }
+        await latch.wait()
+        lock.withLock { $0.writing.withdraw(id) }
+    }
+
+    // MARK: - Writing
+
+    /// Starts the writer; it keeps the core alive until nothing is due.
+    ///
+    /// Detached: what it writes is not for the task alone that happens to be the first.
+    @inlinable
+    func startWriter(_ core: Core) {
+        _Concurrency.Task.detached { await self.write(core) }
+    }
+
+    @inlinable
+    func write(_ core: Core) async {
+        while let (step, state, revision) = begin(core) {
+            do {
+                try await perform(step, state: state, revision: revision)
+                for waiter in lock.withLock({ $0.writing.succeed() }).waiters { waiter.leave() }
+                // Those who have just been told, and go on to their next action, come into this batch.
+                await _Concurrency.Task.yield()
+            } catch {
+                await pause(after: error, step)
+            }
+        }
+    }
+
+    /// Begins a write; the state is read in one step with that where it is needed.
+    @inlinable
+    func begin(_ core: Core) -> (Step, State?, revision: UInt64)? {
+        if lock.withLock({ $0.writing.needsState }) {
+            return core.lock.withLock { machine in
+                lock.withLock { $0.writing.begin(hasState: true) }.map { ($0, machine.state, machine.revision) }
+            }
+        }
+        return lock.withLock { $0.writing.begin(hasState: false) }.map { ($0, nil, 0) }
+    }
+
+    @inlinable
+    func perform(_ step: Step, state: State?, revision: UInt64) async throws {
+        let (first, actions) = lock.withLock { $0.writing.entries }
+        switch (storage, step, state) {
+        case (.persistence(let persistence), .save, let state?): try await persistence.save(state)
+        case (.log(let log), .compact, let state?):
+            let number = first + UInt64(actions.count) - 1
+            try await log.compact(FluxSnapshot(state: state, number: number, revision: revision))
+        case (.log(let log), .append, _):
+            var entries: [FluxLogEntry<State.Action>] = []
+            entries.reserveCapacity(actions.count)
+            for action in actions {
+                entries.append(FluxLogEntry(number: first + UInt64(entries.count), action: action))
+            }
+            try await log.append(entries)
+        default: break
+        }
+    }
+
+    /// Reports a failure, and waits until it is time for the next attempt.
+    @usableFromInline
+    func pause(after error: any Error, _ step: Step) async {
+        let attempt = lock.withLock { $0.writing.fail() }
+        let delay = keeping.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+        keeping.onFailure(
+            FluxPersistenceFailure(
+                operation: FluxPersistenceFailure.Operation(step), error: error, attempt: attempt, retryAfter: delay))
+        try? await keeping.clock.sleep(for: delay)
+    }
+}
+
+nonisolated extension FluxPersistenceFailure.Operation {
+    init<Action, Waiter>(_ step: FluxWriting<Action, Waiter>.Step) {
+        switch step {
+        case .save: self = .save
+        case .append: self = .append
+        case .compact: self = .compact
+        }
+    }
+}
