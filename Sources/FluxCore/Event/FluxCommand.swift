@@ -141,6 +141,7 @@ nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConv
         send: @escaping @Sendable (Action) -> Void
     ) async throws {
         let command = run.command
+        await core.keeper?.loaded()
         if !run.hasBegun.exchange(true, ordering: .sequentiallyConsistent) {
             send(Action { command.begin(state: &$0) })
         }

@@ -123,25 +123,26 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
     /// Begins a write; the state is read in one step with that where it is needed.
     @inlinable
     func begin(_ core: Core) -> (Step, State?, revision: UInt64)? {
-        if lock.withLock({ $0.writing.needsState }) {
-            return core.lock.withLock { machine in
-                lock.withLock { $0.writing.begin(hasState: true) }.map { ($0, machine.state, machine.revision) }
-            }
+        let (needsState, step) = lock.withLock { kept in
+            kept.writing.needsState ? (true, nil) : (false, kept.writing.begin(hasState: false))
         }
-        return lock.withLock { $0.writing.begin(hasState: false) }.map { ($0, nil, 0) }
+        if !needsState { return step.map { ($0, nil, 0) } }
+        return core.lock.withLock { machine in
+            lock.withLock { $0.writing.begin(hasState: true) }.map { ($0, machine.state, machine.revision) }
+        }
     }
 
     @inlinable
     func perform(_ step: Step, state: State?, revision: UInt64) async throws {
-        let (first, actions) = lock.withLock { $0.writing.entries }
+        let (last, actions) = lock.withLock { $0.writing.entries }
         switch (storage, step, state) {
         case (.persistence(let persistence), .save, let state?): try await persistence.save(state)
         case (.log(let log), .compact, let state?):
-            let number = first + UInt64(actions.count) - 1
-            try await log.compact(FluxSnapshot(state: state, number: number, revision: revision))
+            try await log.compact(FluxSnapshot(state: state, number: last, revision: revision))
         case (.log(let log), .append, _):
             var entries: [FluxLogEntry<State.Action>] = []
             entries.reserveCapacity(actions.count)
+            let first = last - UInt64(actions.count) + 1
             for action in actions {
                 entries.append(FluxLogEntry(number: first + UInt64(entries.count), action: action))
             }

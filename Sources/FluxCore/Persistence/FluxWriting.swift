@@ -6,6 +6,7 @@
 /// | input      | idle                       | writing                          |
 /// |------------|----------------------------|----------------------------------|
 /// | `note`     | start a writer             | with the next write              |
+/// | `noteChange` | the same, as a snapshot  | the same, as a snapshot          |
 /// | `begin`    | never                      | the next write; idle if none due |
 /// | `succeed`  | never                      | tells those it covered           |
 /// | `fail`     | never                      | all of it is due again           |
@@ -48,6 +49,8 @@ nonisolated struct FluxWriting<Action, Waiter> {
     @usableFromInline var batchEnd: UInt64 = 0
     @usableFromInline var step = Step.save
     @usableFromInline var compactAt: UInt64 = 0
+    /// Up to this number only a snapshot will do: there is a change among them that is no action.
+    @usableFromInline var unlogged: UInt64 = 0
     @usableFromInline var attempt = 0
     @usableFromInline var isWriting = false
     @usableFromInline var isClosed = false
@@ -93,6 +96,17 @@ nonisolated struct FluxWriting<Action, Waiter> {
         return true
     }
 
+    /// Notes a change that is no action, which a log can take only with a snapshot; true: start a writer.
+    @inlinable
+    mutating func noteChange() -> Bool {
+        if isClosed { return false }
+        last += 1
+        unlogged = last
+        if isWriting { return false }
+        isWriting = true
+        return true
+    }
+
     /// Whether there is room for an action that may wait; false: the waiter is told once there is.
     ///
     /// Nobody overtakes those who wait already: room comes up in `succeed` alone, and is given to them first.
@@ -130,7 +144,7 @@ nonisolated struct FluxWriting<Action, Waiter> {
     // MARK: - Inputs of the writer
 
     /// Whether the next write needs the state as well.
-    @inlinable var needsState: Bool { !isLog || last >= compactAt }
+    @inlinable var needsState: Bool { !isLog || last >= compactAt || done < unlogged }
 
     /// Begins the next write; nil, and idle from here on, where nothing is due.
     ///
@@ -148,10 +162,10 @@ nonisolated struct FluxWriting<Action, Waiter> {
         return step
     }
 
-    /// The actions of the write that has begun, with their numbers.
-    @inlinable var entries: (first: UInt64, actions: ContiguousArray<Action>) {
-        (batchEnd - UInt64(batch.count) + 1, batch)
-    }
+    /// The actions of the write that has begun, and the number of the last.
+    ///
+    /// Those of an `append` have the numbers up to that, without a gap.
+    @inlinable var entries: (last: UInt64, actions: ContiguousArray<Action>) { (batchEnd, batch) }
 
     /// Notes that the write is done.
     @inlinable

@@ -88,13 +88,17 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     func change(_ body: (inout State) -> Void) {
         let thread = threads.current
         if thread.pointee.handling != nil { fluxStopImpureHandle("run") }
+        var startsWriter = false
         let applied = lock.withLock { machine in
             thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
             thread.pointee.changedNothing = false
             defer { thread.pointee.handling = nil }
-            return machine.change(body, isAnnounced: { !thread.pointee.changedNothing })
+            let applied = machine.change(body, isAnnounced: { !thread.pointee.changedNothing })
+            if applied.revision != nil { startsWriter = keeper?.lock.withLock { $0.writing.noteChange() } ?? false }
+            return applied
         }
         applied.wakes.forEach { $0.wake() }
+        if startsWriter { keeper?.startWriter(self) }
     }
 
     /// Reads from the machine, also inside the `handle(action:)` of another store.

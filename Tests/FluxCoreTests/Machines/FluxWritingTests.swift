@@ -167,4 +167,24 @@ import Testing
         #expect(writing.it.last == 0)
         #expect(writing.it.wait(1) == nil)
     }
+
+    @Test func `A change that is no action needs a snapshot, however often that fails`() {
+        let writing = Self.log()
+        _ = writing.it.note("a")
+        #expect(writing.it.noteChange() == false, "the writer is at it")
+        _ = writing.it.note("b")
+        #expect(writing.it.needsState == true)
+        for _ in 1...3 {
+            #expect(writing.it.begin(hasState: true) == .compact)
+            #expect(writing.it.entries.last == 3)
+            _ = writing.it.fail()
+        }
+        #expect(writing.it.begin(hasState: true) == .compact)
+        _ = writing.it.succeed()
+        _ = writing.it.note("c")
+        #expect(writing.it.needsState == false)
+        #expect(writing.it.begin(hasState: false) == .append)
+        #expect(writing.it.entries.last == 4)
+        #expect(writing.it.entries.actions == ["c"])
+    }
 }

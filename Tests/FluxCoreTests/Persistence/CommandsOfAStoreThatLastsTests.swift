@@ -1,0 +1,41 @@
+import FluxCore
+import Testing
+
+/// Commands change a state without an action: what is stored has to have that too.
+@Suite struct CommandsOfAStoreThatLastsTests {
+    struct Add: FluxCommand {
+        let amount: Int
+
+        func begin(state: inout Counter) { state.count += 1_000 }
+        func execute(state: Counter, dependency: Void) async throws -> Int { amount }
+        func reduce(state: inout Counter, output: Int) { state.count += output - 1_000 }
+    }
+
+    @Test func `A log gets a snapshot for what a command changed, and actions go on after it`() async throws {
+        let log = MemoryLog<Counter>()
+        do {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
+            try await store.dispatch(durably: .add(1))
+            _ = await store.run(Add(amount: 10)).outcome
+            try await store.dispatch(durably: .add(100))
+            await store.flush()
+        }
+        let recovered = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        #expect(recovered.state.count == 111)
+        #expect(recovered.revision == 4)
+    }
+
+    @Test func `A command waits for the load, and finds what was stored`() async throws {
+        let gate = Gate()
+        let persistence = MemoryPersistence(Counter(count: 5))
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let task = store.run(Add(amount: 10))
+        gate.open()
+        _ = await task.outcome
+        #expect(store.state.count == 15)
+        persistence.script.block(until: nil)
+        await store.flush()
+        #expect(persistence.saved.values.last?.count == 15)
+    }
+}
