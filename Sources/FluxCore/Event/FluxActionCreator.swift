@@ -30,7 +30,21 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @inlinable
     public convenience init(dependency: Converter.Dependency, dispatcher: FluxDispatcher = .shared) {
         self.init(
-            conversions: FluxConversions(dependency: dependency) { action in dispatcher.dispatch(action: action) })
+            conversions: FluxConversions(dependency: dependency) {
+                dispatcher.chainIfWatched
+            } send: { action in
+                dispatcher.dispatch(action: action)
+            })
+    }
+
+    /// Makes a creator whose actions go to what takes the place of a dispatcher: a queue, a log or a network.
+    ///
+    /// - Parameters:
+    ///   - dependency: What the converter needs from outside; every conversion gets it.
+    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
+    @inlinable
+    public convenience init(dependency: Converter.Dependency, dispatcher: some FluxDispatching) {
+        self.init(conversions: FluxConversions(dependency: dependency) { dispatcher.dispatch(action: $0) })
     }
 
     /// Makes a creator whose actions go straight to one store.
@@ -41,7 +55,12 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @inlinable
     public convenience init<State>(dependency: Converter.Dependency, store: FluxStore<State>)
     where State.Action == Converter.Action {
-        self.init(conversions: FluxConversions(dependency: dependency) { action in store.dispatch(action: action) })
+        self.init(
+            conversions: FluxConversions(dependency: dependency) {
+                store.core.chainIfWatched
+            } send: { action in
+                store.dispatch(action: action)
+            })
     }
 
     /// Makes a creator that needs no dependency, whose actions go to all stores of a dispatcher that take them.

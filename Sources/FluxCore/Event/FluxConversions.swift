@@ -20,9 +20,17 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: Sendabl
     @usableFromInline let queue = DispatchQueue(
         label: "FluxActionCreator", autoreleaseFrequency: .workItem, target: .global())
 
+    /// The hooks where the actions go; nil if nobody watches.
+    @usableFromInline let watchers: @Sendable () -> FluxChain?
+
     @inlinable
-    init(dependency: Converter.Dependency, send: @escaping @Sendable (Converter.Action) -> Void) {
+    init(
+        dependency: Converter.Dependency,
+        watchers: @escaping @Sendable () -> FluxChain? = { nil },
+        send: @escaping @Sendable (Converter.Action) -> Void
+    ) {
         self.dependency = dependency
+        self.watchers = watchers
         self.send = send
     }
 
@@ -30,12 +38,13 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: Sendabl
     @inlinable
     func fire(_ events: FluxConversion<Converter>.Events, on executionQueue: DispatchQueue?) {
         if threads.current.pointee.handling != nil { fluxStopImpureHandle("fire") }
+        let origin = watchers().map { events.announce(to: $0) } ?? 0
         if let executionQueue {
-            let conversion = lock.withLock { FluxConversion(self, epoch: $0.ledger.start(), events) }
+            let conversion = lock.withLock { FluxConversion(self, epoch: $0.ledger.start(), events, origin) }
             executionQueue.async { conversion.run() }
         } else {
             let isFirst = lock.withLock { machine in
-                machine.inbox.put(FluxConversion(self, epoch: machine.ledger.start(), events))
+                machine.inbox.put(FluxConversion(self, epoch: machine.ledger.start(), events, origin))
             }
             if isFirst { queue.async { self.drain() } }
         }
@@ -73,14 +82,31 @@ nonisolated final class FluxConversion<Converter: FluxActionConverter>: Sendable
     enum Events: Sendable {
         case one(Converter.Event)
         case many([Converter.Event])
+
+        /// Tells that they were fired; returns the id of the first, those behind have the ids behind.
+        @usableFromInline
+        func announce(to chain: FluxChain) -> UInt64 {
+            let events = switch self {
+            case .one(let event): [event]
+            case .many(let events): events
+            }
+            let first = FluxOrigin.make(events.count)
+            for (offset, event) in events.enumerated() {
+                for hooks in chain.hooks { hooks.fired(event, origin: FluxOrigin(id: first &+ UInt64(offset))) }
+            }
+            return first
+        }
     }
 
     @usableFromInline let conversions: FluxConversions<Converter>
     @usableFromInline let epoch: Int
     @usableFromInline let events: Events
+    /// The id of the first event; 0 if nobody watches.
+    @usableFromInline let origin: UInt64
 
     @inlinable
-    init(_ conversions: FluxConversions<Converter>, epoch: Int, _ events: Events) {
+    init(_ conversions: FluxConversions<Converter>, epoch: Int, _ events: Events, _ origin: UInt64) {
+        self.origin = origin
         self.conversions = conversions
         self.epoch = epoch
         self.events = events
@@ -93,14 +119,20 @@ nonisolated final class FluxConversion<Converter: FluxActionConverter>: Sendable
     @inlinable
     func run() {
         switch events {
-        case .one(let event): convert(event)
-        case .many(let events): for event in events { convert(event) }
+        case .one(let event): convert(event, origin)
+        case .many(let events):
+            for (offset, event) in events.enumerated() { convert(event, origin == 0 ? 0 : origin &+ UInt64(offset)) }
         }
     }
 
     /// Converts an event; the handler is this object, which lives for as long as the converter keeps it.
     @inlinable
-    func convert(_ event: Converter.Event) {
+    func convert(_ event: Converter.Event, _ origin: UInt64) {
+        if origin != 0 {
+            return Converter.convert(event: event, dependency: conversions.dependency) { action in
+                FluxOrigin.attach(origin) { self.conversions.send(action) }
+            }
+        }
         Converter.convert(event: event, dependency: conversions.dependency) { self.conversions.send($0) }
     }
 }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The part of a store that lives as long as anything is due; its handle, ``FluxStore``, may go before.
 @usableFromInline
-nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
+nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding {
     @usableFromInline typealias Outlet = FluxOutlet<State>
     @usableFromInline typealias Member = Unmanaged<FluxSubscriber<State>>
     @usableFromInline typealias Machine = FluxStoreMachine<State, Outlet, Member, FluxLatch>
@@ -18,6 +18,8 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
+    /// What keeps an action from the short way, as bits of ``FluxDetours``.
+    @usableFromInline let detours = Synchronization.Atomic<UInt8>(0)
     private let lazyExtras = Synchronization.AtomicLazyReference<FluxStoreExtras>()
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
@@ -46,6 +48,17 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     var extrasIfAny: FluxStoreExtras? { lazyExtras.load() }
 
     // MARK: - Dispatching
+
+    /// Applies an action that comes by way of a dispatcher; returns the revision that announces it, 0 if none.
+    @inlinable @inline(__always)
+    func apply(_ action: State.Action, through passage: inout FluxPassage) -> UInt64 {
+        if passage.isWatched || detours.load(ordering: .relaxed) != 0 {
+            return applyInDetail(.action(action), through: &passage)
+        }
+        let applied = apply(action, on: threads.current)
+        applied.wakes.forEach { passage.add($0) }
+        return applied.revision ?? 0
+    }
 
     /// Applies an action under the lock; the caller wakes what it says once it holds no lock.
     ///

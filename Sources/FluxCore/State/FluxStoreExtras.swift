@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// What a store needs only once it does more than hold a state: one word in its core for all of it.
 nonisolated final class FluxStoreExtras: Sendable {
@@ -7,4 +8,21 @@ nonisolated final class FluxStoreExtras: Sendable {
     /// It targets a global queue rather than the overcommitting default, so that thousands of busy stores share a few
     /// threads.
     let queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
+
+    private let making = FluxLock(())
+    private let lazyResident = Synchronization.AtomicLazyReference<FluxResident>()
+
+    /// What a store needs once it has a name, middleware and the like, if anybody has needed it.
+    var residentIfAny: FluxResident? { lazyResident.load() }
+
+    /// The same, made on first use: the closure is called once at most, under a lock.
+    func resident(_ make: () -> FluxResident) -> FluxResident {
+        if let resident = lazyResident.load() { return resident }
+        return making.withLock { _ in lazyResident.load() ?? lazyResident.storeIfNil(make()) }
+    }
+
+    /// The same for the end of the store, which has to see all that was done when it was made.
+    func lastResident() -> FluxResident? {
+        making.withLock { _ in lazyResident.load() }
+    }
 }

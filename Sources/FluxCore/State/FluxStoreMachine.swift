@@ -71,6 +71,14 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         return Applied(revision: revision, wakes: entries.isEmpty ? .none : announce())
     }
 
+    /// Makes a change that no `handle` makes, and announces it.
+    @inlinable
+    mutating func change(_ body: (inout State) -> Void) -> Applied {
+        body(&state)
+        revision &+= 1
+        return Applied(revision: revision, wakes: announce())
+    }
+
     @inlinable
     mutating func announce() -> FluxWakes<Outlet> {
         var wakes = FluxWakes<Outlet>.none

@@ -41,17 +41,17 @@ import Testing
     }
 
     private func entrance(
-        _ routes: Box<FluxRoutes>, state: Any.Type, _ apply: @escaping @Sendable () -> Bool = { true }
+        _ routes: Box<FluxRoutes>, state: any FluxState.Type, _ apply: @escaping @Sendable () -> Bool = { true }
     ) -> FluxEntrance {
-        routes.it.entrance(action: ObjectIdentifier(Counter.Action.self), state: ObjectIdentifier(state)) {
-            FluxEntrance(action: Counter.Action.self, state: state) { _, _, _ in apply() }
+        routes.it.entrance(action: ObjectIdentifier(Counter.Action.self), state: state) {
+            FluxEntrance(action: Counter.Action.self, state: state) { _, _, _ in apply() ? 1 : 0 }
         }
     }
 
     private func dispatch(_ routes: Box<FluxRoutes>) -> Int {
-        var wakes = FluxWakes<FluxWake>.none
+        var passage = FluxPassage()
         return withUnsafePointer(to: Counter.Action.add(1)) {
-            routes.it.dispatch(UnsafeRawPointer($0), type: ObjectIdentifier(Counter.Action.self), waking: &wakes)
+            routes.it.dispatch(UnsafeRawPointer($0), type: ObjectIdentifier(Counter.Action.self), through: &passage)
         }
     }
 }

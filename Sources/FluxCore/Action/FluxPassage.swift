@@ -1,0 +1,122 @@
+import Dispatch
+
+/// What an action leaves to be done once no lock is held.
+@usableFromInline
+nonisolated struct FluxPassage {
+    /// Who has to be woken.
+    @usableFromInline var wakes = FluxWakes<FluxWake>.none
+    /// What came of it in each store; kept only if somebody watches.
+    @usableFromInline var notes = FluxWakes<FluxNote>.none
+    /// Whether to keep a note for each store.
+    @usableFromInline var isWatched = false
+    /// Whether to keep, in a note, the state as the action left it.
+    @usableFromInline var wantsStates = false
+
+    @inlinable
+    init() {}
+
+    @inlinable @inline(__always)
+    mutating func add<State>(_ outlet: FluxOutlet<State>) {
+        wakes.append(FluxWake(outlet) { unsafeDowncast($0, to: FluxOutlet<State>.self).wake() })
+    }
+
+    /// Wakes and tells, with no lock held.
+    ///
+    /// - Parameter chain: The hooks of the dispatcher, if they are to be told.
+    @usableFromInline
+    func finish(_ chain: FluxChain? = nil) {
+        wakes.forEach { $0.wake() }
+        notes.forEach { $0.tell(chain) }
+    }
+}
+
+/// What came of an action in one store.
+@usableFromInline
+nonisolated struct FluxNote {
+    let action: any FluxAction
+    let store: FluxStoreInfo
+    /// 0: there was nothing to announce.
+    let revision: UInt64
+    let duration: UInt64
+    let state: (any FluxState)?
+    /// The hooks of the store.
+    let chain: FluxChain?
+
+    @usableFromInline
+    init(
+        action: any FluxAction, store: FluxStoreInfo, revision: UInt64, duration: UInt64,
+        state: (any FluxState)?, chain: FluxChain?
+    ) {
+        self.action = action
+        self.store = store
+        self.revision = revision
+        self.duration = duration
+        self.state = state
+        self.chain = chain
+    }
+
+    func tell(_ outer: FluxChain?) {
+        let took = Swift.Duration.nanoseconds(Int64(duration))
+        let announced = revision == 0 ? nil : revision
+        for hooks in outer?.hooks ?? [] { hooks.applied(action, to: store, revision: announced, in: took) }
+        for hooks in chain?.hooks ?? [] { hooks.applied(action, to: store, revision: announced, in: took) }
+        guard let state, let report = FluxThreads.shared.current.pointee.report else { return }
+        FluxReport.at(report).add(FluxChange(store: store, revision: revision, state: state))
+    }
+}
+
+/// A store, as others are told of it.
+///
+/// It keeps what it tells of in memory, though not attached: let go of it after use.
+///
+/// Thread safety: all of it may be used from any thread.
+nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvertible {
+    /// The type of its state.
+    public let stateType: any FluxState.Type
+    let core: FluxAnyCore
+    let resident: FluxResident?
+
+    @usableFromInline
+    init(core: FluxAnyCore, stateType: any FluxState.Type, resident: FluxResident?) {
+        self.core = core
+        self.stateType = stateType
+        self.resident = resident
+    }
+
+    /// The name it is attached under, if it has one.
+    public var name: String? { resident?.name }
+
+    /// Its name, or the type of its state.
+    public var description: String { name ?? "FluxStore<\(stateType)>" }
+
+    /// Whether this tells of a certain store.
+    ///
+    /// - Parameter store: Which store.
+    /// - Returns: True if it does.
+    public func isOf<State>(_ store: FluxStore<State>) -> Bool {
+        core === store.core
+    }
+
+    /// Whether both tell of the same store.
+    ///
+    /// - Parameters:
+    ///   - one: One.
+    ///   - other: The other.
+    /// - Returns: True if they do.
+    public static func == (one: FluxStoreInfo, other: FluxStoreInfo) -> Bool {
+        one.core === other.core
+    }
+
+    /// Hashes which store this tells of.
+    ///
+    /// - Parameter hasher: What to hash with.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(ObjectIdentifier(core))
+    }
+}
+
+/// A moment, in nanoseconds since some other.
+@usableFromInline
+nonisolated func fluxNow() -> UInt64 {
+    DispatchTime.now().uptimeNanoseconds
+}
