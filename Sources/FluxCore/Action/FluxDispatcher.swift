@@ -20,16 +20,23 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// What keeps an action from the short way, as bits of ``FluxDetours``.
     @usableFromInline let detours = Synchronization.Atomic<UInt8>(0)
     let routes = FluxLock(FluxRoutes())
-    let pipeline = FluxPipeline { owner, bits in
-        unsafeDowncast(owner, to: FluxDispatcher.self).detours.fluxSet(
-            bits, of: FluxDetours.middleware | FluxDetours.hooks)
-    }
+    let pipeline = FluxPipeline()
 
     /// Makes a dispatcher with no store attached.
     ///
     /// - Parameter middleware: What every action passes on its way to the stores, first things first.
     public init(middleware: [any FluxMiddleware] = []) {
+        let owner = Unmanaged.passUnretained(self)
+        pipeline.open { bits in
+            owner._withUnsafeGuaranteedRef {
+                $0.detours.fluxSet(bits, of: FluxDetours.middleware | FluxDetours.hooks)
+            }
+        }
         for middleware in middleware { add(middleware) }
+    }
+
+    deinit {
+        pipeline.close()
     }
 
     // MARK: - Dispatching
@@ -104,7 +111,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         let chain = pipeline.chain
         let origin = threads.current.pointee.origin
         return threads.current.tally {
-            for hooks in chain.hooks { hooks.dispatched(action, origin: origin == 0 ? nil : FluxOrigin(id: origin)) }
+            chain.tellDispatched(action)
             FluxNext(chain, to: goal, origin: origin).proceed(action)
         }
     }
@@ -113,7 +120,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     func work(on action: any FluxAction, _ next: FluxNext) {
         let chain = pipeline.chain
         let origin = next.origin
-        for hooks in chain.hooks { hooks.dispatched(action, origin: origin == 0 ? nil : FluxOrigin(id: origin)) }
+        chain.tellDispatched(action)
         FluxNext(chain, to: .worker(self, next), origin: origin).proceed(action)
     }
 

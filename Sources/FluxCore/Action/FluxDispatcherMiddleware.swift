@@ -34,7 +34,7 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove(_ middleware: some FluxMiddleware & AnyObject) -> Int {
-        pipeline.remove(of: self) { $0.instance == ObjectIdentifier(middleware) }
+        pipeline.remove { $0.instance == ObjectIdentifier(middleware) }
     }
 
     /// Removes all middleware of a type.
@@ -44,7 +44,7 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove<Middleware: FluxMiddleware>(_ type: Middleware.Type) -> Int {
-        pipeline.remove(of: self) { $0.kind == ObjectIdentifier(type) }
+        pipeline.remove { $0.kind == ObjectIdentifier(type) }
     }
 
     // MARK: - Workers
@@ -80,7 +80,7 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func detach(_ worker: FluxDispatcher) -> Int {
-        pipeline.remove(of: self) { $0.worker === worker }
+        pipeline.remove { $0.worker === worker }
     }
 
     private static let attaching = FluxLock(())
@@ -97,19 +97,15 @@ nonisolated extension FluxDispatcher {
     /// - Returns: What to end it by; letting go of that ends nothing.
     @discardableResult
     public func watch(_ hooks: some FluxHooks) -> FluxRegistration {
-        let id = pipeline.add(hooks, of: self)
-        return FluxRegistration { [weak self] in
-            if let self { pipeline.removeHooks(id, of: self) }
-        }
+        let id = pipeline.add(hooks)
+        return FluxRegistration { [pipeline] in pipeline.removeHooks(id) }
     }
 
     // MARK: - Support
 
     private func add(_ station: FluxStation, priority: Int) -> FluxRegistration {
-        let id = pipeline.add(station, priority: priority, of: self)
-        return FluxRegistration { [weak self] in
-            if let self { pipeline.remove(id, of: self) }
-        }
+        let id = pipeline.add(station, priority: priority)
+        return FluxRegistration { [pipeline] in pipeline.remove(id) }
     }
 }
 

@@ -55,22 +55,22 @@ nonisolated public struct FluxNext: Sendable {
     func proceed(_ action: any FluxAction) {
         var position = position
         while position < chain.stations.count {
-            let station = chain.stations[position]
             position += 1
-            if station.handle(action, FluxNext(chain, at: position, to: goal, origin: origin)) { return }
+            let next = FluxNext(chain, at: position, to: goal, origin: origin)
+            if chain.stations[position - 1].handle(action, next) { return }
         }
         goal.reach(action)
     }
 }
 
 /// Where an action goes once it has passed all middleware.
-nonisolated indirect enum FluxGoal: Sendable {
+nonisolated enum FluxGoal: Sendable {
     case everybody(FluxDispatcher)
     case name(FluxDispatcher, String)
     /// The dispatcher is the one it came by, if it did.
     case store(FluxAnyCore, FluxResident, FluxDispatcher?)
     /// To the stores of a dispatcher that works for another one, and on from there.
-    case worker(FluxDispatcher, FluxNext)
+    indirect case worker(FluxDispatcher, FluxNext)
     case crossing(FluxCrossing)
 
     func reach(_ action: any FluxAction) {

@@ -30,9 +30,9 @@ nonisolated struct FluxPassage {
     }
 }
 
-/// What came of an action in one store.
+/// What came of an action in one store; an object, because it is large and handed on a few times.
 @usableFromInline
-nonisolated struct FluxNote {
+nonisolated final class FluxNote {
     let action: any FluxAction
     let store: FluxStoreInfo
     /// 0: there was nothing to announce.
@@ -56,10 +56,9 @@ nonisolated struct FluxNote {
     }
 
     func tell(_ outer: FluxChain?) {
-        let took = Swift.Duration.nanoseconds(Int64(duration))
         let announced = revision == 0 ? nil : revision
-        for hooks in outer?.hooks ?? [] { hooks.applied(action, to: store, revision: announced, in: took) }
-        for hooks in chain?.hooks ?? [] { hooks.applied(action, to: store, revision: announced, in: took) }
+        outer?.tellApplied(action, to: store, revision: announced, in: duration)
+        chain?.tellApplied(action, to: store, revision: announced, in: duration)
         guard let state, let report = FluxThreads.shared.current.pointee.report else { return }
         FluxReport.at(report).add(FluxChange(store: store, revision: revision, state: state))
     }

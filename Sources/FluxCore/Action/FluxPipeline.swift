@@ -4,6 +4,9 @@ import Synchronization
 @usableFromInline typealias FluxAnyCore = any AnyObject & Sendable
 
 /// What one dispatcher or one store has in the way of its actions, and who looks on.
+///
+/// Tokens keep it, and nobody refers to its owner weakly: each retain of an object that somebody does costs four times as
+/// much.
 @usableFromInline
 nonisolated final class FluxPipeline: Sendable {
     private struct Machine {
@@ -11,51 +14,62 @@ nonisolated final class FluxPipeline: Sendable {
         var hooks = FluxRanks<any FluxHooks>()
         /// Both as they are now; an action under way keeps the one that it began with.
         var chain = FluxChain.empty
+        /// Sets the bits of the owner, which is not kept; nil once that is gone.
+        var mark: (@Sendable (_ bits: UInt8) -> Void)?
 
-        mutating func renew() -> UInt8 {
+        mutating func renew() {
             chain = FluxChain(stations: stations.elements, hooks: hooks.elements)
-            return (stations.isEmpty ? 0 : FluxDetours.middleware) | (hooks.isEmpty ? 0 : FluxDetours.hooks)
+            mark?((stations.isEmpty ? 0 : FluxDetours.middleware) | (hooks.isEmpty ? 0 : FluxDetours.hooks))
         }
     }
 
     private let lock = FluxLock(Machine())
-    /// Sets the bits of the owner; captures nothing that keeps it.
-    private let mark: @Sendable (FluxAnyCore, _ bits: UInt8) -> Void
-
-    init(mark: @escaping @Sendable (FluxAnyCore, _ bits: UInt8) -> Void) {
-        self.mark = mark
-    }
 
     var chain: FluxChain { lock.withLock { $0.chain } }
 
-    func add(_ station: FluxStation, priority: Int, of owner: FluxAnyCore) -> UInt64 {
-        change(of: owner) { $0.stations.add(station, priority: priority) }
+    /// Says how to set the bits of the owner, which must close it before it goes.
+    func open(_ mark: @escaping @Sendable (_ bits: UInt8) -> Void) {
+        lock.withLock { $0.mark = mark }
     }
 
-    func add(_ hooks: any FluxHooks, of owner: FluxAnyCore) -> UInt64 {
-        change(of: owner) { $0.hooks.add(hooks, priority: 0) }
+    /// Lets go of everything, and of the owner.
+    func close() {
+        let removed = change { machine in
+            machine.mark = nil
+            _ = machine.hooks.removeAll { _ in true }
+            return machine.stations.removeAll { _ in true }
+        }
+        withExtendedLifetime(removed) {}
     }
 
-    func remove(_ id: UInt64, of owner: FluxAnyCore) {
-        change(of: owner) { $0.stations.remove(id) }?.retire()
+    func add(_ station: FluxStation, priority: Int) -> UInt64 {
+        change { $0.stations.add(station, priority: priority) }
+    }
+
+    func add(_ hooks: any FluxHooks) -> UInt64 {
+        change { $0.hooks.add(hooks, priority: 0) }
+    }
+
+    func remove(_ id: UInt64) {
+        change { $0.stations.remove(id) }?.retire()
     }
 
     /// Removes the stations that are unwanted; returns how many.
-    func remove(of owner: FluxAnyCore, where isUnwanted: (FluxStation) -> Bool) -> Int {
-        let removed = change(of: owner) { $0.stations.removeAll(where: isUnwanted) }
+    func remove(where isUnwanted: (FluxStation) -> Bool) -> Int {
+        let removed = change { $0.stations.removeAll(where: isUnwanted) }
         for station in removed { station.retire() }
         return removed.count
     }
 
-    func removeHooks(_ id: UInt64, of owner: FluxAnyCore) {
-        _ = change(of: owner) { $0.hooks.remove(id) }
+    func removeHooks(_ id: UInt64) {
+        _ = change { $0.hooks.remove(id) }
     }
 
-    private func change<Result>(of owner: FluxAnyCore, _ body: (inout Machine) -> Result) -> Result {
+    private func change<Result>(_ body: (inout Machine) -> Result) -> Result {
         let (result, old) = lock.withLock { machine in
             let old = machine.chain
             let result = body(&machine)
-            mark(owner, machine.renew())
+            machine.renew()
             return (result, old)
         }
         // What was removed is the user's, so it is let go of here, outside the lock.
@@ -75,6 +89,19 @@ nonisolated final class FluxChain: Sendable {
     init(stations: ContiguousArray<FluxStation>, hooks: ContiguousArray<any FluxHooks>) {
         self.stations = stations
         self.hooks = hooks
+    }
+
+    @usableFromInline
+    func tellDispatched(_ action: any FluxAction) {
+        if hooks.isEmpty { return }
+        let origin = FluxOrigin.current
+        for hooks in hooks { hooks.dispatched(action, origin: origin) }
+    }
+
+    @usableFromInline
+    func tellApplied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in nanoseconds: UInt64) {
+        let duration = Swift.Duration.nanoseconds(Int64(nanoseconds))
+        for hooks in hooks { hooks.applied(action, to: store, revision: revision, in: duration) }
     }
 }
 
@@ -102,10 +129,27 @@ nonisolated final class FluxStation: Sendable {
         } else {
             type = Middleware.Action.self is any FluxAction.Type ? ObjectIdentifier(Middleware.Action.self) : nil
         }
-        body = { action, next in
-            guard let action = action as? Middleware.Action else { return false }
-            middleware.handle(action: action, next: next)
-            return true
+        if Middleware.Action.self == (any FluxAction).self {
+            body = { action, next in
+                // With the cast the existential itself is meant, not what it holds.
+                middleware.handle(action: unsafeBitCast(action as any FluxAction, to: Middleware.Action.self), next: next)
+                return true
+            }
+        } else if Middleware.Action.self is any FluxAction.Type {
+            // Asked for by type before: no need to look it up a second time.
+            @Sendable func open<Action: FluxAction>(_ action: Action, _ next: FluxNext) {
+                middleware.handle(action: unsafeBitCast(action, to: Middleware.Action.self), next: next)
+            }
+            body = { action, next in
+                open(action, next)
+                return true
+            }
+        } else {
+            body = { action, next in
+                guard let action = action as? Middleware.Action else { return false }
+                middleware.handle(action: action, next: next)
+                return true
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 nonisolated public struct FluxRegistration: Sendable {
     private let body: @Sendable () -> Void
 
+    @usableFromInline
     init(_ body: @escaping @Sendable () -> Void) {
         self.body = body
     }

@@ -7,27 +7,28 @@ nonisolated final class FluxResident: Sendable {
     private struct Membership {
         var dispatcher: FluxDispatcher?
         var priority = 0
+        var lastReaction: UInt64 = 0
         /// For the store's own actions first, then for each that it reacts to.
         var places: [(action: ObjectIdentifier, id: UInt64)]
     }
 
     /// Leads to the state's own `handle`.
     let main: FluxEntrance
-    let pipeline: FluxPipeline
+    let pipeline = FluxPipeline()
     /// Taken before the lock of a dispatcher.
     private let membership: FluxLock<Membership>
     /// Taken after any other.
-    private let reactions = FluxLock<ContiguousArray<FluxEntrance>>([])
+    private let reactions = FluxLock<ContiguousArray<(id: UInt64, entrance: FluxEntrance)>>([])
     private let title = FluxLock<String?>(nil)
     private let books = FluxLock<ContiguousArray<FluxAnyCore>>([])
     private let stamps = FluxLock(FluxStamps())
 
     init(
         main: FluxEntrance, dispatcher: FluxDispatcher?, id: UInt64,
-        mark: @escaping @Sendable (FluxAnyCore, UInt8) -> Void
+        mark: @escaping @Sendable (UInt8) -> Void
     ) {
         self.main = main
-        pipeline = FluxPipeline(mark: mark)
+        pipeline.open(mark)
         membership = FluxLock(Membership(dispatcher: dispatcher, places: dispatcher == nil ? [] : [(main.action, id)]))
     }
 
@@ -41,7 +42,7 @@ nonisolated final class FluxResident: Sendable {
     }
 
     func entrance(of type: ObjectIdentifier) -> FluxEntrance? {
-        main.action == type ? main : reactions.withLock { $0.last { $0.action == type } }
+        main.action == type ? main : reactions.withLock { $0.first { $0.entrance.action == type }?.entrance }
     }
 
     /// Applies an action that has passed all middleware to the store alone.
@@ -63,7 +64,7 @@ nonisolated final class FluxResident: Sendable {
         let thread = FluxThreads.shared.current
         let origin = thread.pointee.origin
         let tally = thread.tally {
-            for hooks in chain.hooks { hooks.dispatched(action, origin: origin == 0 ? nil : FluxOrigin(id: origin)) }
+            chain.tellDispatched(action)
             FluxNext(chain, to: .store(core, self, nil), origin: origin).proceed(action)
         }
         return tally.revision == 0 ? nil : tally.revision
@@ -93,7 +94,7 @@ nonisolated final class FluxResident: Sendable {
     ) -> FluxStoreInfo? {
         let (old, oldName) = (membership, self.name)
         let isHere = old.dispatcher === dispatcher
-        let entrances = [main] + reactions.withLock { $0 }
+        let entrances = [main] + reactions.withLock { $0.map(\.entrance) }
         var released: ContiguousArray<Unmanaged<AnyObject>?> = []
         // In one step where it stays on its dispatcher, so that no action misses it.
         let holder = dispatcher.routes.withLock { routes -> FluxStoreInfo? in
@@ -104,7 +105,7 @@ nonisolated final class FluxResident: Sendable {
                 for place in old.places { released.append(routes.detach(action: place.action, id: place.id)) }
                 if let oldName { routes.unname(oldName, of: core) }
             }
-            membership = Membership(dispatcher: dispatcher, priority: priority, places: [])
+            (membership.dispatcher, membership.priority, membership.places) = (dispatcher, priority, [])
             for entrance in entrances {
                 membership.places.append((entrance.action, routes.attach(core, entrance, priority: priority)))
             }
@@ -127,7 +128,7 @@ nonisolated final class FluxResident: Sendable {
         let home = membership.withLock { membership -> FluxDispatcher? in
             guard let home = membership.dispatcher, dispatcher == nil || home === dispatcher else { return nil }
             home.detach(membership.places, of: core, name: name)
-            membership = Membership(dispatcher: nil, places: [])
+            (membership.dispatcher, membership.priority, membership.places) = (nil, 0, [])
             title.withLock { $0 = nil }
             return home
         }
@@ -144,7 +145,7 @@ nonisolated final class FluxResident: Sendable {
     @usableFromInline
     func add(_ station: FluxStation, priority: Int, to core: FluxAnyCore) -> UInt64 {
         membership.withLock { membership in
-            let id = pipeline.add(station, priority: priority, of: core)
+            let id = pipeline.add(station, priority: priority)
             if let dispatcher = membership.dispatcher {
                 dispatcher.routes.withLock { routes in
                     guardPlaces(membership, core, in: &routes)
@@ -162,41 +163,53 @@ nonisolated final class FluxResident: Sendable {
         }
     }
 
-    /// Lets the store react to another type of action; false if it does so already.
+    /// Lets the store react to another type of action; returns what to remove it by, nil if it reacts to that already.
     @usableFromInline
-    func add(_ entrance: FluxEntrance, to core: FluxAnyCore) -> Bool {
+    func add(_ entrance: FluxEntrance, to core: FluxAnyCore) -> UInt64? {
         if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("on(_:)") }
         return membership.withLock { membership in
-            if self.entrance(of: entrance.action) != nil { return false }
-            reactions.withLock { $0.append(entrance) }
-            guard let dispatcher = membership.dispatcher else { return true }
+            if self.entrance(of: entrance.action) != nil { return nil }
+            membership.lastReaction += 1
+            let id = membership.lastReaction
+            reactions.withLock { $0.append((id, entrance)) }
+            guard let dispatcher = membership.dispatcher else { return id }
             dispatcher.routes.withLock { routes in
-                let id = routes.attach(core, entrance, priority: membership.priority)
-                membership.places.append((entrance.action, id))
+                let place = routes.attach(core, entrance, priority: membership.priority)
+                membership.places.append((entrance.action, place))
                 guardPlaces(membership, core, in: &routes)
                 dispatcher.markGuards(routes)
             }
-            return true
+            return id
         }
     }
 
-    func remove(_ entrance: FluxEntrance) {
-        membership.withLock { membership in
-            guard reactions.withLock({ $0.contains { $0 === entrance } }) else { return }
+    @usableFromInline
+    func remove(_ reaction: UInt64) {
+        if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("remove") }
+        // Out of the lock with it: it is the user's.
+        let entrance = membership.withLock { membership -> FluxEntrance? in
+            guard let entrance = reactions.withLock({ $0.first { $0.id == reaction }?.entrance }) else { return nil }
             let places = membership.places.filter { $0.action == entrance.action }
             membership.places.removeAll { $0.action == entrance.action }
             membership.dispatcher?.detach(places)
-            reactions.withLock { $0.removeAll { $0 === entrance } }
+            reactions.withLock { $0.removeAll { $0.id == reaction } }
+            return entrance
         }
+        withExtendedLifetime(entrance) {}
+    }
+
+    /// Takes the store out of its dispatcher for good, and lets go of all that is the user's.
+    func end(_ core: FluxAnyCore) {
+        leave(core, from: nil)
+        pipeline.close()
+        let ended = reactions.withLock { reactions in
+            defer { reactions = [] }
+            return reactions
+        }
+        withExtendedLifetime(ended) {}
     }
 
     // MARK: - Who looks on
-
-    @usableFromInline
-    func tellDispatched(_ action: any FluxAction) {
-        let origin = FluxOrigin.current
-        for hooks in pipeline.chain.hooks { hooks.dispatched(action, origin: origin) }
-    }
 
     /// The histories that record what the store applies.
     @usableFromInline var histories: ContiguousArray<FluxAnyCore> { books.withLock { $0 } }

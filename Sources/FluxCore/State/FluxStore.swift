@@ -47,7 +47,7 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
         let resident = core.extrasIfAny?.lastResident()
         let (core, dispatcher, attachment) = (core, dispatcher, attachment)
         let end: @Sendable () -> Void = {
-            resident?.leave(core, from: nil)
+            resident?.end(core)
             dispatcher?.detach(action: State.Action.self, id: attachment)
             core.work(core, .end)
         }

@@ -35,11 +35,33 @@ nonisolated extension FluxStoreCore {
     func dispatchInDetail(_ action: State.Action) -> UInt64? {
         let detours = detours.load(ordering: .relaxed)
         if detours & FluxDetours.middleware != 0, let residentIfAny { return residentIfAny.dispatch(action, to: self) }
+        if detours & FluxDetours.hooks != 0, let residentIfAny {
+            let chain = residentIfAny.chain
+            chain.tellDispatched(action)
+            if detours == FluxDetours.hooks { return dispatch(action, residentIfAny, watchedBy: chain) }
+        }
         var passage = FluxPassage()
-        if detours & FluxDetours.hooks != 0 { residentIfAny?.tellDispatched(action) }
         let revision = applyInDetail(.action(action), through: &passage)
         passage.finish()
         return revision == 0 ? nil : revision
+    }
+
+    /// Dispatches with hooks and nothing else, which is to be quick.
+    @inlinable @inline(__always)
+    func dispatch(_ action: State.Action, _ resident: FluxResident, watchedBy chain: FluxChain) -> UInt64? {
+        let start = fluxNow()
+        let (applied, isDelivered) = lock.withLock { machine in
+            let thread = threads.current
+            thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
+            defer { thread.pointee.handling = nil }
+            return (machine.apply(action), !machine.entries.isEmpty)
+        }
+        let end = fluxNow()
+        if isDelivered, let revision = applied.revision { resident.stamp(revision, at: end) }
+        applied.wakes.forEach { $0.wake() }
+        let info = FluxStoreInfo(core: self, stateType: State.self, resident: resident)
+        chain.tellApplied(action, to: info, revision: applied.revision, in: end - start)
+        return applied.revision
     }
 
     /// Applies a step, records it for the histories and keeps a note of it for those who look on.

@@ -1,5 +1,4 @@
 import Dispatch
-import Synchronization
 
 /// What a store needs only once it does more than hold a state: one word in its core for all of it.
 nonisolated final class FluxStoreExtras: Sendable {
@@ -10,7 +9,7 @@ nonisolated final class FluxStoreExtras: Sendable {
     let queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
 
     private let making = FluxLock(())
-    private let lazyResident = Synchronization.AtomicLazyReference<FluxResident>()
+    private let lazyResident = FluxOnce<FluxResident>()
 
     /// What a store needs once it has a name, middleware and the like, if anybody has needed it.
     var residentIfAny: FluxResident? { lazyResident.load() }

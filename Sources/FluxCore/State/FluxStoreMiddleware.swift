@@ -38,7 +38,7 @@ nonisolated extension FluxStore {
     /// - Complexity: O(*m*) for *m* middleware of the store.
     @discardableResult
     public func remove(_ middleware: some FluxMiddleware & AnyObject) -> Int {
-        core.residentIfAny?.pipeline.remove(of: core) { $0.instance == ObjectIdentifier(middleware) } ?? 0
+        core.residentIfAny?.pipeline.remove { $0.instance == ObjectIdentifier(middleware) } ?? 0
     }
 
     /// Removes all middleware of a type.
@@ -48,14 +48,13 @@ nonisolated extension FluxStore {
     /// - Complexity: O(*m*) for *m* middleware of the store.
     @discardableResult
     public func remove<Middleware: FluxMiddleware>(_ type: Middleware.Type) -> Int {
-        core.residentIfAny?.pipeline.remove(of: core) { $0.kind == ObjectIdentifier(type) } ?? 0
+        core.residentIfAny?.pipeline.remove { $0.kind == ObjectIdentifier(type) } ?? 0
     }
 
     private func add(_ station: FluxStation, priority: Int) -> FluxRegistration {
+        let resident = resident
         let id = resident.add(station, priority: priority, to: core)
-        return FluxRegistration { [weak core] in
-            if let core { core.residentIfAny?.pipeline.remove(id, of: core) }
-        }
+        return FluxRegistration { resident.pipeline.remove(id) }
     }
 
     // MARK: - Other types of action
@@ -87,21 +86,15 @@ nonisolated extension FluxStore {
             let action = action.assumingMemoryBound(to: Action.self).pointee
             return core.applyInDetail(.reaction(action) { body(&$0, action) }, through: &passage)
         }
-        guard resident.add(entrance, to: core) else {
+        let resident = resident
+        guard let id = resident.add(entrance, to: core) else {
             fatalError(
                 """
                 FluxCore: FluxStore<\(State.self)>.on(\(type)) was used where the store takes that type already. \
                 Remove the first reaction, or let handle(action:) or one reaction do both.
                 """)
         }
-        return registration(of: entrance)
-    }
-
-    @usableFromInline
-    func registration(of entrance: FluxEntrance) -> FluxRegistration {
-        FluxRegistration { [weak core, weak entrance] in
-            if let core, let entrance { core.residentIfAny?.remove(entrance) }
-        }
+        return FluxRegistration { resident.remove(id) }
     }
 
     // MARK: - Window
@@ -117,10 +110,8 @@ nonisolated extension FluxStore {
 
     @usableFromInline
     func watch(_ hooks: any FluxHooks, _ resident: FluxResident) -> FluxRegistration {
-        let id = resident.pipeline.add(hooks, of: core)
-        return FluxRegistration { [weak core] in
-            if let core { core.residentIfAny?.pipeline.removeHooks(id, of: core) }
-        }
+        let id = resident.pipeline.add(hooks)
+        return FluxRegistration { resident.pipeline.removeHooks(id) }
     }
 
     // MARK: - Support
@@ -139,9 +130,11 @@ nonisolated extension FluxStore {
         core.extras.resident {
             defer { dispatcher = nil }
             let main = FluxEntrance(action: State.Action.self, state: State.self, apply: apply)
-            return FluxResident(main: main, dispatcher: dispatcher, id: attachment) { core, bits in
-                unsafeDowncast(core, to: FluxStoreCore<State>.self).detours.fluxSet(
-                    bits, of: FluxDetours.middleware | FluxDetours.hooks)
+            let owner = Unmanaged.passUnretained(core)
+            return FluxResident(main: main, dispatcher: dispatcher, id: attachment) { bits in
+                owner._withUnsafeGuaranteedRef {
+                    $0.detours.fluxSet(bits, of: FluxDetours.middleware | FluxDetours.hooks)
+                }
             }
         }
     }

@@ -61,7 +61,14 @@ nonisolated struct FluxTally {
 nonisolated struct FluxThreads: Sendable {
     @usableFromInline static let shared = FluxThreads()
 
-    @usableFromInline let key: pthread_key_t
+    #if os(Android)
+        @usableFromInline typealias Key = pthread_key_t
+    #else
+        /// A key is below 1,024, and its copy in a core leaves room for other small things.
+        @usableFromInline typealias Key = UInt16
+    #endif
+
+    @usableFromInline let key: Key
 
     private init() {
         var key = pthread_key_t()
@@ -70,11 +77,11 @@ nonisolated struct FluxThreads: Sendable {
             record?.deallocate()
         }
         guard status == 0 else { fatalError("FluxCore: the process has no thread-specific key left (\(status)).") }
-        self.key = key
+        self.key = Key(key)
     }
 
     @inlinable var current: UnsafeMutablePointer<FluxThread> {
-        if let record = pthread_getspecific(key) { return record.assumingMemoryBound(to: FluxThread.self) }
+        if let record = pthread_getspecific(pthread_key_t(key)) { return record.assumingMemoryBound(to: FluxThread.self) }
         return makeRecord()
     }
 
@@ -82,7 +89,7 @@ nonisolated struct FluxThreads: Sendable {
     func makeRecord() -> UnsafeMutablePointer<FluxThread> {
         let record = UnsafeMutablePointer<FluxThread>.allocate(capacity: 1)
         record.initialize(to: FluxThread())
-        pthread_setspecific(key, record)
+        pthread_setspecific(pthread_key_t(key), record)
         return record
     }
 }

@@ -5,5 +5,6 @@ extension Workload {
         oneSubscriber, manySubscribers,
         twoThreads, twoStores,
         otherTypes, footprint, growingArray, latency,
+        middleware, hooks, names,
     ]
 }
