@@ -111,7 +111,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         let chain = pipeline.chain
         let origin = threads.current.pointee.origin
         return threads.current.tally {
-            chain.tellDispatched(action)
+            chain.tellDispatched(action, on: threads.current)
             FluxNext(chain, to: goal, origin: origin).proceed(action)
         }
     }
@@ -120,7 +120,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     func work(on action: any FluxAction, _ next: FluxNext) {
         let chain = pipeline.chain
         let origin = next.origin
-        chain.tellDispatched(action)
+        chain.tellDispatched(action, on: threads.current)
         FluxNext(chain, to: .worker(self, next), origin: origin).proceed(action)
     }
 

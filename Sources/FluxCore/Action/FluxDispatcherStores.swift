@@ -74,7 +74,7 @@ nonisolated extension FluxDispatcher {
     public var stores: [FluxStoreInfo] {
         routes.withLock { $0.stores() }.compactMap { _, core, entrance in
             guard let core = core as? any FluxResiding else { return nil }
-            return FluxStoreInfo(core: core, stateType: entrance.state, resident: core.residentIfAny)
+            return FluxStoreInfo(core: core, stateType: entrance.state)
         }
     }
 

@@ -1,5 +1,3 @@
-import Dispatch
-
 /// What an action leaves to be done once no lock is held.
 @usableFromInline
 nonisolated struct FluxPassage {
@@ -73,17 +71,15 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     /// The type of its state.
     public let stateType: any FluxState.Type
     let core: FluxAnyCore
-    let resident: FluxResident?
 
     @usableFromInline
-    init(core: FluxAnyCore, stateType: any FluxState.Type, resident: FluxResident?) {
+    init(core: FluxAnyCore, stateType: any FluxState.Type) {
         self.core = core
         self.stateType = stateType
-        self.resident = resident
     }
 
     /// The name it is attached under, if it has one.
-    public var name: String? { resident?.name }
+    public var name: String? { core.residentIfAny?.name }
 
     /// Its name, or the type of its state.
     public var description: String { name ?? "FluxStore<\(stateType)>" }
@@ -112,10 +108,4 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     public func hash(into hasher: inout Hasher) {
         hasher.combine(ObjectIdentifier(core))
     }
-}
-
-/// A moment, in nanoseconds since some other.
-@usableFromInline
-nonisolated func fluxNow() -> UInt64 {
-    DispatchTime.now().uptimeNanoseconds
 }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// A core of any type of state.
-@usableFromInline typealias FluxAnyCore = any AnyObject & Sendable
+@usableFromInline typealias FluxAnyCore = any FluxResiding
 
 /// What one dispatcher or one store has in the way of its actions, and who looks on.
 ///
@@ -92,16 +92,25 @@ nonisolated final class FluxChain: Sendable {
     }
 
     @usableFromInline
-    func tellDispatched(_ action: any FluxAction) {
+    func tellDispatched(_ action: any FluxAction, on thread: UnsafeMutablePointer<FluxThread>) {
         if hooks.isEmpty { return }
-        let origin = FluxOrigin.current
-        for hooks in hooks { hooks.dispatched(action, origin: origin) }
+        let id = thread.pointee.origin
+        let origin = id == 0 ? nil : FluxOrigin(id: id)
+        forEach { $0.dispatched(action, origin: origin) }
     }
 
     @usableFromInline
     func tellApplied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in nanoseconds: UInt64) {
         let duration = Swift.Duration.nanoseconds(Int64(nanoseconds))
-        for hooks in hooks { hooks.applied(action, to: store, revision: revision, in: duration) }
+        forEach { $0.applied(action, to: store, revision: revision, in: duration) }
+    }
+
+    /// In place: a copy of each would cost more than most hooks do.
+    @inline(__always)
+    private func forEach(_ body: (any FluxHooks) -> Void) {
+        hooks.withUnsafeBufferPointer { hooks in
+            for index in hooks.indices { body(hooks[index]) }
+        }
     }
 }
 

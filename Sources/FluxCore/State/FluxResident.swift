@@ -20,7 +20,7 @@ nonisolated final class FluxResident: Sendable {
     /// Taken after any other.
     private let reactions = FluxLock<ContiguousArray<(id: UInt64, entrance: FluxEntrance)>>([])
     private let title = FluxLock<String?>(nil)
-    private let books = FluxLock<ContiguousArray<FluxAnyCore>>([])
+    private let books = FluxLock<ContiguousArray<any AnyObject & Sendable>>([])
     private let stamps = FluxLock(FluxStamps())
 
     init(
@@ -64,7 +64,7 @@ nonisolated final class FluxResident: Sendable {
         let thread = FluxThreads.shared.current
         let origin = thread.pointee.origin
         let tally = thread.tally {
-            chain.tellDispatched(action)
+            chain.tellDispatched(action, on: thread)
             FluxNext(chain, to: .store(core, self, nil), origin: origin).proceed(action)
         }
         return tally.revision == 0 ? nil : tally.revision
@@ -136,7 +136,7 @@ nonisolated final class FluxResident: Sendable {
     }
 
     func info(of core: FluxAnyCore) -> FluxStoreInfo {
-        FluxStoreInfo(core: core, stateType: main.state, resident: self)
+        FluxStoreInfo(core: core, stateType: main.state)
     }
 
     // MARK: - What it does besides
@@ -212,11 +212,11 @@ nonisolated final class FluxResident: Sendable {
     // MARK: - Who looks on
 
     /// The histories that record what the store applies.
-    @usableFromInline var histories: ContiguousArray<FluxAnyCore> { books.withLock { $0 } }
+    @usableFromInline var histories: ContiguousArray<any AnyObject & Sendable> { books.withLock { $0 } }
 
     /// Changes who records, and marks the store under the same lock.
     func changeHistories(
-        _ detours: borrowing Synchronization.Atomic<UInt8>, _ body: (inout ContiguousArray<FluxAnyCore>) -> Void
+        _ detours: borrowing Synchronization.Atomic<UInt8>, _ body: (inout ContiguousArray<any AnyObject & Sendable>) -> Void
     ) {
         books.withLock { books in
             body(&books)

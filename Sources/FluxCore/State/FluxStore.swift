@@ -82,7 +82,7 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
     public func dispatch(action: State.Action) -> UInt64? {
         let thread = core.threads.current
         if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
-        if core.detours.load(ordering: .relaxed) != 0 { return core.dispatchInDetail(action) }
+        if core.detours.load(ordering: .relaxed) != 0 { return core.dispatchInDetail(action, on: thread) }
         let applied = core.apply(action, on: thread)
         applied.wakes.forEach { $0.wake() }
         return applied.revision

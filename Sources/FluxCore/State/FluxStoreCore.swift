@@ -20,7 +20,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding {
     @usableFromInline let threads = FluxThreads.shared
     /// What keeps an action from the short way, as bits of ``FluxDetours``.
     @usableFromInline let detours = Synchronization.Atomic<UInt8>(0)
-    private let lazyExtras = FluxOnce<FluxStoreExtras>()
+    let lazyExtras = FluxOnce<FluxStoreExtras>()
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
 

@@ -23,7 +23,7 @@ nonisolated protocol FluxResiding: AnyObject, Sendable {
 }
 
 nonisolated extension FluxStoreCore {
-    @usableFromInline var residentIfAny: FluxResident? { extrasIfAny?.residentIfAny }
+    @usableFromInline var residentIfAny: FluxResident? { lazyExtras.withLoaded { $0.residentIfAny } }
 
     /// What to tell; nil if nobody watches.
     @usableFromInline var chainIfWatched: FluxChain? {
@@ -32,13 +32,13 @@ nonisolated extension FluxStoreCore {
 
     /// Dispatches with middleware in the way, or with somebody looking on.
     @inlinable @inline(never)
-    func dispatchInDetail(_ action: State.Action) -> UInt64? {
+    func dispatchInDetail(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> UInt64? {
         let detours = detours.load(ordering: .relaxed)
         if detours & FluxDetours.middleware != 0, let residentIfAny { return residentIfAny.dispatch(action, to: self) }
         if detours & FluxDetours.hooks != 0, let residentIfAny {
             let chain = residentIfAny.chain
-            chain.tellDispatched(action)
-            if detours == FluxDetours.hooks { return dispatch(action, residentIfAny, watchedBy: chain) }
+            chain.tellDispatched(action, on: thread)
+            if detours == FluxDetours.hooks { return dispatch(action, residentIfAny, watchedBy: chain, on: thread) }
         }
         var passage = FluxPassage()
         let revision = applyInDetail(.action(action), through: &passage)
@@ -48,10 +48,12 @@ nonisolated extension FluxStoreCore {
 
     /// Dispatches with hooks and nothing else, which is to be quick.
     @inlinable @inline(__always)
-    func dispatch(_ action: State.Action, _ resident: FluxResident, watchedBy chain: FluxChain) -> UInt64? {
+    func dispatch(
+        _ action: State.Action, _ resident: FluxResident, watchedBy chain: FluxChain,
+        on thread: UnsafeMutablePointer<FluxThread>
+    ) -> UInt64? {
         let start = fluxNow()
         let (applied, isDelivered) = lock.withLock { machine in
-            let thread = threads.current
             thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
             defer { thread.pointee.handling = nil }
             return (machine.apply(action), !machine.entries.isEmpty)
@@ -59,7 +61,7 @@ nonisolated extension FluxStoreCore {
         let end = fluxNow()
         if isDelivered, let revision = applied.revision { resident.stamp(revision, at: end) }
         applied.wakes.forEach { $0.wake() }
-        let info = FluxStoreInfo(core: self, stateType: State.self, resident: resident)
+        let info = FluxStoreInfo(core: self, stateType: State.self)
         chain.tellApplied(action, to: info, revision: applied.revision, in: end - start)
         return applied.revision
     }
@@ -93,7 +95,7 @@ nonisolated extension FluxStoreCore {
             passage.notes.append(
                 FluxNote(
                     action: step.action,
-                    store: FluxStoreInfo(core: self, stateType: State.self, resident: resident),
+                    store: FluxStoreInfo(core: self, stateType: State.self),
                     revision: applied.revision ?? 0, duration: end - start, state: state, chain: chain))
         }
         return applied.revision ?? 0

@@ -18,6 +18,12 @@ nonisolated struct FluxOnce<Object: AnyObject & Sendable>: ~Copyable, Sendable {
         return reference.takeUnretainedValue()
     }
 
+    /// Calls a closure with it, if it is set, without a retain.
+    @inline(__always)
+    func withLoaded<Result>(_ body: (Object) -> Result?) -> Result? {
+        reference.load(ordering: .acquiring)?._withUnsafeGuaranteedRef { body($0) }
+    }
+
     /// Sets it if it is not set; returns what it is now.
     func storeIfNil(_ object: Object) -> Object {
         let desired = Unmanaged.passRetained(object)
