@@ -3,8 +3,8 @@
 nonisolated struct FluxPassage {
     /// Who has to be woken.
     @usableFromInline var wakes = FluxWakes<FluxWake>.none
-    /// What came of it in each store; kept only if somebody watches.
-    @usableFromInline var notes = FluxWakes<FluxNote>.none
+    /// What came of it in the last store, which refers to the one before; kept only if somebody watches.
+    @usableFromInline var note: FluxNote?
     /// Whether to keep a note for each store.
     @usableFromInline var isWatched = false
     /// Whether to keep, in a note, the state as the action left it.
@@ -24,7 +24,17 @@ nonisolated struct FluxPassage {
     @usableFromInline
     func finish(_ chain: FluxChain? = nil) {
         wakes.forEach { $0.wake() }
-        notes.forEach { $0.tell(chain) }
+        if note != nil { tell(chain) }
+    }
+
+    private func tell(_ chain: FluxChain?) {
+        var notes: ContiguousArray<FluxNote> = []
+        var last = note
+        while let note = last {
+            notes.append(note)
+            last = note.previous
+        }
+        for note in notes.reversed() { note.tell(chain) }
     }
 }
 
@@ -39,11 +49,12 @@ nonisolated final class FluxNote {
     let state: (any FluxState)?
     /// The hooks of the store.
     let chain: FluxChain?
+    let previous: FluxNote?
 
     @usableFromInline
     init(
         action: any FluxAction, store: FluxStoreInfo, revision: UInt64, duration: UInt64,
-        state: (any FluxState)?, chain: FluxChain?
+        state: (any FluxState)?, chain: FluxChain?, previous: FluxNote?
     ) {
         self.action = action
         self.store = store
@@ -51,6 +62,7 @@ nonisolated final class FluxNote {
         self.duration = duration
         self.state = state
         self.chain = chain
+        self.previous = previous
     }
 
     func tell(_ outer: FluxChain?) {

@@ -141,7 +141,8 @@ nonisolated final class FluxStation: Sendable {
         if Middleware.Action.self == (any FluxAction).self {
             body = { action, next in
                 // With the cast the existential itself is meant, not what it holds.
-                middleware.handle(action: unsafeBitCast(action as any FluxAction, to: Middleware.Action.self), next: next)
+                middleware.handle(
+                    action: unsafeBitCast(action as any FluxAction, to: Middleware.Action.self), next: next)
                 return true
             }
         } else if Middleware.Action.self is any FluxAction.Type {

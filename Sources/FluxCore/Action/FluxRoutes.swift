@@ -139,7 +139,8 @@ nonisolated struct FluxRoutes {
     }
 
     /// Applies an action to all stores of its type, except that each with a plan gets what that says.
-    mutating func dispatch(_ action: any FluxAction, plans: FluxPlans, through passage: inout FluxPassage) -> FluxTally {
+    mutating func dispatch(_ action: any FluxAction, plans: FluxPlans, through passage: inout FluxPassage) -> FluxTally
+    {
         var tally = FluxTally()
         guard let position = position(of: ObjectIdentifier(Swift.type(of: action))) else { return tally }
         routes[position].forEach { stop in
@@ -156,7 +157,9 @@ nonisolated struct FluxRoutes {
     // MARK: - Looking
 
     /// All stores, in the order of priority and attachment.
-    func stores(where isWanted: (FluxEntrance) -> Bool = { _ in true }) -> [(id: UInt64, core: AnyObject, entrance: FluxEntrance)] {
+    func stores(
+        where isWanted: (FluxEntrance) -> Bool = { _ in true }
+    ) -> [(id: UInt64, core: AnyObject, entrance: FluxEntrance)] {
         var found: [(id: UInt64, priority: Int, core: AnyObject, entrance: FluxEntrance)] = []
         for route in routes {
             route.forEachSlot { id, priority, stop in

@@ -86,10 +86,11 @@ nonisolated final class FluxConversion<Converter: FluxActionConverter>: Sendable
         /// Tells that they were fired; returns the id of the first, those behind have the ids behind.
         @usableFromInline
         func announce(to chain: FluxChain) -> UInt64 {
-            let events = switch self {
-            case .one(let event): [event]
-            case .many(let events): events
-            }
+            let events =
+                switch self {
+                case .one(let event): [event]
+                case .many(let events): events
+                }
             let first = FluxOrigin.make(events.count)
             for (offset, event) in events.enumerated() {
                 for hooks in chain.hooks { hooks.fired(event, origin: FluxOrigin(id: first &+ UInt64(offset))) }

@@ -51,7 +51,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
         if core.threads.current.pointee.handling != nil { fluxStopImpureHandle("FluxHistory.init") }
         self.store = store
         book = core.lock.withLock { machine in
-            let book = FluxHistoryBook(FluxHistoryMachine(state: machine.state, revision: machine.revision, limit: limit))
+            let book = FluxHistoryBook(
+                FluxHistoryMachine(state: machine.state, revision: machine.revision, limit: limit))
             resident.changeHistories(core.detours) { $0.append(book) }
             return book
         }

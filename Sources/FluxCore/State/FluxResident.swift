@@ -216,7 +216,8 @@ nonisolated final class FluxResident: Sendable {
 
     /// Changes who records, and marks the store under the same lock.
     func changeHistories(
-        _ detours: borrowing Synchronization.Atomic<UInt8>, _ body: (inout ContiguousArray<any AnyObject & Sendable>) -> Void
+        _ detours: borrowing Synchronization.Atomic<UInt8>,
+        _ body: (inout ContiguousArray<any AnyObject & Sendable>) -> Void
     ) {
         books.withLock { books in
             body(&books)
@@ -232,7 +233,9 @@ nonisolated final class FluxResident: Sendable {
 
     @usableFromInline
     func tellDelivered(_ core: FluxAnyCore, revision: UInt64, count: Int) {
-        let delay = stamps.withLock { $0.moment(of: revision) }.map { Swift.Duration.nanoseconds(Int64(fluxNow() - $0)) }
+        let delay = stamps.withLock { $0.moment(of: revision) }.map {
+            Swift.Duration.nanoseconds(Int64(fluxNow() - $0))
+        }
         let info = info(of: core)
         for hooks in pipeline.chain.hooks { hooks.delivered(revision: revision, count: count, by: info, after: delay) }
     }

@@ -92,11 +92,10 @@ nonisolated extension FluxStoreCore {
         applied.wakes.forEach { passage.add($0) }
         if isTimed {
             if chain != nil, let revision = applied.revision { resident?.stamp(revision, at: end) }
-            passage.notes.append(
-                FluxNote(
-                    action: step.action,
-                    store: FluxStoreInfo(core: self, stateType: State.self),
-                    revision: applied.revision ?? 0, duration: end - start, state: state, chain: chain))
+            passage.note = FluxNote(
+                action: step.action, store: FluxStoreInfo(core: self, stateType: State.self),
+                revision: applied.revision ?? 0, duration: end - start, state: state, chain: chain,
+                previous: fluxTake(&passage.note))
         }
         return applied.revision ?? 0
     }

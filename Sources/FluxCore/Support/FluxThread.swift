@@ -81,7 +81,9 @@ nonisolated struct FluxThreads: Sendable {
     }
 
     @inlinable var current: UnsafeMutablePointer<FluxThread> {
-        if let record = pthread_getspecific(pthread_key_t(key)) { return record.assumingMemoryBound(to: FluxThread.self) }
+        if let record = pthread_getspecific(pthread_key_t(key)) {
+            return record.assumingMemoryBound(to: FluxThread.self)
+        }
         return makeRecord()
     }
 

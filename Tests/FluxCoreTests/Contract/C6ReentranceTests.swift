@@ -89,7 +89,8 @@ import Testing
         #expect(named.state.entries.contains(1))
     }
 
-    @Test func `Stress: middleware dispatches on four threads, also to the other of two dispatchers, and all is applied`()
+    @Test
+    func `Stress: middleware dispatches on four threads, also to the other of two dispatchers, and all is applied`()
         async
     {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]

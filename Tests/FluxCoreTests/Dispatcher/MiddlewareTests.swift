@@ -199,10 +199,11 @@ import Testing
                 store.dispatch(action: .add(99))
                 changes.record(found)
             })
-        dispatcher.add(FluxInterceptor { action, next in
-            // The answer of the outer one has what the inner one asked for too.
-            inner.record(next.changes(by: action).count)
-        })
+        dispatcher.add(
+            FluxInterceptor { action, next in
+                // The answer of the outer one has what the inner one asked for too.
+                inner.record(next.changes(by: action).count)
+            })
         dispatcher.add(7)
         let found = changes.values[0]
         #expect(found.map(\.revision) == [1, 1])
@@ -259,9 +260,10 @@ import Testing
     }
 
     @Test func `Middleware in the way of events: a creator waits for what is applied`() async {
-        dispatcher.add(.on(Counter.Action.self) { action, next in
-            if case .add(let amount) = action { next(Counter.Action.add(-amount)) }
-        })
+        dispatcher.add(
+            .on(Counter.Action.self) { action, next in
+                if case .add(let amount) = action { next(Counter.Action.add(-amount)) }
+            })
         let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
         creator.fire([.add(1), .add(2)])
         await creator.flush()
