@@ -77,9 +77,10 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
 
     @usableFromInline
     func dispatch(_ action: UnsafeRawPointer, type: ObjectIdentifier) -> Int {
+        var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
-        let announced = routes.withLock { $0.dispatch(action, type: type, through: &passage) }
-        passage.finish()
+        let announced = routes.withLock { $0.dispatch(action, type: type, waking: &wakes, through: &passage) }
+        passage.finish(wakes)
         return announced
     }
 
@@ -88,9 +89,10 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         guard let (core, resident) = routes.withLock({ $0.holder(of: name) }),
             let entrance = resident.entrance(of: type)
         else { return false }
+        var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
-        _ = entrance.apply(core, action, &passage)
-        passage.finish()
+        _ = entrance.apply(core, action, &wakes, &passage)
+        passage.finish(wakes)
         return true
     }
 
@@ -99,7 +101,23 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// Dispatches past middleware and hooks.
     @usableFromInline
     func dispatchTheLongWay(_ action: any FluxAction) -> Int {
-        begin(action, to: .everybody(self)).announced
+        if detours.load(ordering: .relaxed) == FluxDetours.hooks { return dispatchWatched(action) }
+        return begin(action, to: .everybody(self)).announced
+    }
+
+    /// Dispatches with hooks and nothing else, which is to be quick.
+    private func dispatchWatched(_ action: any FluxAction) -> Int {
+        let chain = pipeline.chain
+        chain.tellDispatched(action, on: threads.current)
+        var wakes = FluxWakes<FluxWake>.none
+        var passage = FluxPassage()
+        passage.isWatched = true
+        let type = ObjectIdentifier(Swift.type(of: action))
+        let announced = fluxWithAddress(of: action) { action in
+            routes.withLock { $0.dispatch(action, type: type, waking: &wakes, through: &passage) }
+        }
+        passage.finish(wakes, chain)
+        return announced
     }
 
     @usableFromInline
@@ -147,12 +165,13 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     func apply(_ action: any FluxAction, plans: FluxPlans) {
         let thread = threads.current
         let chain = chainIfWatched
+        var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
         passage.wantsStates = thread.pointee.report != nil
         passage.isWatched = passage.wantsStates || chain != nil
-        let tally = routes.withLock { $0.dispatch(action, plans: plans, through: &passage) }
+        let tally = routes.withLock { $0.dispatch(action, plans: plans, waking: &wakes, through: &passage) }
         thread.pointee.tally.applied += tally.applied
         thread.pointee.tally.announced += tally.announced
-        passage.finish(chain)
+        passage.finish(wakes, chain)
     }
 }

@@ -1,3 +1,5 @@
+import Synchronization
+
 nonisolated extension FluxDispatcher {
     // MARK: - Stores
 
@@ -93,9 +95,10 @@ nonisolated extension FluxDispatcher {
     /// Attaches a core, which stays alive until it is detached; returns the id to detach it by.
     @inlinable
     func attach<State>(_ core: FluxStoreCore<State>) -> UInt64 {
-        attach(core, action: State.Action.self, state: State.self) { core, action, passage in
+        attach(core, action: State.Action.self, state: State.self) { core, action, wakes, passage in
             let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
-            return core.apply(action.assumingMemoryBound(to: State.Action.self).pointee, through: &passage)
+            return core.apply(
+                action.assumingMemoryBound(to: State.Action.self).pointee, waking: &wakes, through: &passage)
         }
     }
 

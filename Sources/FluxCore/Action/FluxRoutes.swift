@@ -6,7 +6,10 @@ nonisolated final class FluxEntrance: Sendable {
     /// For the actions of a state it captures nothing: made where the client's types are known, it is the specialised code
     /// itself. For those that a store reacts to besides, it captures the reaction.
     @usableFromInline typealias Apply =
-        @Sendable (_ core: AnyObject, _ action: UnsafeRawPointer, _ passage: inout FluxPassage) -> UInt64
+        @Sendable (
+            _ core: AnyObject, _ action: UnsafeRawPointer, _ wakes: inout FluxWakes<FluxWake>,
+            _ passage: inout FluxPassage
+        ) -> UInt64
 
     let action: ObjectIdentifier
     let state: any FluxState.Type
@@ -23,8 +26,11 @@ nonisolated final class FluxEntrance: Sendable {
     }
 
     /// Applies an action, which must be of the right type, to a core.
-    func apply(_ action: any FluxAction, to core: AnyObject, through passage: inout FluxPassage) -> UInt64 {
-        fluxWithAddress(of: action) { apply(core, $0, &passage) }
+    func apply(
+        _ action: any FluxAction, to core: AnyObject, waking wakes: inout FluxWakes<FluxWake>,
+        through passage: inout FluxPassage
+    ) -> UInt64 {
+        fluxWithAddress(of: action) { apply(core, $0, &wakes, &passage) }
     }
 }
 
@@ -126,29 +132,37 @@ nonisolated struct FluxRoutes {
 
     /// Applies the action at an address to all stores of its type; returns how many announced a change.
     mutating func dispatch(
-        _ action: UnsafeRawPointer, type: ObjectIdentifier, through passage: inout FluxPassage
+        _ action: UnsafeRawPointer, type: ObjectIdentifier, waking wakes: inout FluxWakes<FluxWake>,
+        through passage: inout FluxPassage
     ) -> Int {
         guard let position = position(of: type) else { return 0 }
         var announced = 0
         routes[position].forEach { stop in
             stop.core._withUnsafeGuaranteedRef { core in
-                if stop.entrance._withUnsafeGuaranteedRef({ $0.apply(core, action, &passage) }) != 0 { announced += 1 }
+                if stop.entrance._withUnsafeGuaranteedRef({ $0.apply(core, action, &wakes, &passage) }) != 0 {
+                    announced += 1
+                }
             }
         }
         return announced
     }
 
     /// Applies an action to all stores of its type, except that each with a plan gets what that says.
-    mutating func dispatch(_ action: any FluxAction, plans: FluxPlans, through passage: inout FluxPassage) -> FluxTally
-    {
+    mutating func dispatch(
+        _ action: any FluxAction, plans: FluxPlans, waking wakes: inout FluxWakes<FluxWake>,
+        through passage: inout FluxPassage
+    ) -> FluxTally {
         var tally = FluxTally()
         guard let position = position(of: ObjectIdentifier(Swift.type(of: action))) else { return tally }
         routes[position].forEach { stop in
             let core = stop.core.takeUnretainedValue()
             switch plans[ObjectIdentifier(core)] {
-            case nil: tally.add(stop.entrance.takeUnretainedValue().apply(action, to: core, through: &passage))
+            case nil:
+                tally.add(
+                    stop.entrance.takeUnretainedValue().apply(action, to: core, waking: &wakes, through: &passage))
             case .some(nil): break
-            case .some(let plan?): tally.add(plan.entrance.apply(plan.action, to: core, through: &passage))
+            case .some(let plan?):
+                tally.add(plan.entrance.apply(plan.action, to: core, waking: &wakes, through: &passage))
             }
         }
         return tally

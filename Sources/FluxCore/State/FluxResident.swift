@@ -49,12 +49,13 @@ nonisolated final class FluxResident: Sendable {
     func apply(_ action: any FluxAction, to core: FluxAnyCore, by dispatcher: FluxDispatcher?) {
         guard let entrance = entrance(of: action) else { return }
         let thread = FluxThreads.shared.current
+        var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
         passage.wantsStates = thread.pointee.report != nil
         let chain = dispatcher?.chainIfWatched
         passage.isWatched = passage.wantsStates || chain != nil
-        thread.pointee.tally.add(entrance.apply(action, to: core, through: &passage))
-        passage.finish(chain)
+        thread.pointee.tally.add(entrance.apply(action, to: core, waking: &wakes, through: &passage))
+        passage.finish(wakes, chain)
     }
 
     /// Dispatches an action to the store, past its middleware; returns the revision that announces it.

@@ -51,12 +51,14 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding {
 
     /// Applies an action that comes by way of a dispatcher; returns the revision that announces it, 0 if none.
     @inlinable @inline(__always)
-    func apply(_ action: State.Action, through passage: inout FluxPassage) -> UInt64 {
+    func apply(
+        _ action: State.Action, waking wakes: inout FluxWakes<FluxWake>, through passage: inout FluxPassage
+    ) -> UInt64 {
         if passage.isWatched || detours.load(ordering: .relaxed) != 0 {
-            return applyInDetail(.action(action), through: &passage)
+            return applyInDetail(.action(action), waking: &wakes, through: &passage)
         }
         let applied = apply(action, on: threads.current)
-        applied.wakes.forEach { passage.add($0) }
+        applied.wakes.forEach { wakes.append($0) }
         return applied.revision ?? 0
     }
 

@@ -40,9 +40,10 @@ nonisolated extension FluxStoreCore {
             chain.tellDispatched(action, on: thread)
             if detours == FluxDetours.hooks { return dispatch(action, residentIfAny, watchedBy: chain, on: thread) }
         }
+        var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
-        let revision = applyInDetail(.action(action), through: &passage)
-        passage.finish()
+        let revision = applyInDetail(.action(action), waking: &wakes, through: &passage)
+        passage.finish(wakes)
         return revision == 0 ? nil : revision
     }
 
@@ -68,7 +69,9 @@ nonisolated extension FluxStoreCore {
 
     /// Applies a step, records it for the histories and keeps a note of it for those who look on.
     @inlinable @inline(never)
-    func applyInDetail(_ step: FluxStep<State>, through passage: inout FluxPassage) -> UInt64 {
+    func applyInDetail(
+        _ step: FluxStep<State>, waking wakes: inout FluxWakes<FluxWake>, through passage: inout FluxPassage
+    ) -> UInt64 {
         let detours = detours.load(ordering: .relaxed)
         let resident = residentIfAny
         let chain = detours & FluxDetours.hooks == 0 ? nil : resident?.chain
@@ -89,7 +92,7 @@ nonisolated extension FluxStoreCore {
             return (applied, passage.wantsStates && applied.revision != nil ? machine.state : nil)
         }
         let end = isTimed ? fluxNow() : 0
-        applied.wakes.forEach { passage.add($0) }
+        applied.wakes.forEach { wakes.append($0) }
         if isTimed {
             if chain != nil, let revision = applied.revision { resident?.stamp(revision, at: end) }
             passage.note = FluxNote(

@@ -81,10 +81,10 @@ nonisolated extension FluxStore {
     public func on<Action: FluxAction>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Void
     ) -> FluxRegistration {
-        let entrance = FluxEntrance(action: type, state: State.self, isReaction: true) { core, action, passage in
+        let entrance = FluxEntrance(action: type, state: State.self, isReaction: true) { core, action, wakes, passage in
             let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
             let action = action.assumingMemoryBound(to: Action.self).pointee
-            return core.applyInDetail(.reaction(action) { body(&$0, action) }, through: &passage)
+            return core.applyInDetail(.reaction(action) { body(&$0, action) }, waking: &wakes, through: &passage)
         }
         let resident = resident
         guard let id = resident.add(entrance, to: core) else {
@@ -119,9 +119,10 @@ nonisolated extension FluxStore {
     /// What few stores need, made on first use.
     @inlinable var resident: FluxResident {
         core.residentIfAny
-            ?? makeResident { core, action, passage in
+            ?? makeResident { core, action, wakes, passage in
                 let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
-                return core.apply(action.assumingMemoryBound(to: State.Action.self).pointee, through: &passage)
+                return core.apply(
+                    action.assumingMemoryBound(to: State.Action.self).pointee, waking: &wakes, through: &passage)
             }
     }
 

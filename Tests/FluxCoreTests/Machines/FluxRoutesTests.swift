@@ -44,7 +44,7 @@ import Testing
         let routes = Box(FluxRoutes())
         let reached = Recorder<Int>()
         let entrances = (0..<4).map { number in
-            FluxEntrance(action: Counter.Action.self, state: Counter.self) { _, _, _ in
+            FluxEntrance(action: Counter.Action.self, state: Counter.self) { _, _, _, _ in
                 reached.record(number); return 1
             }
         }
@@ -66,14 +66,16 @@ import Testing
         _ routes: Box<FluxRoutes>, state: any FluxState.Type, _ apply: @escaping @Sendable () -> Bool = { true }
     ) -> FluxEntrance {
         routes.it.entrance(action: ObjectIdentifier(Counter.Action.self), state: state) {
-            FluxEntrance(action: Counter.Action.self, state: state) { _, _, _ in apply() ? 1 : 0 }
+            FluxEntrance(action: Counter.Action.self, state: state) { _, _, _, _ in apply() ? 1 : 0 }
         }
     }
 
     private func dispatch(_ routes: Box<FluxRoutes>) -> Int {
+        var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
         return withUnsafePointer(to: Counter.Action.add(1)) {
-            routes.it.dispatch(UnsafeRawPointer($0), type: ObjectIdentifier(Counter.Action.self), through: &passage)
+            routes.it.dispatch(
+                UnsafeRawPointer($0), type: ObjectIdentifier(Counter.Action.self), waking: &wakes, through: &passage)
         }
     }
 }
