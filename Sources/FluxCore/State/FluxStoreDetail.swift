@@ -25,9 +25,16 @@ nonisolated protocol FluxResiding: AnyObject, Sendable {
 nonisolated extension FluxStoreCore {
     @usableFromInline var residentIfAny: FluxResident? { lazyExtras.withLoaded { $0.residentIfAny } }
 
+    @usableFromInline var chain: FluxChain? { lazyExtras.withLoaded { $0.withResident { $0.chain } } }
+
+    @usableFromInline
+    func stamp(_ revision: UInt64, at moment: UInt64) {
+        _ = lazyExtras.withLoaded { $0.withResident { $0.stamp(revision, at: moment) } }
+    }
+
     /// What to tell; nil if nobody watches.
     @usableFromInline var chainIfWatched: FluxChain? {
-        detours.load(ordering: .relaxed) & FluxDetours.hooks == 0 ? nil : residentIfAny?.chain
+        detours.load(ordering: .relaxed) & FluxDetours.hooks == 0 ? nil : chain
     }
 
     /// Dispatches with middleware in the way, or with somebody looking on.
@@ -35,10 +42,9 @@ nonisolated extension FluxStoreCore {
     func dispatchInDetail(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> UInt64? {
         let detours = detours.load(ordering: .relaxed)
         if detours & FluxDetours.middleware != 0, let residentIfAny { return residentIfAny.dispatch(action, to: self) }
-        if detours & FluxDetours.hooks != 0, let residentIfAny {
-            let chain = residentIfAny.chain
+        if detours & FluxDetours.hooks != 0, let chain {
             chain.tellDispatched(action, on: thread)
-            if detours == FluxDetours.hooks { return dispatch(action, residentIfAny, watchedBy: chain, on: thread) }
+            if detours == FluxDetours.hooks { return dispatch(action, watchedBy: chain, on: thread) }
         }
         var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
@@ -50,7 +56,7 @@ nonisolated extension FluxStoreCore {
     /// Dispatches with hooks and nothing else, which is to be quick.
     @inlinable @inline(__always)
     func dispatch(
-        _ action: State.Action, _ resident: FluxResident, watchedBy chain: FluxChain,
+        _ action: State.Action, watchedBy chain: FluxChain,
         on thread: UnsafeMutablePointer<FluxThread>
     ) -> UInt64? {
         let start = fluxNow()
@@ -60,7 +66,7 @@ nonisolated extension FluxStoreCore {
             return (machine.apply(action), !machine.entries.isEmpty)
         }
         let end = fluxNow()
-        if isDelivered, let revision = applied.revision { resident.stamp(revision, at: end) }
+        if isDelivered, let revision = applied.revision { stamp(revision, at: end) }
         applied.wakes.forEach { $0.wake() }
         let info = FluxStoreInfo(core: self, stateType: State.self)
         chain.tellApplied(action, to: info, revision: applied.revision, in: end - start)

@@ -14,6 +14,11 @@ nonisolated final class FluxStoreExtras: Sendable {
     /// What a store needs once it has a name, middleware and the like, if anybody has needed it.
     var residentIfAny: FluxResident? { lazyResident.load() }
 
+    /// Calls a closure with it, if there is one, without a retain.
+    func withResident<Result>(_ body: (FluxResident) -> Result?) -> Result? {
+        lazyResident.withLoaded(body)
+    }
+
     /// The same, made on first use: the closure is called once at most, under a lock.
     func resident(_ make: () -> FluxResident) -> FluxResident {
         if let resident = lazyResident.load() { return resident }
