@@ -66,11 +66,14 @@ nonisolated extension FluxDispatcher {
     @discardableResult
     public func attach(_ worker: FluxDispatcher, priority: Int = 0) throws(FluxCycle) -> FluxRegistration {
         // One at a time in the whole program: two that are attached to each other at once would not see the cycle.
-        let registration = Self.attaching.withLock { _ -> FluxRegistration? in
-            worker.leads(to: self) ? nil : add(FluxStation(FluxWorker(dispatcher: worker)), priority: priority)
+        let station = FluxStation(FluxWorker(dispatcher: worker))
+        var kept: ContiguousArray<FluxChain> = []
+        let id = Self.attaching.withLock { _ in
+            worker.leads(to: self, keeping: &kept) ? nil : pipeline.add(station, priority: priority, keeping: &kept)
         }
-        guard let registration else { throw FluxCycle() }
-        return registration
+        kept = []
+        guard let id else { throw FluxCycle() }
+        return FluxRegistration { [pipeline] in pipeline.remove(id) }
     }
 
     /// Takes out a dispatcher that works for this one.
@@ -85,8 +88,12 @@ nonisolated extension FluxDispatcher {
 
     private static let attaching = FluxLock(())
 
-    private func leads(to dispatcher: FluxDispatcher) -> Bool {
-        self === dispatcher || pipeline.chain.stations.contains { $0.worker?.leads(to: dispatcher) == true }
+    /// Whether actions get from here to a dispatcher; what was looked at is to be let go of outside the lock.
+    private func leads(to dispatcher: FluxDispatcher, keeping kept: inout ContiguousArray<FluxChain>) -> Bool {
+        if self === dispatcher { return true }
+        let chain = pipeline.chain
+        kept.append(chain)
+        return chain.stations.contains { $0.worker?.leads(to: dispatcher, keeping: &kept) == true }
     }
 
     // MARK: - Window

@@ -119,8 +119,11 @@ nonisolated extension FluxDispatcher {
         detach([(ObjectIdentifier(action), id)])
     }
 
-    /// Takes stores out, by the type of their actions and their ids.
-    func detach(_ places: [(action: ObjectIdentifier, id: UInt64)], of core: FluxAnyCore? = nil, name: String? = nil) {
+    /// Takes stores out, by the type of their actions and their ids; true if any was in.
+    @discardableResult
+    func detach(
+        _ places: [(action: ObjectIdentifier, id: UInt64)], of core: FluxAnyCore? = nil, name: String? = nil
+    ) -> Bool {
         let released = routes.withLock { routes in
             if let core, let name { routes.unname(name, of: core) }
             let released = places.map { routes.detach(action: $0.action, id: $0.id) }
@@ -128,6 +131,7 @@ nonisolated extension FluxDispatcher {
             return released
         }
         for core in released { core?.release() }
+        return released.contains { $0 != nil }
     }
 
     /// To be called under the lock.

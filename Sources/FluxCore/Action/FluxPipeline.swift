@@ -26,6 +26,7 @@ nonisolated final class FluxPipeline: Sendable {
     private let lock = FluxLock(Machine())
 
     var chain: FluxChain { lock.withLock { $0.chain } }
+    var isEmpty: Bool { lock.withLock { $0.stations.isEmpty } }
 
     /// Says how to set the bits of the owner, which must close it before it goes.
     func open(_ mark: @escaping @Sendable (_ bits: UInt8) -> Void) {
@@ -44,6 +45,15 @@ nonisolated final class FluxPipeline: Sendable {
 
     func add(_ station: FluxStation, priority: Int) -> UInt64 {
         change { $0.stations.add(station, priority: priority) }
+    }
+
+    /// The same for a caller with a lock, who has to let go of the old chain without: it may be the last to know somebody.
+    func add(_ station: FluxStation, priority: Int, keeping old: inout ContiguousArray<FluxChain>) -> UInt64 {
+        lock.withLock { machine in
+            old.append(machine.chain)
+            defer { machine.renew() }
+            return machine.stations.add(station, priority: priority)
+        }
     }
 
     func add(_ hooks: any FluxHooks) -> UInt64 {

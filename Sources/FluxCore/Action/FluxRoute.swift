@@ -20,6 +20,10 @@ nonisolated struct FluxRoute {
 
     var isEmpty: Bool { stops.isEmpty && levels.allSatisfy { $0.stops.isEmpty } }
 
+    func contains(id: UInt64) -> Bool {
+        stops.contains(id: id) || levels.contains { $0.stops.contains(id: id) }
+    }
+
     mutating func insert(_ stop: Stop, id: UInt64, priority: Int) {
         if priority == 0 { return stops.insert(stop, id: id) }
         let place = levels.firstIndex { $0.priority <= priority } ?? levels.count

@@ -119,6 +119,8 @@ nonisolated struct FluxRoutes {
     }
 
     mutating func add(_ guarded: Guard, action: ObjectIdentifier) {
+        // A store that was detached by its type may not know it.
+        guard let position = position(of: action), routes[position].contains(id: guarded.id) else { return }
         var list = guards[action] ?? []
         if list.contains(where: { $0.id == guarded.id }) { return }
         let place = list.firstIndex {

@@ -126,14 +126,18 @@ nonisolated final class FluxResident: Sendable {
     @usableFromInline @discardableResult
     func leave(_ core: FluxAnyCore, from dispatcher: FluxDispatcher?) -> Bool {
         if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("detach") }
-        let home = membership.withLock { membership -> FluxDispatcher? in
-            guard let home = membership.dispatcher, dispatcher == nil || home === dispatcher else { return nil }
-            home.detach(membership.places, of: core, name: name)
+        // The dispatcher comes out of the lock too: this may be the last reference to it and to its middleware.
+        let (wasIn, home) = membership.withLock { membership -> (Bool, FluxDispatcher?) in
+            guard let home = membership.dispatcher, dispatcher == nil || home === dispatcher else {
+                return (false, nil)
+            }
+            let wasIn = home.detach(membership.places, of: core, name: name)
             (membership.dispatcher, membership.priority, membership.places) = (nil, 0, [])
             title.withLock { $0 = nil }
-            return home
+            return (wasIn, home)
         }
-        return home != nil
+        withExtendedLifetime(home) {}
+        return wasIn
     }
 
     func info(of core: FluxAnyCore) -> FluxStoreInfo {
@@ -145,20 +149,19 @@ nonisolated final class FluxResident: Sendable {
     /// Adds middleware, and sees that actions that come by way of the dispatcher pass it.
     @usableFromInline
     func add(_ station: FluxStation, priority: Int, to core: FluxAnyCore) -> UInt64 {
+        let id = pipeline.add(station, priority: priority)
         membership.withLock { membership in
-            let id = pipeline.add(station, priority: priority)
-            if let dispatcher = membership.dispatcher {
-                dispatcher.routes.withLock { routes in
-                    guardPlaces(membership, core, in: &routes)
-                    dispatcher.markGuards(routes)
-                }
+            guard let dispatcher = membership.dispatcher else { return }
+            dispatcher.routes.withLock { routes in
+                guardPlaces(membership, core, in: &routes)
+                dispatcher.markGuards(routes)
             }
-            return id
         }
+        return id
     }
 
     private func guardPlaces(_ membership: Membership, _ core: FluxAnyCore, in routes: inout FluxRoutes) {
-        if pipeline.chain.stations.isEmpty { return }
+        if pipeline.isEmpty { return }
         for (action, id) in membership.places {
             routes.add(.init(id: id, priority: membership.priority, core: core, resident: self), action: action)
         }

@@ -103,6 +103,19 @@ import Testing
         withExtendedLifetime(counter) {}
     }
 
+    @Test func `A store that was detached by its type sees nothing, also with middleware added later`() {
+        let log = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        #expect(dispatcher.detach(Log.self) == 1)
+        let spy = Spy()
+        log.add(spy)
+        #expect(dispatcher.add(1) == 0)
+        #expect(spy.seen.values.isEmpty)
+        #expect(!dispatcher.detach(log))
+        dispatcher.attach(log)
+        #expect(dispatcher.add(2) == 1)
+        #expect(spy.seen.values.count == 1)
+    }
+
     @Test func `Stores get an action by priority, then in the order of attachment`() {
         let order = Locked<[Int]>([])
         let stores = (0..<5).map {
