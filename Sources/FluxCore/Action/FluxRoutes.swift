@@ -68,7 +68,10 @@ nonisolated struct FluxRoutes {
         action: ObjectIdentifier, state: any FluxState.Type, make: () -> FluxEntrance
     ) -> FluxEntrance {
         let position = position(of: action) ?? add(action)
-        if let known = routes[position].entrances.first(where: { $0.state == state }) { return known }
+        if let known = routes[position].entrances.first(where: { ObjectIdentifier($0.state) == ObjectIdentifier(state) }
+        ) {
+            return known
+        }
         let made = make()
         routes[position].entrances.append(made)
         return made

@@ -43,7 +43,7 @@ extension Workload {
                 }
             },
         ],
-        bounds: [.value("on a store", atMost: 100), .value("on a dispatcher", atMost: 200)]
+        bounds: [.value("on a store", atMost: 100), .value("on a dispatcher", atMost: 100)]
     )
 
     private static func added(
