@@ -10,6 +10,9 @@ let package = Package(
         .package(name: "FluxCore", path: ".."),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.3.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
     ],
     targets: [
         .target(name: "AccessLog", dependencies: ["FluxCore"]),
@@ -33,6 +36,23 @@ let package = Package(
             dependencies: [
                 "FluxCore", "SQLiteLog", "durable-counter",
                 .product(name: "FluxCoreTesting", package: "FluxCore"),
+            ]
+        ),
+        .target(
+            name: "FluxWindows",
+            dependencies: [
+                "FluxCore",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "Tracing", package: "swift-distributed-tracing"),
+            ]
+        ),
+        .testTarget(
+            name: "FluxWindowsTests",
+            dependencies: [
+                "FluxCore", "FluxWindows",
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
             ]
         ),
     ],

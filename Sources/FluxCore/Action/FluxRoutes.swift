@@ -1,87 +1,202 @@
 /// How the actions of one type get into the stores of one state type, without naming either.
 @usableFromInline
 nonisolated final class FluxEntrance: Sendable {
-    /// Applies the action at an address to a core of the right type; true if it announced a change.
+    /// Applies the action at an address to a core of the right type; returns the revision that announces it, 0 if none.
     ///
-    /// It captures nothing: made where the client's types are known, it is the specialised code itself.
+    /// For the actions of a state it captures nothing: made where the client's types are known, it is the specialised code
+    /// itself. For those that a store reacts to besides, it captures the reaction.
     @usableFromInline typealias Apply =
-        @Sendable (_ core: AnyObject, _ action: UnsafeRawPointer, _ wakes: inout FluxWakes<FluxWake>) -> Bool
+        @Sendable (
+            _ core: AnyObject, _ action: UnsafeRawPointer, _ wakes: inout FluxWakes<FluxWake>,
+            _ passage: inout FluxPassage
+        ) -> UInt64
 
     let action: ObjectIdentifier
-    let state: ObjectIdentifier
-    fileprivate let apply: Apply
+    let state: any FluxState.Type
+    /// Whether it leads to a reaction rather than to the state's own `handle`.
+    let isReaction: Bool
+    let apply: Apply
 
     @usableFromInline
-    init(action: Any.Type, state: Any.Type, apply: @escaping Apply) {
+    init(action: Any.Type, state: any FluxState.Type, isReaction: Bool = false, apply: @escaping Apply) {
         self.action = ObjectIdentifier(action)
-        self.state = ObjectIdentifier(state)
+        self.state = state
+        self.isReaction = isReaction
         self.apply = apply
+    }
+
+    /// Applies an action, which must be of the right type, to a core.
+    func apply(
+        _ action: any FluxAction, to core: AnyObject, waking wakes: inout FluxWakes<FluxWake>,
+        through passage: inout FluxPassage
+    ) -> UInt64 {
+        fluxWithAddress(of: action) { apply(core, $0, &wakes, &passage) }
     }
 }
 
-/// What the lock of a dispatcher guards: per action type, the stores that take it, in the order of attachment.
-nonisolated struct FluxRoutes {
-    /// The stores of one action type.
-    ///
-    /// The cores are retained by hand: a retain in the loop would be most of its cost.
-    private struct Route {
-        struct Stop {
-            let core: Unmanaged<AnyObject>
-            let entrance: Unmanaged<FluxEntrance>
-        }
+/// Calls a closure with the address of the action that an existential holds.
+nonisolated func fluxWithAddress<Result>(of action: any FluxAction, _ body: (UnsafeRawPointer) -> Result) -> Result {
+    func open<Action: FluxAction>(_ action: Action) -> Result {
+        withUnsafePointer(to: action) { body(UnsafeRawPointer($0)) }
+    }
+    return open(action)
+}
 
-        var stops = FluxSlots<Stop>()
-        /// One per state type, each retained here for good.
-        var entrances: ContiguousArray<FluxEntrance> = []
+/// What the lock of a dispatcher guards: per action type, the stores that take it, in the order of priority and attachment.
+nonisolated struct FluxRoutes {
+    /// A store that has middleware of its own.
+    struct Guard {
+        let id: UInt64
+        let priority: Int
+        let core: FluxAnyCore
+        let resident: FluxResident
     }
 
-    private var routes: ContiguousArray<Route> = []
+    private var routes: ContiguousArray<FluxRoute> = []
     private var positions: [ObjectIdentifier: Int] = [:]
     private var lastID: UInt64 = 0
     /// The type of the last dispatch and its position: most dispatches in a row are of one type.
     private var recent: (type: ObjectIdentifier, position: Int)?
+    /// Those attached under a name.
+    private var names: [String: (core: FluxAnyCore, resident: FluxResident)] = [:]
+    private var guards: [ObjectIdentifier: ContiguousArray<Guard>] = [:]
+
+    // MARK: - Attaching
 
     /// The way into the stores of a state type, made on the first call.
     mutating func entrance(
-        action: ObjectIdentifier, state: ObjectIdentifier, make: () -> FluxEntrance
+        action: ObjectIdentifier, state: any FluxState.Type, make: () -> FluxEntrance
     ) -> FluxEntrance {
         let position = position(of: action) ?? add(action)
-        if let known = routes[position].entrances.first(where: { $0.state == state }) { return known }
+        if let known = routes[position].entrances.first(where: { ObjectIdentifier($0.state) == ObjectIdentifier(state) }
+        ) {
+            return known
+        }
         let made = make()
         routes[position].entrances.append(made)
         return made
     }
 
-    /// Adds a store, whose core it keeps alive, at the end; returns its id.
-    mutating func attach(_ core: AnyObject, _ entrance: FluxEntrance) -> UInt64 {
+    /// Adds a store, whose core it keeps alive, behind those of its priority; returns its id.
+    mutating func attach(_ core: AnyObject, _ entrance: FluxEntrance, priority: Int = 0) -> UInt64 {
         lastID += 1
         let position = position(of: entrance.action) ?? add(entrance.action)
-        let stop = Route.Stop(core: .passRetained(core), entrance: .passUnretained(entrance))
-        routes[position].stops.insert(stop, id: lastID)
+        let stop = FluxRoute.Stop(core: .passRetained(core), entrance: .passUnretained(entrance))
+        routes[position].insert(stop, id: lastID, priority: priority)
         return lastID
     }
 
     /// Takes a store out; the caller has to release its core, outside the lock.
     mutating func detach(action: ObjectIdentifier, id: UInt64) -> Unmanaged<AnyObject>? {
+        if let index = guards[action]?.firstIndex(where: { $0.id == id }) {
+            guards[action]?.remove(at: index)
+            if guards[action]?.isEmpty == true { guards[action] = nil }
+        }
         guard let position = position(of: action) else { return nil }
-        return routes[position].stops.remove(id: id)?.core
+        return routes[position].remove(id: id)?.core
     }
+
+    // MARK: - Names
+
+    /// Who has a name.
+    func holder(of name: String) -> (core: FluxAnyCore, resident: FluxResident)? {
+        names[name]
+    }
+
+    mutating func name(_ core: FluxAnyCore, _ resident: FluxResident, _ name: String) {
+        names[name] = (core, resident)
+    }
+
+    /// Frees a name if a store has it; the core keeps the store's parts alive for as long as the caller does.
+    mutating func unname(_ name: String, of core: FluxAnyCore) {
+        if names[name]?.core === core { names[name] = nil }
+    }
+
+    // MARK: - Stores with middleware of their own
+
+    var hasGuards: Bool { !guards.isEmpty }
+
+    /// The stores with middleware of their own that take a type of action, in the order of the stores.
+    func guards(of type: ObjectIdentifier) -> ContiguousArray<Guard> {
+        guards[type] ?? []
+    }
+
+    mutating func add(_ guarded: Guard, action: ObjectIdentifier) {
+        // A store that was detached by its type may not know it.
+        guard let position = position(of: action), routes[position].contains(id: guarded.id) else { return }
+        var list = guards[action] ?? []
+        if list.contains(where: { $0.id == guarded.id }) { return }
+        let place = list.firstIndex {
+            $0.priority < guarded.priority || ($0.priority == guarded.priority && $0.id > guarded.id)
+        }
+        list.insert(guarded, at: place ?? list.count)
+        guards[action] = list
+    }
+
+    // MARK: - Dispatching
 
     /// Applies the action at an address to all stores of its type; returns how many announced a change.
     mutating func dispatch(
-        _ action: UnsafeRawPointer,
-        type: ObjectIdentifier,
-        waking wakes: inout FluxWakes<FluxWake>
+        _ action: UnsafeRawPointer, type: ObjectIdentifier, waking wakes: inout FluxWakes<FluxWake>,
+        through passage: inout FluxPassage
     ) -> Int {
         guard let position = position(of: type) else { return 0 }
         var announced = 0
-        routes[position].stops.updateEach { stop in
+        routes[position].forEach { stop in
             stop.core._withUnsafeGuaranteedRef { core in
-                if stop.entrance._withUnsafeGuaranteedRef({ $0.apply(core, action, &wakes) }) { announced += 1 }
+                if stop.entrance._withUnsafeGuaranteedRef({ $0.apply(core, action, &wakes, &passage) }) != 0 {
+                    announced += 1
+                }
             }
         }
         return announced
     }
+
+    /// Applies an action to all stores of its type, except that each with a plan gets what that says.
+    mutating func dispatch(
+        _ action: any FluxAction, plans: FluxPlans, waking wakes: inout FluxWakes<FluxWake>,
+        through passage: inout FluxPassage
+    ) -> FluxTally {
+        var tally = FluxTally()
+        guard let position = position(of: ObjectIdentifier(Swift.type(of: action))) else { return tally }
+        routes[position].forEach { stop in
+            let core = stop.core.takeUnretainedValue()
+            switch plans[ObjectIdentifier(core)] {
+            case nil:
+                tally.add(
+                    stop.entrance.takeUnretainedValue().apply(action, to: core, waking: &wakes, through: &passage))
+            case .some(nil): break
+            case .some(let plan?):
+                tally.add(plan.entrance.apply(plan.action, to: core, waking: &wakes, through: &passage))
+            }
+        }
+        return tally
+    }
+
+    // MARK: - Looking
+
+    /// All stores, in the order of priority and attachment.
+    func stores(
+        where isWanted: (FluxEntrance) -> Bool = { _ in true }
+    ) -> [(id: UInt64, core: AnyObject, entrance: FluxEntrance)] {
+        var found: [(id: UInt64, priority: Int, core: AnyObject, entrance: FluxEntrance)] = []
+        for route in routes {
+            route.forEachSlot { id, priority, stop in
+                let entrance = stop.entrance.takeUnretainedValue()
+                if entrance.isReaction || !isWanted(entrance) { return }
+                found.append((id, priority, stop.core.takeUnretainedValue(), entrance))
+            }
+        }
+        found.sort { ($1.priority, $0.id) < ($0.priority, $1.id) }
+        return found.map { ($0.id, $0.core, $0.entrance) }
+    }
+
+    /// Whether any store takes a type of action.
+    func responds(to type: ObjectIdentifier) -> Bool {
+        positions[type].map { !routes[$0].isEmpty } ?? false
+    }
+
+    // MARK: - Support
 
     private mutating func position(of type: ObjectIdentifier) -> Int? {
         if let recent, recent.type == type { return recent.position }
@@ -92,7 +207,7 @@ nonisolated struct FluxRoutes {
 
     private mutating func add(_ type: ObjectIdentifier) -> Int {
         positions[type] = routes.count
-        routes.append(Route())
+        routes.append(FluxRoute())
         return routes.count - 1
     }
 }

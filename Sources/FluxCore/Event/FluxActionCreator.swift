@@ -40,6 +40,34 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     ) {
         self.init(
             conversions: FluxConversions(dependency: dependency, rules: rules, clock: clock, onFailure: onFailure) {
+                dispatcher.chainIfWatched
+            } send: {
+                dispatcher.dispatch(action: $0)
+            } run: {
+                Converter._convert($1, by: $0, &$2)
+            })
+    }
+
+    /// Makes a creator whose actions go to what takes the place of a dispatcher: a queue, a log or a network.
+    ///
+    /// - Parameters:
+    ///   - dependency: What the converter needs from outside; every conversion gets it.
+    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
+    ///   - rules: Which events run at once, wait, replace others or are tried again, in their order.
+    ///   - clock: What durations of rules are measured with.
+    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    @inlinable
+    public convenience init(
+        dependency: Converter.Dependency,
+        dispatcher: some FluxDispatching,
+        rules: [FluxRule<Converter.Event>] = [],
+        clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
+        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+    ) {
+        self.init(
+            conversions: FluxConversions(dependency: dependency, rules: rules, clock: clock, onFailure: onFailure) {
+                nil
+            } send: {
                 dispatcher.dispatch(action: $0)
             } run: {
                 Converter._convert($1, by: $0, &$2)
@@ -64,6 +92,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     ) where State.Action == Converter.Action {
         self.init(
             conversions: FluxConversions(dependency: dependency, rules: rules, clock: clock, onFailure: onFailure) {
+                store.core.chainIfWatched
+            } send: {
                 store.dispatch(action: $0)
             } run: {
                 Converter._convert($1, by: $0, &$2)
@@ -80,6 +110,23 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @inlinable
     public convenience init(
         dispatcher: FluxDispatcher = .shared,
+        rules: [FluxRule<Converter.Event>] = [],
+        clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
+        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+    ) where Converter.Dependency == Void {
+        self.init(dependency: (), dispatcher: dispatcher, rules: rules, clock: clock, onFailure: onFailure)
+    }
+
+    /// Makes a creator that needs no dependency, whose actions go to what takes the place of a dispatcher.
+    ///
+    /// - Parameters:
+    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
+    ///   - rules: Which events run at once, wait, replace others or are tried again, in their order.
+    ///   - clock: What durations of rules are measured with.
+    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    @inlinable
+    public convenience init(
+        dispatcher: some FluxDispatching,
         rules: [FluxRule<Converter.Event>] = [],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil

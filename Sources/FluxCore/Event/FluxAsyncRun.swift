@@ -67,13 +67,19 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         if task.hasEnded { return true }
         if let delay = conversions.delay(after: failures, event) {
             task.retry(after: failures, error)
+            if let chain = conversions.watchers() {
+                chain.tellRetried(event, attempt: failures, error: error, origin: task.origin)
+            }
             // Cut short only by the end of the task.
             try? await conversions.control.clock.sleep(for: delay)
             return task.hasEnded
         }
         let action = Converter.action(for: error, event: event)
         if let action { send(action) }
-        if task.end(.failed(error)) { conversions.report(error, event, isHandled: action != nil) }
+        if task.end(.failed(error)) {
+            conversions.watchers()?.tellFailed(event, error: error, origin: task.origin)
+            conversions.report(error, event, isHandled: action != nil)
+        }
         return true
     }
 

@@ -112,7 +112,8 @@ nonisolated extension FluxStore {
 }
 
 /// One run of a command, with what it needs.
-nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent {
+nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent, CustomStringConvertible {
+    var description: String { "\(command)" }
     let command: Command
     let dependency: Command.Dependency
     /// So that a retry does not begin again.
@@ -124,9 +125,15 @@ nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent {
     }
 }
 
-/// A change that a command makes.
-nonisolated struct FluxCommandStep<State>: FluxAction {
+/// A change that a command makes; those who look on see it as an action.
+nonisolated struct FluxCommandStep<State>: FluxAction, CustomStringConvertible {
+    let description: String
     let body: @Sendable (inout State) -> Void
+
+    init(_ command: Any, _ function: String, _ body: @escaping @Sendable (inout State) -> Void) {
+        description = "\(Swift.type(of: command)).\(function)"
+        self.body = body
+    }
 }
 
 /// Runs commands of one type as a converter of events.
@@ -143,14 +150,14 @@ nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConv
         let command = run.command
         await core.keeper?.loaded()
         if !run.hasBegun.exchange(true, ordering: .sequentiallyConsistent) {
-            send(Action { command.begin(state: &$0) })
+            send(Action(command, "begin") { command.begin(state: &$0) })
         }
         let output = try await command.execute(state: core.read { $0.state }, dependency: run.dependency)
-        send(Action { command.reduce(state: &$0, output: output) })
+        send(Action(command, "reduce") { command.reduce(state: &$0, output: output) })
     }
 
     static func action(for error: any Error, event: Event) -> Action? {
-        Action { event.command.reduce(state: &$0, error: error) }
+        Action(event.command, "reduce") { event.command.reduce(state: &$0, error: error) }
     }
 }
 
@@ -165,8 +172,10 @@ nonisolated extension FluxStoreCore {
             }
             let made = FluxConversions<FluxCommandConverter<Command>>(
                 dependency: self, rules: Command.rules.map { $0.forRuns() }, clock: Command.clock, onFailure: nil
-            ) { [self] step in
-                change(step.body)
+            ) { [self] in
+                chainIfWatched
+            } send: { [self] step in
+                change(step)
             } run: {
                 FluxCommandConverter<Command>._convert($1, by: $0, &$2)
             }

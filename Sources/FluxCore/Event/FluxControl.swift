@@ -12,7 +12,7 @@ nonisolated final class FluxControl: Sendable {
     private let flights: FluxLock<FluxFlights>
     /// The creator's own serial queue: `DispatchQueue.main` does not run in every program.
     private let queue = DispatchQueue(label: "FluxActionCreator", autoreleaseFrequency: .workItem, target: .global())
-    let tally = FluxTally()
+    let tally = FluxCounts()
     /// When so many events have ended, the tasks that have are taken out of the flights.
     private let nextSweep = Synchronization.Atomic<Int>(leastSweep)
 
@@ -40,14 +40,15 @@ nonisolated final class FluxControl: Sendable {
     ///   - converter: What is to convert them. No task keeps it, for the thread that fires and the one that converts
     ///     would fight over its count: the drain does, or the block on a queue, or the rules.
     ///   - queue: Where to convert.
+    ///   - origin: What its actions carry; 0 if nobody watches.
     /// - Returns: The task.
     @usableFromInline
     func fire(
         _ event: any Sendable, count: Int, _ parent: FluxTask?, _ keys: [AnyHashable?],
-        _ converter: any FluxConverting, on queue: DispatchQueue?
+        _ converter: any FluxConverting, on queue: DispatchQueue?, origin: UInt64
     ) -> FluxTask {
         fluxStopInsideHandle("fire")
-        let task = FluxTask(event, self, count: count, parent: parent)
+        let task = FluxTask(event, self, count: count, parent: parent, origin: origin)
         if isRuled || queue != nil {
             decide { $0.fire(task, event, keys, converter, on: queue, &$1) }
         } else {

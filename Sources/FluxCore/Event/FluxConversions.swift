@@ -10,6 +10,8 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
     @usableFromInline let control: FluxControl
     private let onFailure: Failure?
     @usableFromInline let rules: [FluxRule<Converter.Event>]
+    /// The hooks where the actions go; nil if nobody watches.
+    @usableFromInline let watchers: @Sendable () -> FluxChain?
     @usableFromInline let send: @Sendable (Converter.Action) -> Void
     private let run: Run
     @usableFromInline let isAsync: Bool
@@ -20,6 +22,7 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
     ///   - rules: Which events run, wait or go.
     ///   - clock: What durations are measured with.
     ///   - onFailure: Gets each error.
+    ///   - watchers: Who looks on where the actions go.
     ///   - send: Dispatches an action.
     ///   - run: Calls the converter, as the client's module has specialised it.
     @usableFromInline
@@ -28,12 +31,14 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
         rules: [FluxRule<Converter.Event>],
         clock: any _Concurrency.Clock<Swift.Duration>,
         onFailure: Failure?,
+        watchers: @escaping @Sendable () -> FluxChain?,
         send: @escaping @Sendable (Converter.Action) -> Void,
         run: @escaping Run
     ) {
         self.dependency = dependency
         self.rules = rules
         self.onFailure = onFailure
+        self.watchers = watchers
         self.send = send
         self.run = run
         isAsync = Converter.self is any FluxAsyncActionConverter.Type
@@ -56,14 +61,15 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
     func fire(_ event: Converter.Event, on queue: DispatchQueue?, parent: FluxTask? = nil) -> FluxTask {
         // Asked for before any lock is taken: keys are the user's code.
         let keys = rules.isEmpty ? [] : rules.map { rule in rule.key(event).map { AnyHashable($0) } }
-        return control.fire(event, count: 1, parent, keys, self, on: queue)
+        let origin = watchers().map { $0.tellFired(event) } ?? 0
+        return control.fire(event, count: 1, parent, keys, self, on: queue, origin: origin)
     }
 
     @inlinable
     func fire(_ events: [Converter.Event], on queue: DispatchQueue?) -> FluxTask {
         if events.count == 1 { return fire(events[0], on: queue) }
-        if !events.isEmpty && rules.isEmpty && !isAsync {
-            return control.fire(events, count: events.count, nil, [], self, on: queue)
+        if !events.isEmpty && rules.isEmpty && !isAsync && watchers() == nil {
+            return control.fire(events, count: events.count, nil, [], self, on: queue, origin: 0)
         }
         let whole = FluxTask(of: events.count)
         for event in events { whole.add(fire(event, on: queue, parent: whole)) }

@@ -21,13 +21,14 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
 
     /// What the word says.
     ///
-    /// Bit 0: closed. 1: started. 2: watched. 3: supervised. 4 and 5: the end. From 8: how many dispatches are under way.
+    /// Bit 0: closed. 1: started. 2: watched. 3: supervised. 4 and 5: the end. 6: traced. From 8: how many dispatches are under way.
     /// From 32: how many actions were sent.
     struct Word {
         fileprivate static var closed: UInt64 { 1 }
         fileprivate static var started: UInt64 { 2 }
         fileprivate static var watched: UInt64 { 4 }
         fileprivate static var supervised: UInt64 { 8 }
+        fileprivate static var traced: UInt64 { 64 }
         fileprivate static var underWay: UInt64 { 1 << 8 }
         fileprivate static var sent: UInt64 { 1 << 32 }
 
@@ -37,6 +38,7 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
         var isStarted: Bool { bits & Self.started != 0 }
         var isWatched: Bool { bits & Self.watched != 0 }
         var isSupervised: Bool { bits & Self.supervised != 0 }
+        var isTraced: Bool { bits & Self.traced != 0 }
         var dispatches: UInt64 { bits >> 8 & 0xFF_FFFF }
         var sent: UInt64 { bits >> 32 }
         /// How it ended; nil while it is open.
@@ -45,8 +47,8 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
 
     private let bits: Synchronization.Atomic<UInt64>
 
-    init(isSupervised: Bool = false) {
-        bits = Synchronization.Atomic(isSupervised ? Word.supervised : 0)
+    init(isSupervised: Bool = false, isTraced: Bool = false) {
+        bits = Synchronization.Atomic((isSupervised ? Word.supervised : 0) | (isTraced ? Word.traced : 0))
     }
 
     var word: Word { Word(bits: bits.load(ordering: .acquiring)) }

@@ -81,10 +81,10 @@ nonisolated public final class FluxTask: Sendable {
         if parts == 0 { end(.completed) }
     }
 
-    init(_ load: any Sendable, _ control: FluxControl, count: Int, parent: FluxTask?) {
+    init(_ load: any Sendable, _ control: FluxControl, count: Int, parent: FluxTask?, origin: UInt64) {
         isRuled = control.isRuled
-        gate = FluxGate(isSupervised: isRuled)
-        lock = FluxLock(Machine())
+        gate = FluxGate(isSupervised: isRuled, isTraced: origin != 0)
+        lock = FluxLock(Machine(origin: origin))
         self.load = load
         self.control = isRuled ? .passRetained(control) : .passUnretained(control)
         (size, self.parent) = (UInt32(count), parent)
@@ -192,26 +192,34 @@ nonisolated public final class FluxTask: Sendable {
     /// Begins a dispatch, unless the work has ended; returns what `leave` has to be given.
     @usableFromInline
     func enter() -> Entry? {
-        if gate.enter().isClosed { return nil }
+        let before = gate.enter()
+        if before.isClosed { return nil }
         let thread = FluxThreads.shared.current
-        defer { thread.pointee.sending = UnsafeRawPointer(fluxIdentity: self) }
-        return Entry(thread: thread, outer: thread.pointee.sending)
+        let entry = Entry(thread: thread, sending: thread.pointee.sending, origin: thread.pointee.origin)
+        thread.pointee.sending = UnsafeRawPointer(fluxIdentity: self)
+        thread.pointee.origin = before.isTraced ? origin : 0
+        return entry
     }
 
     /// Ends a dispatch.
     @usableFromInline
     func leave(_ entry: Entry) {
-        entry.thread.pointee.sending = entry.outer
+        entry.thread.pointee.sending = entry.sending
+        entry.thread.pointee.origin = entry.origin
         if gate.leave().isWatched { tell() }
         if let parent, parent.gate.count().isWatched { parent.tell() }
     }
 
-    /// A dispatch under way on a thread: that of which other task it is in the middle of.
+    /// A dispatch under way on a thread, and what it is in the middle of.
     @usableFromInline
     struct Entry {
         fileprivate let thread: UnsafeMutablePointer<FluxThread>
-        fileprivate let outer: UnsafeRawPointer?
+        fileprivate let sending: UnsafeRawPointer?
+        fileprivate let origin: UInt64
     }
+
+    /// What its actions carry; 0 if nobody watched when it was fired.
+    var origin: UInt64 { lock.withLock { $0.origin } }
 
     func retry(after attempt: Int, _ error: any Error) {
         lock.withLock { $0.note(attempt: attempt, error, sent: gate.word.sent) }

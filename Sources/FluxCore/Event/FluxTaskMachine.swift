@@ -45,6 +45,7 @@ nonisolated struct FluxTaskMachine<Waiter> {
         /// How many of them have not ended, and what the whole comes to so far.
         var open = 0
         var worst: FluxTask.Outcome = .completed
+        var origin: UInt64 = 0
         /// The tasks that the conversion awaits at the moment.
         var awaited: ContiguousArray<FluxTask> = []
     }
@@ -60,9 +61,12 @@ nonisolated struct FluxTaskMachine<Waiter> {
         }
     }
 
-    init(parts: Int = 0) {
+    init(parts: Int = 0, origin: UInt64 = 0) {
         if parts > 0 { details.open = parts }
+        if origin > 0 { details.origin = origin }
     }
+
+    var origin: UInt64 { made?.origin ?? 0 }
 
     // MARK: - The work
 

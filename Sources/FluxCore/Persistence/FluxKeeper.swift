@@ -1,12 +1,5 @@
 import Dispatch
 
-/// The bits of `FluxStoreCore.detours`.
-@usableFromInline
-nonisolated enum FluxDetours {
-    /// The store has a keeper: an action may have to be held back, and what was applied is to be written.
-    static var kept: UInt8 { 1 << 7 }
-}
-
 /// Where a store's state outlives the process.
 @usableFromInline
 nonisolated enum FluxStorage<State: FluxState>: Sendable {
@@ -36,7 +29,7 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
 
     @usableFromInline
     struct Machine {
-        @usableFromInline var hold: FluxHold<State.Action, FluxLatch>
+        @usableFromInline var hold: FluxHold<FluxStep<State>, FluxLatch>
         @usableFromInline var writing: FluxWriting<State.Action, FluxLatch>
     }
 

@@ -8,32 +8,10 @@ nonisolated extension FluxStoreCore {
 
     @usableFromInline var keeperIfAny: AnyObject? { extrasIfAny?.keeper }
 
-    /// Applies an action and has it written, or holds it back while the load is under way.
     @usableFromInline
-    func applyByDetour(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
-        guard let keeper else { return lock.withLock { apply(action, to: &$0, on: thread) } }
-        let (applied, startsWriter) = lock.withLock { machine in
-            keeper.lock.withLock { kept in
-                if kept.hold.keep(action) { return (Machine.Applied(revision: nil, wakes: .none), false) }
-                return applyAndNote(action, to: &machine, &kept, on: thread)
-            }
-        }
-        // By way of a queue: the lock of a dispatcher may be held, and under that no task is made.
-        if startsWriter { DispatchQueue.global().async { keeper.startWriter(self) } }
-        return applied
-    }
-
-    /// Applies an action and notes it, with both locks held: what is written is in the order of what was applied.
-    @inlinable
-    func applyAndNote(
-        _ action: State.Action,
-        to machine: inout Machine,
-        _ kept: inout FluxKeeper<State>.Machine,
-        on thread: UnsafeMutablePointer<FluxThread>
-    ) -> (Machine.Applied, startsWriter: Bool) {
-        let applied = apply(action, to: &machine, on: thread)
-        // A change that nobody was told of can wait to be saved with the next; a log has to have every action.
-        return (applied, (kept.writing.isLog || applied.revision != nil) && kept.writing.note(action))
+    func startWriterSoon() {
+        guard let keeper else { return }
+        DispatchQueue.global().async { keeper.startWriter(self) }
     }
 
     /// Goes on from what was loaded, and applies what was held back in the meantime, in order.
@@ -41,24 +19,24 @@ nonisolated extension FluxStoreCore {
         guard let keeper else { return }
         var stored = recovery.state
         var wakes: ContiguousArray<FluxWakes<Outlet>> = []
-        let (release, startsWriter) = lock.withLock { machine in
+        var outcome = FluxStepOutcome<State>()
+        let histories = histories
+        let release = lock.withLock { machine in
             if stored != nil { wakes.append(machine.restore(&stored!, revision: recovery.revision)) }
             return keeper.lock.withLock { kept in
                 kept.writing.start(from: recovery)
                 let release = kept.hold.end(recovery.restoration)
                 let thread = threads.current
-                var startsWriter = false
-                for action in release.actions {
-                    let (applied, starts) = applyAndNote(action, to: &machine, &kept, on: thread)
+                for step in release.actions {
+                    let applied = takeAndNote(step, &machine, &kept, histories, on: thread, &outcome)
                     if case .none = applied.wakes {} else { wakes.append(applied.wakes) }
-                    if starts { startsWriter = true }
                 }
-                return (release, startsWriter)
+                return release
             }
         }
         wakes.forEach { $0.forEach { $0.wake() } }
         for waiter in release.waiters { waiter.leave() }
-        if startsWriter { keeper.startWriter(self) }
+        if outcome.startsWriter { keeper.startWriter(self) }
         if release.isClosed { work(self, .end) }
         keeper.report(recovery.restoration)
     }
@@ -95,20 +73,36 @@ nonisolated extension FluxStoreCore {
         let thread = threads.current
         if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(durably:)") }
         latch.enter()
+        let chain = chainIfWatched
+        let histories = histories
+        let start = chain == nil ? 0 : fluxNow()
         var wakes = FluxWakes<Outlet>.none
-        var startsWriter = false
+        var outcome = FluxStepOutcome<State>()
         let attempt = lock.withLock { machine in
             keeper.lock.withLock { kept -> Attempt in
                 if let obstacle = kept.obstacle(latch, ticket: ticket) { return obstacle }
-                let (applied, starts) = applyAndNote(action, to: &machine, &kept, on: thread)
-                (wakes, startsWriter) = (applied.wakes, starts)
+                let applied = takeAndNote(.action(action), &machine, &kept, histories, on: thread, &outcome)
+                wakes = applied.wakes
                 let number = kept.writing.last
                 return .applied(revision: applied.revision, number: number, id: kept.writing.wait(latch) ?? 0)
             }
         }
         wakes.forEach { $0.wake() }
-        if startsWriter { keeper.startWriter(self) }
+        if outcome.startsWriter { keeper.startWriter(self) }
+        if let chain, case .applied(let revision, _, _) = attempt {
+            tell(chain, action, revision: revision, in: fluxNow() - start, on: thread)
+        }
         return attempt
+    }
+
+    @usableFromInline
+    func tell(
+        _ chain: FluxChain, _ action: State.Action, revision: UInt64?, in duration: UInt64,
+        on thread: UnsafeMutablePointer<FluxThread>
+    ) {
+        chain.tellDispatched(action, on: thread)
+        chain.tellApplied(
+            action, to: FluxStoreInfo(core: self, stateType: State.self), revision: revision, in: duration)
     }
 
     @inlinable

@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// Holds a state, applies actions to it one at a time, and tells its subscriptions of every announced change.
 ///
@@ -16,8 +17,11 @@ import Dispatch
 /// `FluxState.handle(action:)` only the state of another store may be read.
 nonisolated public final class FluxStore<State: FluxState>: Sendable {
     @usableFromInline let core: FluxStoreCore<State>
-    private let dispatcher: FluxDispatcher?
-    private let attachment: UInt64
+    /// Where it was attached when it was made; its resident knows once there is one, and then this is nil.
+    ///
+    /// Changed only while the resident is made, under a lock, and read by that and by `deinit`.
+    nonisolated(unsafe) var dispatcher: FluxDispatcher?
+    let attachment: UInt64
 
     /// Makes a store and attaches it to a dispatcher.
     ///
@@ -40,8 +44,10 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
     }
 
     deinit {
+        let resident = core.extrasIfAny?.lastResident()
         let (core, dispatcher, attachment) = (core, dispatcher, attachment)
         let end: @Sendable () -> Void = {
+            resident?.end(core)
             dispatcher?.detach(action: State.Action.self, id: attachment)
             core.end()
         }
@@ -76,6 +82,7 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
     public func dispatch(action: State.Action) -> UInt64? {
         let thread = core.threads.current
         if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
+        if core.detours.load(ordering: .relaxed) != 0 { return core.dispatchInDetail(action, on: thread) }
         let applied = core.apply(action, on: thread)
         applied.wakes.forEach { $0.wake() }
         return applied.revision

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The part of a store that lives as long as anything is due; its handle, ``FluxStore``, may go before.
 @usableFromInline
-nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
+nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding {
     @usableFromInline typealias Outlet = FluxOutlet<State>
     @usableFromInline typealias Member = Unmanaged<FluxSubscriber<State>>
     @usableFromInline typealias Machine = FluxStoreMachine<State, Outlet, Member, FluxLatch>
@@ -18,9 +18,9 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
-    /// What an action has to do besides being applied, as bits of `FluxDetours`; 0 for most stores.
+    /// What keeps an action from the short way, as bits of ``FluxDetours``.
     @usableFromInline let detours = Synchronization.Atomic<UInt8>(0)
-    private let lazyExtras = Synchronization.AtomicLazyReference<FluxStoreExtras>()
+    let lazyExtras = FluxOnce<FluxStoreExtras>()
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void
 
@@ -62,6 +62,19 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
 
     // MARK: - Dispatching
 
+    /// Applies an action that comes by way of a dispatcher; returns the revision that announces it, 0 if none.
+    @inlinable @inline(__always)
+    func apply(
+        _ action: State.Action, waking wakes: inout FluxWakes<FluxWake>, through passage: inout FluxPassage
+    ) -> UInt64 {
+        if passage.isWatched || detours.load(ordering: .relaxed) != 0 {
+            return applyInDetail(.action(action), waking: &wakes, through: &passage)
+        }
+        let applied = apply(action, on: threads.current)
+        applied.wakes.forEach { wakes.append($0) }
+        return applied.revision ?? 0
+    }
+
     /// Applies an action under the lock; the caller wakes what it says once it holds no lock.
     ///
     /// - Parameters:
@@ -70,35 +83,11 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
     /// - Returns: What came of it.
     @inlinable @inline(__always)
     func apply(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
-        if detours.load(ordering: .relaxed) != 0 { return applyByDetour(action, on: thread) }
-        return lock.withLock { apply(action, to: &$0, on: thread) }
-    }
-
-    /// Applies an action to the machine, with the lock held.
-    @inlinable @inline(__always)
-    func apply(
-        _ action: State.Action, to machine: inout Machine, on thread: UnsafeMutablePointer<FluxThread>
-    ) -> Machine.Applied {
-        thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
-        defer { thread.pointee.handling = nil }
-        return machine.apply(action)
-    }
-
-    /// Makes a change that is no action, for a command.
-    func change(_ body: (inout State) -> Void) {
-        let thread = threads.current
-        if thread.pointee.handling != nil { fluxStopImpureHandle("run") }
-        var startsWriter = false
-        let applied = lock.withLock { machine in
+        lock.withLock { machine in
             thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
-            thread.pointee.changedNothing = false
             defer { thread.pointee.handling = nil }
-            let applied = machine.change(body, isAnnounced: { !thread.pointee.changedNothing })
-            if applied.revision != nil { startsWriter = keeper?.lock.withLock { $0.writing.noteChange() } ?? false }
-            return applied
+            return machine.apply(action)
         }
-        applied.wakes.forEach { $0.wake() }
-        if startsWriter { keeper?.startWriter(self) }
     }
 
     /// Reads from the machine, also inside the `handle(action:)` of another store.

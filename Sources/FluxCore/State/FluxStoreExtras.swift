@@ -12,6 +12,9 @@ nonisolated final class FluxStoreExtras: Sendable {
     /// What loads and writes the state of a store that has a persistence or a log: a `FluxKeeper`.
     let keeper: (any AnyObject & Sendable)?
 
+    private let making = FluxLock(())
+    private let lazyResident = FluxOnce<FluxResident>()
+
     init(keeper: (any AnyObject & Sendable)? = nil) {
         self.keeper = keeper
     }
@@ -23,5 +26,24 @@ nonisolated final class FluxStoreExtras: Sendable {
             return commands
         }
         withExtendedLifetime(ended) {}
+    }
+
+    /// What a store needs once it has a name, middleware and the like, if anybody has needed it.
+    var residentIfAny: FluxResident? { lazyResident.load() }
+
+    /// Calls a closure with it, if there is one, without a retain.
+    func withResident<Result>(_ body: (FluxResident) -> Result?) -> Result? {
+        lazyResident.withLoaded(body)
+    }
+
+    /// The same, made on first use: the closure is called once at most, under a lock.
+    func resident(_ make: () -> FluxResident) -> FluxResident {
+        if let resident = lazyResident.load() { return resident }
+        return making.withLock { _ in lazyResident.load() ?? lazyResident.storeIfNil(make()) }
+    }
+
+    /// The same for the end of the store, which has to see all that was done when it was made.
+    func lastResident() -> FluxResident? {
+        making.withLock { _ in lazyResident.load() }
     }
 }

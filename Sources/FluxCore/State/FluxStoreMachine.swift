@@ -71,8 +71,9 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         return Applied(revision: revision, wakes: entries.isEmpty ? .none : announce())
     }
 
-    /// Makes a change that is no action.
-    mutating func change(_ body: (inout State) -> Void, isAnnounced: () -> Bool) -> Applied {
+    /// Makes a change that no `handle` makes.
+    @inlinable
+    mutating func change(_ body: (inout State) -> Void, isAnnounced: () -> Bool = { true }) -> Applied {
         body(&state)
         guard isAnnounced() else { return Applied(revision: nil, wakes: .none) }
         revision &+= 1

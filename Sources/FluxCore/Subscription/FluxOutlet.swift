@@ -66,7 +66,9 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
         var batches = 0
         while isDue {
             letGo(&batch)
+            let (first, count) = (batch.first, batch.elements.count)
             deliver(&batch)
+            core.tellDelivered(count, from: first)
             batches += 1
             if batches == FluxLimits.batchesInARow {
                 let isDue = core.lock.withLock { $0.pause(&batch, outlet: id) }

@@ -103,6 +103,10 @@ nonisolated struct FluxSlots<Element> {
         return fluxBisect(rest.count, for: id) { rest[$0].id }.map { $0 + 1 }
     }
 
+    func contains(id: UInt64) -> Bool {
+        position(of: id).map { $0 == 0 ? firstElement != nil : rest[$0 - 1].element != nil } ?? false
+    }
+
     @inlinable
     mutating func take(_ position: Int) -> Element? {
         position == 0 ? fluxTake(&firstElement) : fluxTake(&rest[position - 1].element)

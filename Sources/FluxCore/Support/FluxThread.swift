@@ -21,9 +21,43 @@ nonisolated struct FluxThread {
     @usableFromInline var sending: UnsafeRawPointer?
     /// The outlet that drains on this thread at the moment, if any.
     @usableFromInline var draining: UnsafeRawPointer?
+    /// The event whose action is being dispatched on this thread; 0: none that anybody watches.
+    var origin: UInt64 = 0
+    /// What came of the dispatch that is under way on this thread, if it took the long way.
+    var tally = FluxTally()
+    /// Who collects the changes that are made on this thread, if anybody does.
+    var report: UnsafeRawPointer?
 
-    @inlinable
+    @usableFromInline
     init() {}
+}
+
+nonisolated extension UnsafeMutablePointer<FluxThread> {
+    /// Runs a dispatch that takes the long way, and returns what came of it; what is under way goes on as it was.
+    func tally(_ body: () -> Void) -> FluxTally {
+        let outer = (pointee.tally, pointee.report)
+        (pointee.tally, pointee.report) = (FluxTally(), nil)
+        body()
+        defer { (pointee.tally, pointee.report) = outer }
+        return pointee.tally
+    }
+}
+
+/// What came of one dispatch.
+nonisolated struct FluxTally {
+    /// How many stores applied something.
+    var applied = 0
+    /// How many changes were announced.
+    var announced = 0
+    /// The revision of the last of them; 0: none.
+    var revision: UInt64 = 0
+
+    mutating func add(_ revision: UInt64) {
+        applied += 1
+        if revision == 0 { return }
+        announced += 1
+        self.revision = revision
+    }
 }
 
 /// Finds the record of the calling thread.
@@ -33,8 +67,14 @@ nonisolated struct FluxThread {
 nonisolated struct FluxThreads: Sendable {
     @usableFromInline static let shared = FluxThreads()
 
-    /// The key, in two bytes rather than four or eight: systems have about a thousand, and each core has a copy.
-    @usableFromInline let key: UInt16
+    #if os(Android)
+        @usableFromInline typealias Key = pthread_key_t
+    #else
+        /// A key is below 1,024, and its copy in a core leaves room for other small things.
+        @usableFromInline typealias Key = UInt16
+    #endif
+
+    @usableFromInline let key: Key
 
     private init() {
         var key = pthread_key_t()
@@ -43,8 +83,7 @@ nonisolated struct FluxThreads: Sendable {
             record?.deallocate()
         }
         guard status == 0 else { fatalError("FluxCore: the process has no thread-specific key left (\(status)).") }
-        guard let key = UInt16(exactly: key) else { fatalError("FluxCore: a thread-specific key of \(key).") }
-        self.key = key
+        self.key = Key(key)
     }
 
     @inlinable var current: UnsafeMutablePointer<FluxThread> {

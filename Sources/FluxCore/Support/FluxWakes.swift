@@ -42,6 +42,7 @@ nonisolated struct FluxWake {
         self.body = body
     }
 
+    @usableFromInline
     func wake() {
         body(sleeper)
     }

@@ -60,6 +60,59 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
+    @Test func `Middleware may dispatch, fire, subscribe, unsubscribe, attach and remove`() async throws {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        let named = FluxStore(initialState: Log(), dispatcher: nil)
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        let seen = Recorder<[Int]>()
+        dispatcher.add(
+            .on(Counter.Action.self) { [store] action, next in
+                guard case .add(1) = action else {
+                    next(action)
+                    return
+                }
+                store.dispatch(action: .add(10))
+                dispatcher.dispatch(action: Counter.Action.add(20))
+                creator.fire(.add(30))
+                try? dispatcher.attach(named, as: "named")
+                let spare = dispatcher.add(.before { _ in })
+                let token = store.subscribe { seen.record($0.entries) }
+                next(action)
+                token.unsubscribe()
+                spare.remove()
+                dispatcher.detach(named)
+            })
+        dispatcher.dispatch(action: Counter.Action.add(1))
+        await creator.flush()
+        #expect(store.state.entries == [10, 20, 1, 30] || store.state.entries == [10, 20, 30, 1])
+        #expect(named.state.entries.contains(1))
+    }
+
+    @Test
+    func `Stress: middleware dispatches on four threads, also to the other of two dispatchers, and all is applied`()
+        async
+    {
+        let dispatchers = [FluxDispatcher(), FluxDispatcher()]
+        let stores = dispatchers.map { FluxStore(initialState: Counter(), dispatcher: $0) }
+        for (index, dispatcher) in dispatchers.enumerated() {
+            dispatcher.add(
+                .on(Counter.Action.self) { action, next in
+                    next(action)
+                    if case .add(let depth) = action, depth > 1 {
+                        dispatchers[1 - index].dispatch(action: Counter.Action.add(depth - 1))
+                    }
+                })
+            stores[index].add(.before { _ in })
+        }
+        await onThreads(4) { index in
+            for _ in 1...500 { dispatchers[index % 2].dispatch(action: Counter.Action.add(3)) }
+        }
+        #expect(stores[0].revision + stores[1].revision == 6_000)
+        #expect(stores[0].state.count + stores[1].state.count == 12_000)
+        dispatchers.forEach { _ = $0.remove(FluxInterceptor.self) }
+    }
+
     enum Chain: FluxActionConverter {
         struct Event: FluxEvent {}
         static func convert(

@@ -40,18 +40,42 @@ import Testing
         #expect(gone.isOpen)
     }
 
+    @Test func `Cores of a higher priority are reached first, wherever they were attached`() {
+        let routes = Box(FluxRoutes())
+        let reached = Recorder<Int>()
+        let entrances = (0..<4).map { number in
+            FluxEntrance(action: Counter.Action.self, state: Counter.self) { _, _, _, _ in
+                reached.record(number); return 1
+            }
+        }
+        let places = [(0, 0), (1, -5), (2, 5), (3, 5)].map { number, priority in
+            routes.it.attach(Canary(Gate()), entrances[number], priority: priority)
+        }
+        #expect(dispatch(routes) == 4)
+        #expect(reached.values == [2, 3, 0, 1])
+        #expect(routes.it.stores().map(\.id) == [places[2], places[3], places[0], places[1]])
+        #expect(routes.it.responds(to: ObjectIdentifier(Counter.Action.self)))
+        for place in places {
+            routes.it.detach(action: ObjectIdentifier(Counter.Action.self), id: place)?.release()
+        }
+        #expect(!routes.it.responds(to: ObjectIdentifier(Counter.Action.self)))
+        #expect(dispatch(routes) == 0)
+    }
+
     private func entrance(
-        _ routes: Box<FluxRoutes>, state: Any.Type, _ apply: @escaping @Sendable () -> Bool = { true }
+        _ routes: Box<FluxRoutes>, state: any FluxState.Type, _ apply: @escaping @Sendable () -> Bool = { true }
     ) -> FluxEntrance {
-        routes.it.entrance(action: ObjectIdentifier(Counter.Action.self), state: ObjectIdentifier(state)) {
-            FluxEntrance(action: Counter.Action.self, state: state) { _, _, _ in apply() }
+        routes.it.entrance(action: ObjectIdentifier(Counter.Action.self), state: state) {
+            FluxEntrance(action: Counter.Action.self, state: state) { _, _, _, _ in apply() ? 1 : 0 }
         }
     }
 
     private func dispatch(_ routes: Box<FluxRoutes>) -> Int {
         var wakes = FluxWakes<FluxWake>.none
+        var passage = FluxPassage()
         return withUnsafePointer(to: Counter.Action.add(1)) {
-            routes.it.dispatch(UnsafeRawPointer($0), type: ObjectIdentifier(Counter.Action.self), waking: &wakes)
+            routes.it.dispatch(
+                UnsafeRawPointer($0), type: ObjectIdentifier(Counter.Action.self), waking: &wakes, through: &passage)
         }
     }
 }

@@ -69,11 +69,11 @@ import Testing
         _ = writing.it.note("a")
         _ = writing.it.note("b")
         #expect(writing.it.begin(hasState: false) == .append)
-        #expect(writing.it.entries == (first: 8, actions: ["a", "b"]))
+        #expect(writing.it.entries == (last: 9, actions: ["a", "b"]))
         _ = writing.it.note("c")
         #expect(writing.it.succeed().actions == ["a", "b"])
         #expect(writing.it.begin(hasState: false) == .append)
-        #expect(writing.it.entries == (first: 10, actions: ["c"]))
+        #expect(writing.it.entries == (last: 10, actions: ["c"]))
     }
 
     @Test func `What failed comes first in the next batch`() {
@@ -84,7 +84,7 @@ import Testing
         #expect(writing.it.fail() == 1)
         _ = writing.it.note("c")
         #expect(writing.it.begin(hasState: false) == .append)
-        #expect(writing.it.entries == (first: 1, actions: ["a", "b", "c"]))
+        #expect(writing.it.entries == (last: 3, actions: ["a", "b", "c"]))
     }
 
     @Test func `A log without a snapshot gets one first, and then one after so many actions`() {
@@ -113,7 +113,7 @@ import Testing
         #expect(writing.it.begin(hasState: true) == .compact)
         _ = writing.it.fail()
         #expect(writing.it.begin(hasState: true) == .append)
-        #expect(writing.it.entries == (first: 1, actions: ["a", "b"]))
+        #expect(writing.it.entries == (last: 2, actions: ["a", "b"]))
         _ = writing.it.succeed()
         _ = writing.it.note("c")
         _ = writing.it.note("d")

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Counts what became of the events of a creator, without a lock.
-nonisolated struct FluxTally: ~Copyable, Sendable {
+nonisolated struct FluxCounts: ~Copyable, Sendable {
     private let completed = Synchronization.Atomic<Int>(0)
     private let cancelled = Synchronization.Atomic<Int>(0)
     private let dropped = Synchronization.Atomic<Int>(0)

@@ -1,0 +1,109 @@
+import FluxCore
+import Workbench
+
+extension Workload {
+    static let middleware = Workload(
+        name: "wm",
+        title: "dispatcher.dispatch past middleware that passes on",
+        cells: [.lockedDispatch]
+            + [0, 1, 10].map { count in
+                Cell("\(count) middleware") { effort in
+                    let dispatcher = FluxDispatcher()
+                    for _ in 0..<count { dispatcher.add(PassOn()) }
+                    let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+                    return try effort.measure(10_000, total: { store.state.count }) { operations in
+                        for _ in 0..<operations { dispatcher.dispatch(action: Sample.Action.add(1)) }
+                    }
+                }
+            },
+        floor: Name.floor,
+        bounds: [
+            .ratio("0 middleware", atMost: 4),
+            .value("1 middleware", atMost: 300),
+            .value("10 middleware", atMost: 1_000),
+        ]
+    )
+
+    static let hooks = Workload(
+        name: "wh",
+        title: "a window: what hooks add to an action",
+        cells: [
+            Cell("on a store") { effort in
+                try added(effort) { store, _ in
+                    store.watch(Watcher())
+                } dispatch: { store, _ in
+                    store.dispatch(action: .add(1))
+                }
+            },
+            Cell("on a dispatcher") { effort in
+                try added(effort) { _, dispatcher in
+                    dispatcher.watch(Watcher())
+                } dispatch: { _, dispatcher in
+                    dispatcher.dispatch(action: Sample.Action.add(1))
+                }
+            },
+        ],
+        bounds: [.value("on a store", atMost: 100), .value("on a dispatcher", atMost: 100)]
+    )
+
+    private static func added(
+        _ effort: Effort,
+        watch: (FluxStore<Sample>, FluxDispatcher) -> Void,
+        dispatch: (FluxStore<Sample>, FluxDispatcher) -> Void
+    ) throws -> Double {
+        let times = try [false, true].map { isWatched in
+            let dispatcher = FluxDispatcher()
+            let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+            if isWatched { watch(store, dispatcher) }
+            return try effort.measure(10_000, total: { store.state.count }) { operations in
+                for _ in 0..<operations { dispatch(store, dispatcher) }
+            }
+        }
+        return times[1] - times[0]
+    }
+
+    static let names = Workload(
+        name: "wn",
+        title: "dispatch to a name, among so many stores",
+        cells: [1, 1_000_000].map { count in
+            Cell(
+                "among \(count)",
+                readings: { effort in
+                    let dispatcher = FluxDispatcher()
+                    let stores = (0..<count).map { _ in FluxStore(initialState: Sample(), dispatcher: nil) }
+                    for (index, store) in stores.enumerated() { try dispatcher.attach(store, as: "store \(index)") }
+                    func measure(_ indices: [Int]) throws -> Double {
+                        let names = indices.map { "store \($0)" }
+                        let total = { Set(indices).reduce(0) { $0 + stores[$1].state.count } }
+                        let before = total()
+                        return try effort.measure(10_240, total: { total() - before }) { operations in
+                            for _ in 0..<operations / names.count {
+                                for name in names { dispatcher.dispatch(action: Sample.Action.add(1), to: name) }
+                            }
+                        }
+                    }
+                    return [
+                        Reading(name: "one name among \(count)", value: try measure([0])),
+                        Reading(
+                            name: "1,024 names in turn among \(count)",
+                            value: try measure((0..<1_024).map { $0 &* 7_919 % count })),
+                    ]
+                })
+        },
+        floor: "one name among 1",
+        bounds: [.ratio("one name among 1000000", atMost: 1.3)]
+    )
+}
+
+private struct PassOn: FluxMiddleware {
+    func handle(action: any FluxAction, next: FluxNext) {
+        next(action)
+    }
+}
+
+/// Takes part in all that happens, and does next to nothing: what is measured is the library's part.
+private struct Watcher: FluxHooks {
+    func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+        precondition(duration >= .zero)
+    }
+}

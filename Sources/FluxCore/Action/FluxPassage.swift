@@ -1,0 +1,127 @@
+/// What an action leaves to be told once no lock is held; whom to wake is apart, which spares the hot path 5 ns.
+@usableFromInline
+nonisolated struct FluxPassage {
+    /// What came of it in the last store, which refers to the one before; kept only if somebody watches.
+    @usableFromInline var note: FluxNote?
+    /// Whether to keep a note for each store.
+    @usableFromInline var isWatched = false
+    /// Whether to keep, in a note, the state as the action left it.
+    @usableFromInline var wantsStates = false
+
+    @inlinable
+    init() {}
+
+    /// Wakes and tells, with no lock held.
+    ///
+    /// - Parameters:
+    ///   - wakes: Whom to wake.
+    ///   - chain: The hooks of the dispatcher, if they are to be told.
+    @inlinable @inline(__always)
+    func finish(_ wakes: FluxWakes<FluxWake>, _ chain: FluxChain? = nil) {
+        wakes.forEach { $0.wake() }
+        if note != nil { tell(chain) }
+    }
+
+    @usableFromInline
+    func tell(_ chain: FluxChain?) {
+        if let note, note.previous == nil { return note.tell(chain) }
+        var notes: ContiguousArray<FluxNote> = []
+        var last = note
+        while let note = last {
+            notes.append(note)
+            last = note.previous
+        }
+        for note in notes.reversed() { note.tell(chain) }
+    }
+}
+
+nonisolated extension FluxWakes<FluxWake> {
+    @inlinable @inline(__always)
+    mutating func append<State>(_ outlet: FluxOutlet<State>) {
+        append(FluxWake(outlet) { unsafeDowncast($0, to: FluxOutlet<State>.self).wake() })
+    }
+}
+
+/// What came of an action in one store; an object, because it is large and handed on a few times.
+@usableFromInline
+nonisolated final class FluxNote {
+    let action: any FluxAction
+    let store: FluxStoreInfo
+    /// 0: there was nothing to announce.
+    let revision: UInt64
+    let duration: UInt64
+    let state: (any FluxState)?
+    /// The hooks of the store.
+    let chain: FluxChain?
+    let previous: FluxNote?
+
+    @usableFromInline
+    init(
+        action: any FluxAction, store: FluxStoreInfo, revision: UInt64, duration: UInt64,
+        state: (any FluxState)?, chain: FluxChain?, previous: FluxNote?
+    ) {
+        self.action = action
+        self.store = store
+        self.revision = revision
+        self.duration = duration
+        self.state = state
+        self.chain = chain
+        self.previous = previous
+    }
+
+    func tell(_ outer: FluxChain?) {
+        let announced = revision == 0 ? nil : revision
+        outer?.tellApplied(action, to: store, revision: announced, in: duration)
+        chain?.tellApplied(action, to: store, revision: announced, in: duration)
+        guard let state, let report = FluxThreads.shared.current.pointee.report else { return }
+        FluxReport.at(report).add(FluxChange(store: store, revision: revision, state: state))
+    }
+}
+
+/// A store, as others are told of it.
+///
+/// It keeps what it tells of in memory, though not attached: let go of it after use.
+///
+/// Thread safety: all of it may be used from any thread.
+nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvertible {
+    /// The type of its state.
+    public let stateType: any FluxState.Type
+    let core: FluxAnyCore
+
+    @usableFromInline
+    init(core: FluxAnyCore, stateType: any FluxState.Type) {
+        self.core = core
+        self.stateType = stateType
+    }
+
+    /// The name it is attached under, if it has one.
+    public var name: String? { core.residentIfAny?.name }
+
+    /// Its name, or the type of its state.
+    public var description: String { name ?? "FluxStore<\(stateType)>" }
+
+    /// Whether this tells of a certain store.
+    ///
+    /// - Parameter store: Which store.
+    /// - Returns: True if it does.
+    public func isOf<State>(_ store: FluxStore<State>) -> Bool {
+        core === store.core
+    }
+
+    /// Whether both tell of the same store.
+    ///
+    /// - Parameters:
+    ///   - one: One.
+    ///   - other: The other.
+    /// - Returns: True if they do.
+    public static func == (one: FluxStoreInfo, other: FluxStoreInfo) -> Bool {
+        one.core === other.core
+    }
+
+    /// Hashes which store this tells of.
+    ///
+    /// - Parameter hasher: What to hash with.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(ObjectIdentifier(core))
+    }
+}
