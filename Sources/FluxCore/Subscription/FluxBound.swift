@@ -1,0 +1,53 @@
+import Synchronization
+
+/// How many elements may wait in a mailbox of one member, what happens to one more, and how many it happened to.
+///
+/// What changes is the mailbox's, under the lock of its store; but the count of those dropped can be read from anywhere.
+@usableFromInline
+nonisolated final class FluxBound: Sendable {
+    @usableFromInline
+    enum Rule: Sendable {
+        /// The oldest goes.
+        case newest
+        /// The new one is left out.
+        case oldest
+        /// The new one is left out, and all after it: the subscription ends once it got what waits.
+        case failing(@Sendable (FluxOverflow) -> Void)
+    }
+
+    @usableFromInline let limit: Int
+    @usableFromInline let rule: Rule
+    /// The position of the first of the elements that wait; before it are empty places.
+    @usableFromInline nonisolated(unsafe) var head = 0
+    /// How many elements wait no longer.
+    @usableFromInline nonisolated(unsafe) var passed = 0
+    private let count = Synchronization.Atomic<Int>(0)
+
+    @usableFromInline
+    init(_ rule: Rule, limit: Int) {
+        if limit < 1 {
+            fatalError(
+                "FluxCore: a delivery with room for \(limit) changes delivers none. Give it room for 1 at least.")
+        }
+        self.limit = limit
+        self.rule = rule
+    }
+
+    /// The bound of a delivery; nil if it has none.
+    @usableFromInline
+    convenience init?(_ delivery: FluxDelivery) {
+        switch delivery.kind {
+        case .every, .latest: return nil
+        case .newest(let limit): self.init(.newest, limit: limit)
+        case .oldest(let limit): self.init(.oldest, limit: limit)
+        }
+    }
+
+    /// How many were dropped so far.
+    var dropped: Int { count.load(ordering: .relaxed) }
+
+    @usableFromInline
+    func drop() {
+        count.add(1, ordering: .relaxed)
+    }
+}
