@@ -14,7 +14,7 @@ import Dispatch
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters. Inside
 /// `FluxState.handle(action:)` only the state of another store may be read.
-nonisolated public final class FluxStore<State: FluxState>: Sendable {
+nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     @usableFromInline let core: FluxStoreCore<State>
     private let dispatcher: FluxDispatcher?
     private let attachment: UInt64
@@ -109,6 +109,9 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
     ) -> FluxSubscription {
         core.subscribe(FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent), handler)
     }
+
+    /// What all other ways to watch are made from.
+    public var feed: FluxFeed<State> { FluxFeed(core, dispatcher: dispatcher) }
 
     /// Waits until every change applied before the call has been handed to every subscription of the store.
     ///

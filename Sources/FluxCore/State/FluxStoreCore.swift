@@ -3,7 +3,7 @@ import Synchronization
 
 /// The part of a store that lives as long as anything is due; its handle, ``FluxStore``, may go before.
 @usableFromInline
-nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
+nonisolated final class FluxStoreCore<State: FluxState>: FluxOrigin {
     @usableFromInline typealias Outlet = FluxOutlet<State>
     @usableFromInline typealias Member = Unmanaged<FluxSubscriber<State>>
     @usableFromInline typealias Machine = FluxStoreMachine<State, Outlet, Member, FluxLatch>
@@ -136,6 +136,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: Sendable {
         return !remains.members.isEmpty
     }
 
+    @usableFromInline
     func flush() async {
         let latch = FluxLatch()
         lock.withLock { machine in
