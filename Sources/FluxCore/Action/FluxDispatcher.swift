@@ -15,7 +15,7 @@ nonisolated public final class FluxDispatcher: Sendable {
     public static let shared = FluxDispatcher()
 
     @usableFromInline let threads = FluxThreads.shared
-    private let routes = FluxLock(FluxRoutes())
+    let routes = FluxLock(FluxRoutes())
 
     /// Makes a dispatcher with no store attached.
     public init() {}
@@ -53,6 +53,9 @@ nonisolated public final class FluxDispatcher: Sendable {
                 action.assumingMemoryBound(to: State.Action.self).pointee, on: core.threads.current)
             applied.wakes.forEach { outlet in
                 wakes.append(FluxWake(outlet) { unsafeDowncast($0, to: FluxOutlet<State>.self).wake() })
+            }
+            if core.isTapped {
+                wakes.append(FluxWake(core) { unsafeDowncast($0, to: FluxStoreCore<State>.self).wakeTaps() })
             }
             return applied.revision != nil
         }

@@ -40,6 +40,8 @@ nonisolated struct FluxRoutes {
     private var lastID: UInt64 = 0
     /// The type of the last dispatch and its position: most dispatches in a row are of one type.
     private var recent: (type: ObjectIdentifier, position: Int)?
+    /// Told of what all stores apply, once somebody has subscribed to that.
+    private var tap: FluxActionTap?
 
     /// The way into the stores of a state type, made on the first call.
     mutating func entrance(
@@ -58,7 +60,21 @@ nonisolated struct FluxRoutes {
         let position = position(of: entrance.action) ?? add(entrance.action)
         let stop = Route.Stop(core: .passRetained(core), entrance: .passUnretained(entrance))
         routes[position].stops.insert(stop, id: lastID)
+        if let tap { (core as? any FluxTapped)?.add(tap) }
         return lastID
+    }
+
+    /// The tap of all stores, those that are attached later too; made on the first call.
+    mutating func tapAll() -> FluxActionTap {
+        if let tap { return tap }
+        let made = FluxActionTap()
+        tap = made
+        for position in routes.indices {
+            routes[position].stops.updateEach { stop in
+                (stop.core.takeUnretainedValue() as? any FluxTapped)?.add(made)
+            }
+        }
+        return made
     }
 
     /// Takes a store out; the caller has to release its core, outside the lock.

@@ -78,6 +78,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
         if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
         let applied = core.apply(action, on: thread)
         applied.wakes.forEach { $0.wake() }
+        if core.isTapped { core.wakeTaps() }
         return applied.revision
     }
 

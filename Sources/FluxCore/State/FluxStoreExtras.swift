@@ -10,6 +10,9 @@ nonisolated final class FluxStoreExtras: Sendable {
     let queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
     private let lazyRelay = Synchronization.AtomicLazyReference<DispatchQueue>()
 
+    /// Those who are told of the actions: the store's own and its dispatcher's.
+    let taps = FluxLock((own: FluxActionTap?.none, all: ContiguousArray<FluxActionTap>()))
+
     /// The queue that iterators are told on, made on first use: a slow handler on the other does not delay them.
     var relay: DispatchQueue {
         lazyRelay.load()
