@@ -8,6 +8,7 @@ let package = Package(
     dependencies: [
         .package(name: "FluxCore", path: ".."),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
+        .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
     ],
     targets: [
         .target(name: "AccessLog", dependencies: ["FluxCore"]),
@@ -24,10 +25,12 @@ let package = Package(
             dependencies: ["AccessLog", "FluxCore", "access-watch"],
             exclude: ["Fixtures"]
         ),
+        // Has links to the sources of the library that need Combine: OpenCombine stands for it here.
+        .testTarget(name: "RecipesTests", dependencies: ["FluxCore", "OpenCombine"]),
     ],
     swiftLanguageModes: [.v6]
 )
 
 for target in package.targets {
-    target.swiftSettings = [.treatAllWarnings(as: .error)]
+    target.swiftSettings = [.treatAllWarnings(as: .error), .define("FLUX_OPENCOMBINE")]
 }

@@ -95,11 +95,11 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxOrigin {
 
     @inlinable
     func subscribe(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
-        FluxSubscription(enroll(wish, handler), keeping: wish.bound)
+        FluxSubscription(admit(wish, handler), keeping: wish.bound)
     }
 
     @inlinable
-    func enroll(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscriber<State> {
+    func admit(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscriber<State> {
         if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribe") }
         let (subscriber, isDue) = lock.withLock { machine in
             let mailbox = Machine.Mailbox(wish.delivery.kind, bound: wish.bound)

@@ -4,7 +4,7 @@ import Dispatch
 nonisolated extension FluxStoreCore {
     @usableFromInline
     func enroll(_ wish: FluxWish, handler: @escaping @Sendable (State) -> Void) -> any FluxCancellable {
-        enroll(wish, handler)
+        admit(wish, handler)
     }
 
     @usableFromInline
