@@ -95,7 +95,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxOrigin {
 
     @inlinable
     func subscribe(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
-        FluxSubscription(admit(wish, handler), keeping: wish.bound)
+        FluxSubscription(admit(wish, handler), keeping: wish.bound?.drops)
     }
 
     @inlinable

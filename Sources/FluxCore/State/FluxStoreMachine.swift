@@ -155,7 +155,7 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         let newest = revision
         let current = batch.isConflated ? state : nil
         let isDue = withMailbox(outlet) { $0.exchange(&batch, newest: newest, current: current) } ?? false
-        if !isDue { _ = removeIfAbandoned(outlet) }
+        if !isDue { batch.remains = removeIfAbandoned(outlet)?.mailbox.bound }
         return isDue
     }
 

@@ -15,8 +15,8 @@ nonisolated extension FluxStoreCore {
     @usableFromInline var dispatchers: [FluxDispatcher] { [] }
 
     @usableFromInline
-    func capture() -> FluxCapture<State> {
-        let (state, stamp) = stamped()
+    func capture(in cut: FluxCut) -> FluxCapture<State> {
+        let (state, stamp) = cut.reading(of: self) { stamped() }
         return FluxCapture(stamp: stamp) { state }
     }
 }

@@ -1,8 +1,17 @@
 import Synchronization
 
-/// How many elements may wait in a mailbox of one member, what happens to one more, and how many it happened to.
+/// How many elements a subscription was not handed; its token keeps it, so that it tells after the end too.
+@usableFromInline
+nonisolated final class FluxDrops: Sendable {
+    @usableFromInline let count = Synchronization.Atomic<Int>(0)
+
+    @usableFromInline
+    init() {}
+}
+
+/// How many elements may wait in a mailbox of one member, and what happens to one more.
 ///
-/// What changes is the mailbox's, under the lock of its store; but the count of those dropped can be read from anywhere.
+/// What changes is the mailbox's, under the lock of its store.
 @usableFromInline
 nonisolated final class FluxBound: Sendable {
     @usableFromInline
@@ -21,7 +30,7 @@ nonisolated final class FluxBound: Sendable {
     @usableFromInline nonisolated(unsafe) var head = 0
     /// How many elements wait no longer.
     @usableFromInline nonisolated(unsafe) var passed = 0
-    private let count = Synchronization.Atomic<Int>(0)
+    @usableFromInline let drops = FluxDrops()
 
     @usableFromInline
     init(_ rule: Rule, limit: Int) {
@@ -43,11 +52,8 @@ nonisolated final class FluxBound: Sendable {
         }
     }
 
-    /// How many were dropped so far.
-    var dropped: Int { count.load(ordering: .relaxed) }
-
     @usableFromInline
     func drop() {
-        count.add(1, ordering: .relaxed)
+        drops.count.add(1, ordering: .relaxed)
     }
 }

@@ -1,22 +1,33 @@
 /// Reads several stores at one moment between two actions.
-nonisolated enum FluxCut {
+///
+/// It reads each store once, however many of the views in between read it: what is dispatched to a store itself, past
+/// its dispatcher, might otherwise come between two readings.
+@usableFromInline
+nonisolated final class FluxCut {
+    private var readings: ContiguousArray<(core: AnyObject, reading: Any)> = []
+
+    /// What was read of a store before, or is now.
+    func reading<Reading>(of core: AnyObject, _ read: () -> Reading) -> Reading {
+        for known in readings where known.core === core {
+            if let reading = known.reading as? Reading { return reading }
+        }
+        let reading = read()
+        readings.append((core, reading))
+        return reading
+    }
+
     /// The dispatchers to stop for a cut through sources, each once and in the order that all cuts take them in.
-    ///
-    /// None for one store: it is at one moment by itself.
     static func dispatchers<each State: Sendable>(_ feed: repeat FluxFeed<each State>) -> [FluxDispatcher] {
         var all: [ObjectIdentifier: FluxDispatcher] = [:]
-        var count = 0
         for feed in repeat each feed {
-            count += 1
             for dispatcher in feed.dispatchers { all[ObjectIdentifier(dispatcher)] = dispatcher }
         }
-        let isOneStore = count == 1 && all.count <= 1
-        return isOneStore ? [] : all.sorted { $0.key < $1.key }.map(\.value)
+        return all.sorted { $0.key < $1.key }.map(\.value)
     }
 
     /// Runs a closure while no action is under way in any of the dispatchers.
-    static func take<Result>(_ dispatchers: ArraySlice<FluxDispatcher>, _ body: () -> Result) -> Result {
-        guard let first = dispatchers.first else { return body() }
+    static func take<Result>(_ dispatchers: ArraySlice<FluxDispatcher>, _ body: (FluxCut) -> Result) -> Result {
+        guard let first = dispatchers.first else { return body(FluxCut()) }
         return first.routes.withLock { _ in take(dispatchers.dropFirst(), body) }
     }
 }

@@ -76,6 +76,8 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
         @usableFromInline var gone: ContiguousArray<Member> = []
         /// The bound that was hit: its member is to be told so after this batch, and has to leave.
         @usableFromInline var overflow: FluxBound?
+        /// The bound of a mailbox that is no more, to be let go of outside the lock: it may have a closure of the user's.
+        @usableFromInline var remains: FluxBound?
         /// Whether it is by the rule `latest`.
         @usableFromInline var isConflated = false
 

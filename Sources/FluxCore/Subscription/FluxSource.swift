@@ -63,7 +63,7 @@ nonisolated protocol FluxOrigin<Element>: AnyObject, Sendable {
     var dispatchers: [FluxDispatcher] { get }
 
     /// Takes what the state follows from, with the locks of all dispatchers held.
-    func capture() -> FluxCapture<Element>
+    func capture(in cut: FluxCut) -> FluxCapture<Element>
 
     func flush() async
 }
@@ -88,7 +88,7 @@ nonisolated extension FluxSource {
 
     @usableFromInline
     func subscribe(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
-        FluxSubscription(feed.origin.enroll(wish, handler: handler), keeping: wish.bound)
+        FluxSubscription(feed.origin.enroll(wish, handler: handler), keeping: wish.bound?.drops)
     }
 
     /// Calls a handler with the states that are announced from now on, as ``FluxStore`` does.

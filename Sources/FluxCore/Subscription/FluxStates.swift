@@ -100,7 +100,7 @@ nonisolated extension FluxSource {
             let bound = FluxBound(.failing { input.fail($0) }, limit: limit)
             let wish = FluxWish(
                 .every, on: origin.relay, startingWithCurrent: startingWithCurrent, bound: bound)
-            return (channel, FluxSubscription(origin.enroll(wish) { input.push($0) }, keeping: bound))
+            return (channel, FluxSubscription(origin.enroll(wish) { input.push($0) }, keeping: bound.drops))
         }
     }
 
@@ -146,7 +146,7 @@ nonisolated extension FluxSource {
             let input = FluxChannel.Input(channel)
             let wish = FluxWish(delivery, on: origin.relay, startingWithCurrent: startingWithCurrent)
             let subscriber = origin.enroll(wish) { push($0, input) }
-            return (channel, FluxSubscription(subscriber, keeping: wish.bound))
+            return (channel, FluxSubscription(subscriber, keeping: wish.bound?.drops))
         }
     }
 }

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The token of a subscription: it lasts until ``unsubscribe()`` is called or the last reference to it goes.
 ///
 /// ```swift
@@ -12,13 +14,13 @@
 /// Thread safety: all of it may be used from any thread, also inside the handler.
 nonisolated public final class FluxSubscription: Sendable {
     private let subscriber: FluxWeak
-    /// What outlives the subscription: a ``FluxBound``, or the ``FluxTokens`` that `subscriber` refers to.
+    /// What outlives the subscription: ``FluxDrops``, or the ``FluxTokens`` that `subscriber` refers to.
     private let keeper: (AnyObject & Sendable)?
 
     @usableFromInline
-    init(_ subscriber: any FluxCancellable, keeping bound: FluxBound? = nil) {
+    init(_ subscriber: any FluxCancellable, keeping drops: FluxDrops? = nil) {
         self.subscriber = FluxWeak(subscriber)
-        keeper = bound
+        keeper = drops
     }
 
     /// Makes one token of many: it ends them all.
@@ -54,7 +56,7 @@ nonisolated public final class FluxSubscription: Sendable {
     /// It goes on telling once the subscription has ended. Of a token of many it is the sum.
     public var dropped: Int {
         if let tokens = keeper as? FluxTokens { return tokens.all.reduce(0) { $0 + $1.dropped } }
-        return (keeper as? FluxBound)?.dropped ?? 0
+        return (keeper as? FluxDrops)?.count.load(ordering: .relaxed) ?? 0
     }
 
     /// Puts the token into a set of them, to be kept and let go of together.

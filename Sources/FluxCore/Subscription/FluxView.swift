@@ -41,8 +41,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         core = FluxViewCore(
             dispatchers: FluxCut.dispatchers(repeat each feeds),
             isSame: isSame,
-            capture: {
-                let captures = (repeat (each feeds).origin.capture())
+            capture: { cut in
+                let captures = (repeat (each feeds).origin.capture(in: cut))
                 var stamp: UInt64 = 0
                 for capture in repeat each captures { stamp &+= capture.stamp }
                 return FluxCapture(stamp: stamp) { transform(repeat (each captures).state()) }

@@ -38,7 +38,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxOrigin {
     private let inner: FluxStoreCore<FluxDerived<Value>>
     let dispatchers: [FluxDispatcher]
     private let isSame: @Sendable (Value, Value) -> Bool
-    private let captureSources: @Sendable () -> FluxCapture<Value>
+    private let captureSources: @Sendable (FluxCut) -> FluxCapture<Value>
     private let watch: Watch
     private let watchers = FluxLock(Watchers())
     /// Where the view is told of changes and computes.
@@ -47,7 +47,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxOrigin {
     init(
         dispatchers: [FluxDispatcher],
         isSame: @escaping @Sendable (Value, Value) -> Bool,
-        capture: @escaping @Sendable () -> FluxCapture<Value>,
+        capture: @escaping @Sendable (FluxCut) -> FluxCapture<Value>,
         watch: @escaping Watch
     ) {
         self.dispatchers = dispatchers
@@ -59,7 +59,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxOrigin {
     }
 
     private static func cut(
-        _ dispatchers: [FluxDispatcher], _ capture: () -> FluxCapture<Value>
+        _ dispatchers: [FluxDispatcher], _ capture: (FluxCut) -> FluxCapture<Value>
     ) -> FluxCapture<Value> {
         if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("a view") }
         return FluxCut.take(dispatchers[...], capture)
@@ -97,8 +97,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxOrigin {
         return inner.read { ($0.state.value, $0.revision) }
     }
 
-    func capture() -> FluxCapture<Value> {
-        let capture = captureSources()
+    func capture(in cut: FluxCut) -> FluxCapture<Value> {
+        let capture = captureSources(cut)
         return FluxCapture(stamp: capture.stamp) { [inner] in
             let known = inner.read { $0.state }
             return known.stamp == capture.stamp ? known.value : capture.state()
