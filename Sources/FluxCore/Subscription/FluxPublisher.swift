@@ -36,13 +36,13 @@
     nonisolated extension FluxSource {
         /// The states of this source for Combine.
         public var publisher: FluxPublisher<State> {
-            let feed = FluxFed(feed: feed)
+            let feed = FluxPublished(feed: feed)
             return FluxPublisher { feed.subscribe(.every, startingWithCurrent: true, $0) }
         }
     }
 
     /// A source by its feed alone: it does not keep the store.
-    nonisolated private struct FluxFed<State: Sendable>: FluxSource {
+    nonisolated private struct FluxPublished<State: Sendable>: FluxSource {
         let feed: FluxFeed<State>
     }
 

@@ -50,7 +50,7 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Value) -> Void
     ) -> FluxSubscription {
-        watch(select, by: isSame, delivery, on: queue) { old, new in
+        watch(select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent) { old, new in
             if old != nil || startingWithCurrent { handler(new) }
         }
     }
@@ -70,7 +70,7 @@ nonisolated extension FluxSource {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ old: Value, _ new: Value) -> Void
     ) -> FluxSubscription {
-        watch(select, by: { $0 == $1 }, delivery, on: queue) { old, new in
+        watch(select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: false) { old, new in
             if let old { handler(old, new) }
         }
     }
@@ -118,8 +118,9 @@ nonisolated extension FluxSource {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        let last = FluxLast<(repeat each Value)?>(nil)
-        return subscribe(FluxWish(delivery, on: queue, startingWithCurrent: true)) { state in
+        let known = partBeforeStart(delivery) { (repeat $0[keyPath: each part]) }
+        let last = FluxLast(known)
+        return subscribe(FluxWish(delivery, on: queue, startingWithCurrent: known == nil)) { state in
             let new = (repeat state[keyPath: each part])
             var changed: Set<PartialKeyPath<State>> = []
             if let old = last.value {
@@ -133,6 +134,16 @@ nonisolated extension FluxSource {
         }
     }
 
+    /// What the first change is compared with, where that is not the first state that is handed over.
+    ///
+    /// By `latest` the first state handed over may be one after the first change: so the part is taken here, before the
+    /// start. Otherwise nil, and it is taken from the state at the start, in one step with that.
+    @usableFromInline
+    func partBeforeStart<Value>(_ delivery: FluxDelivery, _ select: (State) -> Value) -> Value? {
+        guard case .latest = delivery.kind else { return nil }
+        return select(feed.origin.stamped().state)
+    }
+
     /// Calls a function with what was selected last and what is now, if they differ; first with nil and the first.
     ///
     /// Made in the client's module, so that selecting and comparing are the client's own code.
@@ -142,11 +153,12 @@ nonisolated extension FluxSource {
         by isSame: @escaping @Sendable (Value, Value) -> Bool,
         _ delivery: FluxDelivery,
         on queue: DispatchQueue?,
+        startingWithCurrent: Bool,
         _ body: @escaping @Sendable (_ old: Value?, _ new: Value) -> Void
     ) -> FluxSubscription {
-        let last = FluxLast<Value?>(nil)
-        // The state at the start is always asked for: it is what the first change is compared with.
-        return subscribe(FluxWish(delivery, on: queue, startingWithCurrent: true)) { state in
+        let known = startingWithCurrent ? nil : partBeforeStart(delivery, select)
+        let last = FluxLast(known)
+        return subscribe(FluxWish(delivery, on: queue, startingWithCurrent: known == nil)) { state in
             let new = select(state)
             if let old = last.value, isSame(old, new) { return }
             let old = last.value

@@ -45,6 +45,11 @@ nonisolated public struct FluxFeed<State: Sendable>: Sendable {
     }
 }
 
+/// A source by its feed alone: it keeps neither the store nor the view.
+nonisolated struct FluxFed<State: Sendable>: FluxSource {
+    let feed: FluxFeed<State>
+}
+
 /// Where a feed comes from: the core of a store or of a view.
 @usableFromInline
 nonisolated protocol FluxOrigin<Element>: AnyObject, Sendable {

@@ -120,11 +120,13 @@ nonisolated extension FluxSource {
         // What may wait in the store is not bounded by how many parts may wait for the iterator: most are dropped.
         let upstream: FluxDelivery = if case .latest = delivery.kind { .latest } else { .every }
         let origin = feed.origin
+        let source = FluxFed(feed: feed)
         return FluxStates {
             let channel = FluxChannel<Value>(delivery.kind)
             let input = FluxChannel.Input(channel)
-            let last = FluxLast<Value?>(nil)
-            let wish = FluxWish(upstream, on: origin.relay, startingWithCurrent: true)
+            let known = startingWithCurrent ? nil : source.partBeforeStart(upstream, select)
+            let last = FluxLast(known)
+            let wish = FluxWish(upstream, on: origin.relay, startingWithCurrent: known == nil)
             let subscriber = origin.enroll(wish) { state in
                 let new = select(state)
                 if new == last.value { return }

@@ -34,7 +34,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (FluxDelivery.Kind.every, Array(1...5), 0), (.latest, [5], 0), (.newest(2), [4, 5], 3), (.oldest(2), [1, 2], 3),
+        (FluxDelivery.Kind.every, Array(1...5), 0), (.latest, [5], 0), (.newest(2), [4, 5], 3),
+        (.oldest(2), [1, 2], 3),
     ])
     func `What waits is what the rule keeps, and the rest is counted`(
         rule: FluxDelivery.Kind, kept: [Int], dropped: Int
