@@ -13,6 +13,7 @@ nonisolated public struct FluxAppliedAction<Action: Sendable>: Sendable {
     /// Whether it was this store that applied the action.
     ///
     /// - Parameter store: One of the stores that may have.
+    /// - Returns: Whether it was.
     public func isApplied<State>(by store: FluxStore<State>) -> Bool {
         core === store.core
     }

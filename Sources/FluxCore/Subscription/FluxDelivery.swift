@@ -35,6 +35,7 @@ nonisolated public struct FluxDelivery: Sendable, Hashable {
     /// In order; at most so many changes wait, and where one more comes, the oldest goes.
     ///
     /// - Parameter limit: How many changes may wait, 1 at least.
+    /// - Returns: The delivery.
     public static func buffered(newest limit: Int) -> FluxDelivery {
         FluxDelivery(kind: .newest(limit))
     }
@@ -42,6 +43,7 @@ nonisolated public struct FluxDelivery: Sendable, Hashable {
     /// In order; at most so many changes wait, and where one more comes, it is left out.
     ///
     /// - Parameter limit: How many changes may wait, 1 at least.
+    /// - Returns: The delivery.
     public static func buffered(oldest limit: Int) -> FluxDelivery {
         FluxDelivery(kind: .oldest(limit))
     }
