@@ -17,9 +17,9 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxOrigin {
     }
 
     @usableFromInline let lock: FluxLock<Machine>
-    @usableFromInline let threads = FluxThreads.shared
     /// Which of ``FluxDetour`` this store takes; it fills a gap.
     @usableFromInline let detours = Synchronization.Atomic<UInt8>(0)
+    @usableFromInline let threads = FluxThreads.shared
     private let lazyExtras = Synchronization.AtomicLazyReference<FluxStoreExtras>()
     /// Calls ``perform(_:)`` as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreCore, Work) -> Void

@@ -21,16 +21,16 @@ nonisolated public struct FluxDelivery: Sendable, Hashable {
 
     @usableFromInline let kind: Kind
 
-    @usableFromInline
+    @inlinable
     init(kind: Kind) {
         self.kind = kind
     }
 
     /// Each announced change exactly once, in order; lossless.
-    public static let every = FluxDelivery(kind: .every)
+    @inlinable public static var every: FluxDelivery { FluxDelivery(kind: .every) }
 
     /// The state as it is when it is handed over; ends on the newest (C5).
-    public static let latest = FluxDelivery(kind: .latest)
+    @inlinable public static var latest: FluxDelivery { FluxDelivery(kind: .latest) }
 
     /// In order; at most so many changes wait, and where one more comes, the oldest goes.
     ///

@@ -58,6 +58,8 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
         case leave(id: UInt64)
         /// By the rule `bounded`, the waiter is to be told once so many elements wait no longer.
         case wait(Waiter, passed: Int)
+        /// By the rule `bounded`, first of all and for good: in here it costs the others no word.
+        case bound(FluxBound)
     }
 
     /// What a drain works on outside the lock, and gives back for the next.
@@ -113,12 +115,16 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     /// By the rule `latest`, whether there is an element that the members have not got; by the rule `bounded`, whether
     /// one was left out for good.
     @usableFromInline var isMarked = false
-    @usableFromInline let bound: FluxBound?
+
+    @inlinable var bound: FluxBound? {
+        guard rule == .bounded, case .bound(let bound)? = notes.first else { return nil }
+        return bound
+    }
 
     @inlinable
     init(_ delivery: FluxDelivery.Kind = .every, bound: FluxBound? = nil) {
         rule = if bound != nil { .bounded } else if case .latest = delivery { .latest } else { .every }
-        self.bound = bound
+        if let bound { notes.append(.bound(bound)) }
     }
 
     /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.
@@ -238,8 +244,12 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     mutating func takeWaiters(_ batch: inout Batch) {
         let passed = bound.map { $0.passed + min(1, pending.count) } ?? 0
         var kept: ContiguousArray<Note> = []
-        for case .wait(let waiter, let due) in notes {
-            if due <= passed { batch.waiters.append(waiter) } else { kept.append(.wait(waiter, passed: due)) }
+        for note in notes {
+            if case .wait(let waiter, let due) = note, due <= passed {
+                batch.waiters.append(waiter)
+            } else {
+                kept.append(note)
+            }
         }
         notes = kept
     }
@@ -255,7 +265,9 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     }
 
     /// Whether a drain would find something to do.
-    @inlinable var isDue: Bool { !pending.isEmpty || isMarked || !joining.isEmpty || !notes.isEmpty }
+    @inlinable var isDue: Bool {
+        !pending.isEmpty || isMarked || !joining.isEmpty || notes.count > (rule == .bounded ? 1 : 0)
+    }
 
     /// Gives a drain that stops between two batches its place back, so that another can begin.
     @inlinable

@@ -15,6 +15,10 @@ nonisolated struct FluxWish: Sendable {
         self.delivery = delivery
         self.queue = queue
         startsWithCurrent = startingWithCurrent
-        self.bound = bound ?? FluxBound(delivery)
+        self.bound =
+            switch delivery.kind {
+            case .every, .latest: bound
+            case .newest, .oldest: FluxBound(delivery)
+            }
     }
 }

@@ -96,7 +96,7 @@ extension Workload {
             },
         ],
         floor: "AsyncStream each",
-        bounds: [.ratio(atMost: 1.2)]
+        bounds: [.ratio(atMost: 1, of: "share")]
     )
 
     /// One change at a time, until every iterator has seen it.
