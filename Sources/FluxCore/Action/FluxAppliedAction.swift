@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// An action that a store has applied.
 ///
@@ -8,7 +9,7 @@ nonisolated public struct FluxAppliedAction<Action: Sendable>: Sendable {
     public let action: Action
     /// The revision that it led to; nil if `handle(action:)` had nothing to announce.
     public let revision: UInt64?
-    let core: AnyObject & Sendable
+    let core: any AnyObject & Sendable
 
     /// Whether it was this store that applied the action.
     ///
@@ -50,7 +51,7 @@ nonisolated final class FluxActionTap: Sendable {
     }
 
     /// Takes an action down, with the lock of its store held.
-    func record(_ action: some FluxAction, revision: UInt64?, core: AnyObject & Sendable) {
+    func record(_ action: some FluxAction, revision: UInt64?, core: any AnyObject & Sendable) {
         let wakes = log.lock.withLock { machine in
             if machine.entries.isEmpty { return FluxWakes<FluxOutlet<FluxActionLog>>.none }
             let applied = FluxAppliedAction<any FluxAction>(action: action, revision: revision, core: core)

@@ -113,7 +113,7 @@ nonisolated extension FluxSource {
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     /// - Complexity: O(*n*) per change for *n* parts.
     public func subscribe<each Value: Equatable & Sendable>(
-        toAnyOf part: repeat KeyPath<State, each Value> & Sendable,
+        toAnyOf part: repeat any KeyPath<State, each Value> & Sendable,
         delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void

@@ -15,7 +15,7 @@ import Synchronization
 nonisolated public final class FluxSubscription: Sendable {
     private let subscriber: FluxWeak
     /// What outlives the subscription: ``FluxDrops``, or the ``FluxTokens`` that `subscriber` refers to.
-    private let keeper: (AnyObject & Sendable)?
+    private let keeper: (any AnyObject & Sendable)?
 
     @usableFromInline
     init(_ subscriber: any FluxCancellable, keeping drops: FluxDrops? = nil) {
