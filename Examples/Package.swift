@@ -13,6 +13,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.3.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
+        .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
     ],
     targets: [
         .target(name: "AccessLog", dependencies: ["FluxCore"]),
@@ -55,10 +56,12 @@ let package = Package(
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
             ]
         ),
+        // Has links to the sources of the library that need Combine: OpenCombine stands for it here.
+        .testTarget(name: "RecipesTests", dependencies: ["FluxCore", "OpenCombine"]),
     ],
     swiftLanguageModes: [.v6]
 )
 
 for target in package.targets {
-    target.swiftSettings = [.treatAllWarnings(as: .error)]
+    target.swiftSettings = [.treatAllWarnings(as: .error), .define("FLUX_OPENCOMBINE")]
 }

@@ -65,7 +65,7 @@ nonisolated extension FluxDispatcher {
         for (id, core, _) in found {
             let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
             if core.residentIfAny?.leave(core, from: self) == true { continue }
-            detach(action: State.Action.self, id: id)
+            detach([(ObjectIdentifier(State.Action.self), id)], of: core)
         }
         return found.count
     }
@@ -125,6 +125,7 @@ nonisolated extension FluxDispatcher {
         _ places: [(action: ObjectIdentifier, id: UInt64)], of core: FluxAnyCore? = nil, name: String? = nil
     ) -> Bool {
         let released = routes.withLock { routes in
+            if let core { routes.untap(core) }
             if let core, let name { routes.unname(name, of: core) }
             let released = places.map { routes.detach(action: $0.action, id: $0.id) }
             markGuards(routes)

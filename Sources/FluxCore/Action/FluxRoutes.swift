@@ -57,6 +57,8 @@ nonisolated struct FluxRoutes {
     private var lastID: UInt64 = 0
     /// The type of the last dispatch and its position: most dispatches in a row are of one type.
     private var recent: (type: ObjectIdentifier, position: Int)?
+    /// Told of what all stores apply, once somebody has subscribed to that.
+    private var tap: FluxActionTap?
     /// Those attached under a name.
     private var names: [String: (core: FluxAnyCore, resident: FluxResident)] = [:]
     private var guards: [ObjectIdentifier: ContiguousArray<Guard>] = [:]
@@ -83,7 +85,26 @@ nonisolated struct FluxRoutes {
         let position = position(of: entrance.action) ?? add(entrance.action)
         let stop = FluxRoute.Stop(core: .passRetained(core), entrance: .passUnretained(entrance))
         routes[position].insert(stop, id: lastID, priority: priority)
+        if let tap { (core as? any FluxTapped)?.add(tap) }
         return lastID
+    }
+
+    /// The tap of all stores, those that are attached later too; made on the first call.
+    mutating func tapAll() -> FluxActionTap {
+        if let tap { return tap }
+        let made = FluxActionTap()
+        tap = made
+        for position in routes.indices {
+            routes[position].forEach { stop in
+                (stop.core.takeUnretainedValue() as? any FluxTapped)?.add(made)
+            }
+        }
+        return made
+    }
+
+    /// A store has left: the tap is not told of what it applies from now on.
+    func untap(_ core: AnyObject) {
+        if let tap { (core as? any FluxTapped)?.remove(tap) }
     }
 
     /// Takes a store out; the caller has to release its core, outside the lock.

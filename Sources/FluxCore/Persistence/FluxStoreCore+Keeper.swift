@@ -35,6 +35,7 @@ nonisolated extension FluxStoreCore {
             }
         }
         wakes.forEach { $0.forEach { $0.wake() } }
+        if isTapped { wakeTaps() }
         for waiter in release.waiters { waiter.leave() }
         if outcome.startsWriter { keeper.startWriter(self) }
         if release.isClosed { work(self, .end) }
@@ -88,6 +89,7 @@ nonisolated extension FluxStoreCore {
             }
         }
         wakes.forEach { $0.wake() }
+        if isTapped { wakeTaps() }
         if outcome.startsWriter { keeper.startWriter(self) }
         if let chain, case .applied(let revision, _, _) = attempt {
             tell(chain, action, revision: revision, in: fluxNow() - start, on: thread)

@@ -19,6 +19,8 @@ nonisolated final class FluxResident: Sendable {
     private let membership: FluxLock<Membership>
     /// Taken after any other.
     private let reactions = FluxLock<ContiguousArray<(id: UInt64, entrance: FluxEntrance)>>([])
+    /// The dispatcher the store is attached to, for those who hold any other lock.
+    private let place = FluxLock<FluxDispatcher?>(nil)
     private let title = FluxLock<String?>(nil)
     private let books = FluxLock<ContiguousArray<any AnyObject & Sendable>>([])
     private let stamps = FluxLock(FluxStamps())
@@ -30,10 +32,12 @@ nonisolated final class FluxResident: Sendable {
         self.main = main
         pipeline.open(mark)
         membership = FluxLock(Membership(dispatcher: dispatcher, places: dispatcher == nil ? [] : [(main.action, id)]))
+        place.withLock { $0 = dispatcher }
     }
 
     @usableFromInline var chain: FluxChain { pipeline.chain }
     var name: String? { title.withLock { $0 } }
+    var home: FluxDispatcher? { place.withLock { $0 } }
 
     // MARK: - Applying
 
@@ -117,6 +121,7 @@ nonisolated final class FluxResident: Sendable {
         }
         if let holder { return holder }
         for core in released { core?.release() }
+        place.withLock { $0 = dispatcher }
         if !isHere { old.dispatcher?.detach(old.places, of: core, name: oldName) }
         title.withLock { $0 = name }
         return nil
@@ -133,6 +138,7 @@ nonisolated final class FluxResident: Sendable {
             }
             let wasIn = home.detach(membership.places, of: core, name: name)
             (membership.dispatcher, membership.priority, membership.places) = (nil, 0, [])
+            place.withLock { $0 = nil }
             title.withLock { $0 = nil }
             return (wasIn, home)
         }

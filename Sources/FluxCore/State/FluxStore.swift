@@ -15,7 +15,7 @@ import Synchronization
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters. Inside
 /// `FluxState.handle(action:)` only the state of another store may be read.
-nonisolated public final class FluxStore<State: FluxState>: Sendable {
+nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     @usableFromInline let core: FluxStoreCore<State>
     /// Where it was attached when it was made; its resident knows once there is one, and then this is nil.
     ///
@@ -90,27 +90,37 @@ nonisolated public final class FluxStore<State: FluxState>: Sendable {
 
     // MARK: - Subscribing
 
-    /// Calls a handler with every state that is announced from now on: each exactly once, in order (C5).
+    /// Calls a handler with the states that are announced from now on: each exactly once and in order, unless told
+    /// otherwise (C5).
     ///
     /// The handler is never called twice at once. A slow one delays only the subscriptions on its own queue: no dispatch
-    /// and no other store (C8). It may dispatch, fire, subscribe and unsubscribe (C6). What a handler has not taken yet
-    /// is kept, so one that is always slower than the changes makes memory grow. One that blocks or computes for long is
-    /// best given a queue of its own: the stores' queues share a few threads.
+    /// and no other store (C8). It may dispatch, fire, subscribe and unsubscribe (C6). With ``FluxDelivery/every``, what
+    /// a handler has not taken yet is kept, so one that is always slower than the changes makes memory grow; the other
+    /// deliveries hold no more than they say. One that blocks or computes for long is best given a queue of its own: the
+    /// stores' queues share a few threads.
     ///
     /// - Parameters:
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
     ///   - queue: Where to call the handler. By default the store's own serial queue, which is none of the main thread's.
     ///   - startingWithCurrent: True to be called with the current state first; no change is missed or repeated between
     ///     that state and the next (C5).
     ///   - handler: Gets the state as the change left it.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     /// - Complexity: O(*q*) for *q* queues that are subscribed on.
-    @inlinable
+    @inlinable @_disfavoredOverload
     public func subscribe(
+        _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        core.subscribe(on: queue, startingWithCurrent: startingWithCurrent, handler)
+        core.subscribe(FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent), handler)
+    }
+
+    /// What all other ways to watch are made from.
+    public var feed: FluxFeed<State> {
+        let first = core.extras.withResidentIfAny { $0 == nil ? dispatcher : nil }
+        return FluxFeed(core) { [core] in core.residentIfAny.map { $0.home } ?? first }
     }
 
     /// Waits until every change applied before the call has been handed to every subscription of the store.

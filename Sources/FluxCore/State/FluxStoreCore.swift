@@ -3,7 +3,7 @@ import Synchronization
 
 /// The part of a store that lives as long as anything is due; its handle, ``FluxStore``, may go before.
 @usableFromInline
-nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding {
+nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeeding {
     @usableFromInline typealias Outlet = FluxOutlet<State>
     @usableFromInline typealias Member = Unmanaged<FluxSubscriber<State>>
     @usableFromInline typealias Machine = FluxStoreMachine<State, Outlet, Member, FluxLatch>
@@ -115,28 +115,34 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding {
     // MARK: - Subscribing
 
     @inlinable
-    func subscribe(
-        on queue: DispatchQueue?,
-        startingWithCurrent: Bool,
-        _ handler: @escaping @Sendable (State) -> Void
-    ) -> FluxSubscription {
-        if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribe") }
-        let (subscriber, isDue) = lock.withLock { machine in
-            let outlet = machine.outlet { fluxIsSame($0.queue, queue) } ?? open(queue, in: &machine)
-            let subscriber = FluxSubscriber(id: machine.makeID(), outlet: outlet, handler: handler)
-            let isDue = machine.join(
-                .passRetained(subscriber), id: subscriber.id, outlet: outlet.id,
-                startingWithCurrent: startingWithCurrent)
-            return (subscriber, isDue)
-        }
-        if isDue { subscriber.outlet.wake() }
-        return FluxSubscription(subscriber)
+    func subscribe(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
+        FluxSubscription(admit(wish, handler), keeping: wish.bound?.drops)
     }
 
     @inlinable
-    func open(_ queue: DispatchQueue?, in machine: inout Machine) -> Outlet {
+    func admit(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscriber<State> {
+        if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribe") }
+        let (subscriber, isDue) = lock.withLock { machine in
+            let mailbox = Machine.Mailbox(wish.delivery.kind, bound: wish.bound)
+            let outlet =
+                machine.outlet(mailbox.rule) { fluxIsSame($0.queue, wish.queue) }
+                ?? open(wish.queue, in: &machine, mailbox: mailbox)
+            let subscriber = FluxSubscriber(id: machine.makeID(), outlet: outlet, handler: handler)
+            let isDue = machine.join(
+                .passRetained(subscriber), id: subscriber.id, outlet: outlet.id,
+                startingWithCurrent: wish.startsWithCurrent)
+            return (subscriber, isDue)
+        }
+        if isDue { subscriber.outlet.wake() }
+        return subscriber
+    }
+
+    @inlinable
+    func open(
+        _ queue: DispatchQueue?, in machine: inout Machine, mailbox: Machine.Mailbox = Machine.Mailbox()
+    ) -> Outlet {
         let outlet = Outlet(core: self, id: machine.makeID(), queue: queue)
-        machine.open(outlet, id: outlet.id)
+        machine.open(outlet, id: outlet.id, mailbox: mailbox)
         return outlet
     }
 
@@ -158,6 +164,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding {
         return !remains.members.isEmpty
     }
 
+    @usableFromInline
     func flush() async {
         await keeper?.loaded()
         await flushDeliveries()

@@ -94,6 +94,9 @@ nonisolated extension FluxStoreCore {
         guard let applied else { return 0 }
         let end = isTimed ? fluxNow() : 0
         applied.wakes.forEach { wakes.append($0) }
+        if detours & FluxDetours.taps != 0 {
+            wakes.append(FluxWake(self) { unsafeDowncast($0, to: FluxStoreCore<State>.self).wakeTaps() })
+        }
         if isTimed {
             if chain != nil, let revision = applied.revision { resident?.stamp(revision, at: end) }
             passage.note = FluxNote(
@@ -151,6 +154,7 @@ nonisolated extension FluxStoreCore {
             let book = unsafeDowncast(history, to: FluxHistoryBook<State>.self)
             outcome.forgotten.append(book.record(step, machine.state, machine.revision))
         }
+        if isTapped { tellTaps(step.action, revision: applied.revision) }
         return applied
     }
 

@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// What a store needs only once it does more than hold a state: one word in its core for all of it.
 nonisolated final class FluxStoreExtras: Sendable {
@@ -12,11 +13,21 @@ nonisolated final class FluxStoreExtras: Sendable {
     /// What loads and writes the state of a store that has a persistence or a log: a `FluxKeeper`.
     let keeper: (any AnyObject & Sendable)?
 
+    /// Those who are told of the actions: the store's own and its dispatcher's.
+    let taps = FluxLock((own: FluxActionTap?.none, all: ContiguousArray<FluxActionTap>()))
+    private let lazyRelay = Synchronization.AtomicLazyReference<DispatchQueue>()
     private let making = FluxLock(())
     private let lazyResident = FluxOnce<FluxResident>()
 
     init(keeper: (any AnyObject & Sendable)? = nil) {
         self.keeper = keeper
+    }
+
+    /// The queue that iterators are told on, made on first use: a slow handler on the other does not delay them.
+    var relay: DispatchQueue {
+        lazyRelay.load()
+            ?? lazyRelay.storeIfNil(
+                DispatchQueue(label: "FluxStore.relay", autoreleaseFrequency: .workItem, target: .global()))
     }
 
     func endCommands() {
@@ -44,6 +55,11 @@ nonisolated final class FluxStoreExtras: Sendable {
 
     /// The same for the end of the store, which has to see all that was done when it was made.
     func lastResident() -> FluxResident? {
-        making.withLock { _ in lazyResident.load() }
+        withResidentIfAny { $0 }
+    }
+
+    /// Calls a closure while none is made.
+    func withResidentIfAny<Result>(_ body: (FluxResident?) -> Result) -> Result {
+        making.withLock { _ in body(lazyResident.load()) }
     }
 }

@@ -9,11 +9,12 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @usableFromInline
     struct Entry {
         @usableFromInline let outlet: Outlet
-        @usableFromInline var mailbox = Mailbox()
+        @usableFromInline var mailbox: Mailbox
 
         @inlinable
-        init(outlet: Outlet) {
+        init(outlet: Outlet, mailbox: Mailbox) {
             self.outlet = outlet
+            self.mailbox = mailbox
         }
     }
 
@@ -46,8 +47,10 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @usableFromInline var state: State
     /// The number of the newest announced change.
     @usableFromInline var revision: UInt64 = 0
-    @usableFromInline var lastID: UInt64 = 0
     @usableFromInline var entries = FluxSlots<Entry>()
+    /// The last id, of 40 bits in five bytes behind a field of four, so that a store is not larger by a word for it.
+    @usableFromInline var lastID: UInt32 = 0
+    @usableFromInline var lastIDHigh: UInt8 = 0
 
     @inlinable
     init(state: State) {
@@ -56,8 +59,9 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
 
     @inlinable
     mutating func makeID() -> UInt64 {
-        lastID += 1
-        return lastID
+        lastID &+= 1
+        if lastID == 0 { lastIDHigh += 1 }
+        return UInt64(lastIDHigh) << 32 | UInt64(lastID)
     }
 
     // MARK: - Inputs of the store
@@ -101,19 +105,24 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         return wakes
     }
 
-    /// The first outlet that is wanted; nil where there is none.
+    /// The first outlet that is wanted and whose mailbox has a rule; nil where there is none.
+    ///
+    /// One by the rule `bounded` is never shared: the bound is that of one member.
     @inlinable
-    mutating func outlet(where isWanted: (Outlet) -> Bool) -> Outlet? {
+    mutating func outlet(_ rule: Mailbox.Rule = .every, where isWanted: (Outlet) -> Bool) -> Outlet? {
         for position in 0..<entries.positions {
-            if let outlet = entries.update(position, { isWanted($0.outlet) ? $0.outlet : nil }) ?? nil { return outlet }
+            let outlet = entries.update(position) { entry in
+                entry.mailbox.rule == rule && rule != .bounded && isWanted(entry.outlet) ? entry.outlet : nil
+            }
+            if let outlet, let outlet { return outlet }
         }
         return nil
     }
 
     /// Opens a mailbox that an outlet drains.
     @inlinable
-    mutating func open(_ outlet: Outlet, id: UInt64) {
-        entries.insert(Entry(outlet: outlet), id: id)
+    mutating func open(_ outlet: Outlet, id: UInt64, mailbox: Mailbox = Mailbox()) {
+        entries.insert(Entry(outlet: outlet, mailbox: mailbox), id: id)
     }
 
     /// Adds a member to a mailbox, in one step with the snapshot if it wants one; true: schedule the outlet.
@@ -168,8 +177,9 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @inlinable
     mutating func exchange(_ batch: inout Mailbox.Batch, outlet: UInt64) -> Bool {
         let newest = revision
-        let isDue = withMailbox(outlet) { $0.exchange(&batch, newest: newest) } ?? false
-        if !isDue { _ = removeIfAbandoned(outlet) }
+        let current = batch.isConflated ? state : nil
+        let isDue = withMailbox(outlet) { $0.exchange(&batch, newest: newest, current: current) } ?? false
+        if !isDue { batch.remains = removeIfAbandoned(outlet)?.mailbox.bound }
         return isDue
     }
 

@@ -1,4 +1,4 @@
-/// What waits to be delivered on one queue: the pure state machine behind lossless delivery.
+/// What waits to be delivered on one queue: the pure state machine behind every delivery.
 ///
 /// It is *idle* (nothing is due), *scheduled* (something is, and a drain will run) or *draining* (a drain is at work and
 /// has the members with it; otherwise they are at home). Every input says what to do outside the lock; nothing in here
@@ -17,9 +17,18 @@
 ///
 /// When the last member leaves, what is pending goes too, and `put` keeps nothing until another joins. Elements are
 /// numbered without a gap, so only the newest number is needed and the others follow.
+///
+/// What `put` keeps depends on the rule:
+///
+/// | rule      | `put` keeps                                 | a batch has                                    |
+/// |-----------|---------------------------------------------|------------------------------------------------|
+/// | `every`   | the element                                 | all that is kept                               |
+/// | `latest`  | that there is one, and not the element      | the current element, for members and joiners   |
+/// | `bounded` | the element, while there is room; see bound | one element, so that what waits is in here     |
 @usableFromInline
 nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline enum Phase { case idle, scheduled, draining }
+    @usableFromInline enum Rule { case every, latest, bounded }
 
     /// One who will be a member from the next batch on.
     @usableFromInline
@@ -27,15 +36,18 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
         @usableFromInline let id: UInt64
         @usableFromInline let member: Member
         /// The number of the newest element that it must not get.
-        @usableFromInline let start: UInt64
-        /// What it gets before anything else, if it asked for that.
-        @usableFromInline let snapshot: Element?
+        @usableFromInline var start: UInt64
+        /// Whether it asked for the current element before anything else.
+        @usableFromInline let startsWithCurrent: Bool
+        /// What it gets before anything else; by the rule `latest` it is not kept but filled in with the batch.
+        @usableFromInline var snapshot: Element?
 
         @inlinable
-        init(id: UInt64, member: Member, start: UInt64, snapshot: Element?) {
+        init(id: UInt64, member: Member, start: UInt64, startsWithCurrent: Bool, snapshot: Element?) {
             self.id = id
             self.member = member
             self.start = start
+            self.startsWithCurrent = startsWithCurrent
             self.snapshot = snapshot
         }
     }
@@ -44,7 +56,10 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline
     enum Note {
         case leave(id: UInt64)
-        case wait(Waiter)
+        /// By the rule `bounded`, the waiter is to be told once so many elements wait no longer.
+        case wait(Waiter, passed: Int)
+        /// By the rule `bounded`, first of all and for good: in here it costs the others no word.
+        case bound(FluxBound)
     }
 
     /// What a drain works on outside the lock, and gives back for the next.
@@ -59,8 +74,16 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
         @usableFromInline var joined: ContiguousArray<Joiner> = []
         /// Those who wait for everything up to the end of this batch.
         @usableFromInline var waiters: ContiguousArray<Waiter> = []
+        /// How many elements were dropped since the last batch.
+        @usableFromInline var dropped = 0
         /// Those who are members no longer, to be let go of outside the lock.
         @usableFromInline var gone: ContiguousArray<Member> = []
+        /// The bound that was hit: its member is to be told so after this batch, and has to leave.
+        @usableFromInline var overflow: FluxBound?
+        /// The bound of a mailbox that is no more, to be let go of outside the lock: it may have a closure of the user's.
+        @usableFromInline var remains: FluxBound?
+        /// Whether it is by the rule `latest`.
+        @usableFromInline var isConflated = false
 
         @inlinable
         init() {}
@@ -90,16 +113,28 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline var audience: UInt32 = 0
     @usableFromInline var phase = Phase.idle
     @usableFromInline var isEnded = false
+    @usableFromInline let rule: Rule
+    /// By the rule `latest`, whether there is an element that the members have not got; by the rule `bounded`, whether
+    /// one was left out for good.
+    @usableFromInline var isMarked = false
+
+    @inlinable var bound: FluxBound? {
+        guard rule == .bounded, case .bound(let bound)? = notes.first else { return nil }
+        return bound
+    }
 
     @inlinable
-    init() {}
+    init(_ delivery: FluxDelivery.Kind = .every, bound: FluxBound? = nil) {
+        rule = if bound != nil { .bounded } else if case .latest = delivery { .latest } else { .every }
+        if let bound { notes.append(.bound(bound)) }
+    }
 
     /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.
     @inlinable var isAbandoned: Bool { audience == 0 && phase != .draining }
 
     /// Those whom nobody will tell if the mailbox is dropped.
     @inlinable var waiters: ContiguousArray<Waiter> {
-        ContiguousArray(notes.lazy.compactMap { if case .wait(let waiter) = $0 { waiter } else { nil } })
+        ContiguousArray(notes.lazy.compactMap { if case .wait(let waiter, _) = $0 { waiter } else { nil } })
     }
 
     // MARK: - Inputs of the store
@@ -108,7 +143,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @inlinable @inline(__always)
     mutating func put(_ element: consuming Element) -> Bool {
         guard audience > 0 else { return false }
-        pending.append(element)
+        if rule == .every { pending.append(element) } else { keep(element) }
         return schedule()
     }
 
@@ -116,11 +151,15 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @inlinable
     mutating func join(_ member: Member, id: UInt64, start: UInt64, snapshot: Element?) -> Bool {
         audience += 1
-        if phase == .idle && snapshot == nil {
+        let startsWithCurrent = snapshot != nil
+        if phase == .idle && !startsWithCurrent {
             members.insert(member, id: id)
             return false
         }
-        joining.append(Joiner(id: id, member: member, start: start, snapshot: snapshot))
+        joining.append(
+            Joiner(
+                id: id, member: member, start: start, startsWithCurrent: startsWithCurrent,
+                snapshot: rule == .latest ? nil : snapshot))
         return schedule()
     }
 
@@ -129,7 +168,11 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     mutating func leave(id: UInt64) -> Departure {
         var departure = Departure()
         audience -= 1
-        if audience == 0 { swap(&pending, &departure.elements) }
+        if audience == 0 {
+            swap(&pending, &departure.elements)
+            bound?.head = 0
+            isMarked = false
+        }
         if let joiner = removeJoiner(id) {
             departure.member = joiner.member
             departure.snapshot = joiner.snapshot
@@ -145,7 +188,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @inlinable
     mutating func wait(_ waiter: Waiter) -> Bool {
         if phase == .idle { return false }
-        notes.append(.wait(waiter))
+        notes.append(.wait(waiter, passed: bound.map { $0.passed + pending.count - $0.head } ?? 0))
         return true
     }
 
@@ -163,6 +206,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     /// Hands the members and the spare buffer to the drain that was scheduled.
     @inlinable
     mutating func begin(_ batch: inout Batch) {
+        batch.isConflated = rule == .latest
         swap(&members, &batch.members)
         swap(&spare, &batch.elements)
         phase = .draining
@@ -173,23 +217,43 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     /// - Parameters:
     ///   - batch: The last batch, without its elements, joined, waiters and gone.
     ///   - newest: The number of the newest element.
+    ///   - current: The newest element; only asked for by the rule `latest`.
     /// - Returns: Whether the batch has something to deliver.
     @inlinable
-    mutating func exchange(_ batch: inout Batch, newest: UInt64) -> Bool {
+    mutating func exchange(_ batch: inout Batch, newest: UInt64, current: Element? = nil) -> Bool {
         batch.members.compact()
         purge(&batch)
         swap(&joining, &batch.joined)
         for joiner in batch.joined { batch.members.insert(joiner.member, id: joiner.id) }
-        for case .wait(let waiter) in notes { batch.waiters.append(waiter) }
-        if !notes.isEmpty { notes = [] }
-        if pending.isEmpty && batch.joined.isEmpty && batch.waiters.isEmpty {
+        if !notes.isEmpty { takeWaiters(&batch) }
+        if pending.isEmpty && !isMarked && batch.joined.isEmpty && batch.waiters.isEmpty {
             rest(&batch)
             return false
         }
         if batch.elements.capacity > FluxLimits.keptCapacity { batch.elements = [] }
-        swap(&pending, &batch.elements)
-        batch.first = newest &+ 1 &- UInt64(batch.elements.count)
+        switch rule {
+        case .every:
+            swap(&pending, &batch.elements)
+            batch.first = newest &+ 1 &- UInt64(batch.elements.count)
+        case .latest: conflate(&batch, newest: newest, current: current)
+        case .bounded: takeFirst(&batch, newest: newest)
+        }
         return true
+    }
+
+    /// Hands out those who wait for nothing that comes after this batch.
+    @inlinable
+    mutating func takeWaiters(_ batch: inout Batch) {
+        let passed = bound.map { $0.passed + min(1, pending.count) } ?? 0
+        var kept: ContiguousArray<Note> = []
+        for note in notes {
+            if case .wait(let waiter, let due) = note, due <= passed {
+                batch.waiters.append(waiter)
+            } else {
+                kept.append(note)
+            }
+        }
+        notes = kept
     }
 
     /// Moves those who left while the drain had them to `gone`; the others keep their positions.
@@ -203,7 +267,9 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     }
 
     /// Whether a drain would find something to do.
-    @inlinable var isDue: Bool { !pending.isEmpty || !joining.isEmpty || !notes.isEmpty }
+    @inlinable var isDue: Bool {
+        !pending.isEmpty || isMarked || !joining.isEmpty || notes.count > (rule == .bounded ? 1 : 0)
+    }
 
     /// Gives a drain that stops between two batches its place back, so that another can begin.
     @inlinable

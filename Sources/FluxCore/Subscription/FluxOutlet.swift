@@ -63,14 +63,17 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
 
         var batch = Batch()
         var isDue = core.lock.withLock { $0.begin(&batch, outlet: id) }
+        // On a queue of the user's, what conflates is one call for each turn of that queue.
+        let limit = batch.isConflated && queue != nil ? 1 : FluxLimits.batchesInARow
         var batches = 0
         while isDue {
             letGo(&batch)
             let (first, count) = (batch.first, batch.elements.count)
             deliver(&batch)
             core.tellDelivered(count, from: first)
+            core.tellDropped(batch.dropped)
             batches += 1
-            if batches == FluxLimits.batchesInARow {
+            if batches == limit {
                 let isDue = core.lock.withLock { $0.pause(&batch, outlet: id) }
                 letGo(&batch)
                 if !isDue { return }
@@ -102,6 +105,7 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
             if audience > 1, !callRest(batch.members.rest, audience - 1, with: element) { areLive = false }
             if !areLive { purge(&batch) }
         }
+        if let bound = fluxTake(&batch.overflow) { overflow(bound, &batch) }
         called.store(0, ordering: .releasing)
         batch.elements.removeAll(keepingCapacity: true)
         if !batch.joined.isEmpty { batch.joined = [] }
@@ -136,6 +140,18 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
             guard subscriber.isLive.load(ordering: .relaxed) else { return false }
             subscriber.handler(state)
             return true
+        }
+    }
+
+    /// Tells the one member that there was no room for all that it was to get, and ends its subscription.
+    @inlinable
+    func overflow(_ bound: FluxBound, _ batch: inout Batch) {
+        guard case .failing(let handler) = bound.rule, let member = batch.members.firstElement else { return }
+        called.store(UInt(bitPattern: member.toOpaque()), ordering: .releasing)
+        member._withUnsafeGuaranteedRef { subscriber in
+            guard subscriber.isLive.load(ordering: .relaxed) else { return }
+            handler(FluxOverflow(limit: bound.limit))
+            subscriber.cancel()
         }
     }
 

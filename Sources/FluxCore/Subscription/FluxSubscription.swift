@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The token of a subscription: it lasts until ``unsubscribe()`` is called or the last reference to it goes.
 ///
 /// ```swift
@@ -12,10 +14,23 @@
 /// Thread safety: all of it may be used from any thread, also inside the handler.
 nonisolated public final class FluxSubscription: Sendable {
     private let subscriber: FluxWeak
+    /// What outlives the subscription: ``FluxDrops``, or the ``FluxTokens`` that `subscriber` refers to.
+    private let keeper: (any AnyObject & Sendable)?
 
     @usableFromInline
-    init(_ subscriber: any FluxCancellable) {
+    init(_ subscriber: any FluxCancellable, keeping drops: FluxDrops? = nil) {
         self.subscriber = FluxWeak(subscriber)
+        keeper = drops
+    }
+
+    /// Makes one token of many: it ends them all.
+    ///
+    /// - Parameter subscriptions: What it ends, in this order, and keeps; a token kept elsewhere too ends there as well.
+    /// - Complexity: O(1).
+    public init(_ subscriptions: [FluxSubscription]) {
+        let tokens = FluxTokens(subscriptions)
+        subscriber = FluxWeak(tokens)
+        keeper = tokens
     }
 
     deinit {
@@ -34,5 +49,33 @@ nonisolated public final class FluxSubscription: Sendable {
     /// - Complexity: O(log *n*) of the subscriptions on the same queue, amortised.
     public func unsubscribe() {
         subscriber.object?.cancel()
+    }
+
+    /// How many changes it was not handed because there was no room for them; 0 for what has no bound.
+    ///
+    /// It goes on telling once the subscription has ended. Of a token of many it is the sum.
+    public var dropped: Int {
+        if let tokens = keeper as? FluxTokens { return tokens.all.reduce(0) { $0 + $1.dropped } }
+        return (keeper as? FluxDrops)?.count.load(ordering: .relaxed) ?? 0
+    }
+
+    /// Puts the token into a set of them, to be kept and let go of together.
+    ///
+    /// - Parameter subscriptions: Where to put it, at the end.
+    public func store(in subscriptions: inout [FluxSubscription]) {
+        subscriptions.append(self)
+    }
+}
+
+/// What a token of many ends.
+nonisolated private final class FluxTokens: FluxCancellable {
+    let all: [FluxSubscription]
+
+    init(_ all: [FluxSubscription]) {
+        self.all = all
+    }
+
+    func cancel() {
+        for token in all { token.unsubscribe() }
     }
 }

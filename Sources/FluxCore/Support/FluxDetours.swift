@@ -11,4 +11,6 @@ nonisolated enum FluxDetours {
     @usableFromInline static var history: UInt8 { 1 << 3 }
     /// This store has a keeper: an action may have to be held back, and what was applied is to be written.
     @usableFromInline static var kept: UInt8 { 1 << 4 }
+    /// Somebody subscribes to the actions of this store.
+    @usableFromInline static var taps: UInt8 { 1 << 5 }
 }

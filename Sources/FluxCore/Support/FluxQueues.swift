@@ -5,10 +5,10 @@ import Dispatch
 nonisolated func fluxIsSame(_ one: DispatchQueue?, _ other: DispatchQueue?) -> Bool {
     if one === other { return true }
     guard let one, let other else { return false }
-    return FluxMainQueue.isMain(one) && FluxMainQueue.isMain(other)
+    return FluxMainQueueMark.isMain(one) && FluxMainQueueMark.isMain(other)
 }
 
-nonisolated private enum FluxMainQueue {
+nonisolated private enum FluxMainQueueMark {
     static let key: DispatchSpecificKey<Bool> = {
         let key = DispatchSpecificKey<Bool>()
         DispatchQueue.main.setSpecific(key: key, value: true)

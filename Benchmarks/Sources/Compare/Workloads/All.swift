@@ -2,7 +2,7 @@ extension Workload {
     /// Every workload, in the order of the table.
     static let all: [Workload] = [
         dispatch, throughDispatcher, fireBatches, fireOne, fireAsync, rules,
-        oneSubscriber, manySubscribers,
+        oneSubscriber, manySubscribers, latestSubscriber, selectors, iterators, views,
         twoThreads, twoStores,
         otherTypes, footprint, growingArray, latency,
         durableOne, durableSome, durableMany, restart,

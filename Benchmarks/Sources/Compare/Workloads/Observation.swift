@@ -1,0 +1,183 @@
+import AsyncAlgorithms
+import Dispatch
+import FluxCore
+import Synchronization
+import Workbench
+
+extension Workload {
+    static let latestSubscriber = Workload(
+        name: "w2l",
+        title: "one latest subscriber, per dispatch",
+        cells: [
+            Cell(Name.floor) { effort in
+                let store = LockedStore()
+                store.subscribe { _ in }
+                return try effort.measure(100_000) {
+                    store.state.count
+                } batch: { operations in
+                    for _ in 0..<operations { store.dispatch(.add(1)) }
+                }
+            },
+            Cell(Name.flux) { effort in
+                let store = FluxStore(initialState: Sample(), dispatcher: nil)
+                let last = Atomic<Int>(0)
+                let token = store.subscribe(.latest) { last.store($0.count, ordering: .relaxed) }
+                defer { withExtendedLifetime(token) {} }
+                return try effort.measure(100_000) {
+                    blocking { await store.flush() }
+                    return last.load(ordering: .relaxed)
+                } batch: { operations in
+                    for _ in 0..<operations { store.dispatch(action: .add(1)) }
+                }
+            },
+        ],
+        floor: Name.floor,
+        bounds: [.ratio(atMost: 4)]
+    )
+
+    static let selectors = Workload(
+        name: "w9",
+        title: "1,000 selectors, per subscriber and change",
+        cells: [
+            Cell("unchanged") { try measureSelectors($0, actions: 1_000) { $0.ballast.count } },
+            Cell("changed") { try measureSelectors($0, actions: 1_000) { $0.count } },
+        ],
+        bounds: [.value("unchanged", atMost: 20)]
+    )
+
+    private static func measureSelectors(
+        _ effort: Effort, actions: Int, _ select: @escaping @Sendable (Sample) -> Int
+    ) throws -> Double {
+        let store = FluxStore(initialState: Sample(), dispatcher: nil)
+        let calls = Atomic<Int>(0)
+        let tokens = (0..<1_000).map { _ in
+            store.subscribe(to: select) { _ in calls.add(1, ordering: .relaxed) }
+        }
+        blocking { await store.flush() }
+        let before = calls.load(ordering: .relaxed)
+        var changes = 0
+        let time = effort.measure {
+            let time = ContinuousClock().measure {
+                for _ in 0..<actions { store.dispatch(action: .add(1)) }
+                blocking { await store.flush() }
+            }
+            changes += actions
+            return time / .nanoseconds(actions * tokens.count)
+        }
+        let called = calls.load(ordering: .relaxed) - before
+        let expected = select(Sample()) == 0 ? changes * tokens.count : 0
+        try expect("handlers called", called, expected)
+        return time
+    }
+
+    static let iterators = Workload(
+        name: "w10",
+        title: "1,000 async iterators, per wake-up",
+        cells: [
+            Cell("AsyncStream each") { effort in
+                let streams = (0..<1_000).map { _ in
+                    AsyncStream<Sample>.makeStream(bufferingPolicy: .bufferingNewest(1))
+                }
+                let store = LockedStore()
+                for stream in streams { store.subscribe { stream.continuation.yield($0) } }
+                return measureIterators(effort, streams.map(\.stream)) { store.dispatch(.add(1)) }
+            },
+            Cell("share") { effort in
+                let (stream, continuation) = AsyncStream<Sample>.makeStream(bufferingPolicy: .bufferingNewest(1))
+                let store = LockedStore()
+                store.subscribe { continuation.yield($0) }
+                let shared = stream.share(bufferingPolicy: .bufferingLatest(1))
+                return measureIterators(effort, (0..<1_000).map { _ in shared }) { store.dispatch(.add(1)) }
+            },
+            Cell(Name.flux) { effort in
+                let store = FluxStore(initialState: Sample(), dispatcher: nil)
+                let states = (0..<1_000).map { _ in store.states(.latest, startingWithCurrent: false) }
+                return measureIterators(effort, states) { store.dispatch(action: .add(1)) }
+            },
+        ],
+        floor: "AsyncStream each",
+        bounds: [.ratio(atMost: 1, of: "share")]
+    )
+
+    /// One change at a time, until every iterator has seen it.
+    private static func measureIterators<States: AsyncSequence & Sendable>(
+        _ effort: Effort, _ all: [States], change: () -> Void
+    ) -> Double where States.Element == Sample {
+        let rally = Rally()
+        let tasks = all.map { states in
+            Task.detached {
+                var iterator = states.makeAsyncIterator()
+                rally.started.add(1, ordering: .relaxed)
+                var last = 0
+                while let state = try? await iterator.next(isolation: nil) {
+                    if state.count == last { continue }
+                    last = state.count
+                    if rally.left.subtract(1, ordering: .sequentiallyConsistent).newValue == 0 {
+                        rally.reached.signal()
+                    }
+                }
+            }
+        }
+        while rally.started.load(ordering: .relaxed) < all.count {}
+        let time = effort.measure {
+            rally.left.store(all.count, ordering: .sequentiallyConsistent)
+            let time = ContinuousClock().measure {
+                change()
+                rally.reached.wait()
+            }
+            return time / .nanoseconds(all.count)
+        }
+        tasks.forEach { $0.cancel() }
+        return time
+    }
+
+    static let views = Workload(
+        name: "w11",
+        title: "reading a view of 3 stores, after a change of one and without",
+        cells: [
+            Cell("by hand") { effort in
+                let stores = (0..<3).map { _ in FluxStore(initialState: Sample()) }
+                return try effort.measure(1_000) {
+                    stores[0].state.count
+                } batch: { operations in
+                    var sum = 0
+                    for _ in 0..<operations {
+                        stores[0].dispatch(action: .add(1))
+                        sum &+= stores[0].state.count &+ stores[1].state.count &+ stores[2].state.count
+                    }
+                    if sum == .min { throw WrongCount(description: "a sum") }
+                }
+            },
+            Cell("view, changed") { effort in
+                let stores = (0..<3).map { _ in FluxStore(initialState: Sample()) }
+                let view = FluxView(stores[0], stores[1], stores[2]) { $0.count &+ $1.count &+ $2.count }
+                return try effort.measure(1_000) {
+                    view.state
+                } batch: { operations in
+                    for _ in 0..<operations {
+                        stores[0].dispatch(action: .add(1))
+                        _ = view.state
+                    }
+                }
+            },
+            Cell("view, unchanged") { effort in
+                let stores = (0..<3).map { _ in FluxStore(initialState: Sample()) }
+                let view = FluxView(stores[0], stores[1], stores[2]) { $0.count &+ $1.count &+ $2.count }
+                return try effort.measure {
+                    var sum = 0
+                    let time = ContinuousClock().measure { for _ in 0..<1_000 { sum &+= view.state } }
+                    try expect("sum", sum, 0)
+                    return time / .nanoseconds(1_000)
+                }
+            },
+        ],
+        floor: "by hand"
+    )
+}
+
+/// Where the iterators of a cell meet.
+private final class Rally: Sendable {
+    let left = Atomic<Int>(0)
+    let started = Atomic<Int>(0)
+    let reached = DispatchSemaphore(value: 0)
+}

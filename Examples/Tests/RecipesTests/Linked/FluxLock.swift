@@ -1,0 +1,1 @@
+../../../../Sources/FluxCore/Support/FluxLock.swift

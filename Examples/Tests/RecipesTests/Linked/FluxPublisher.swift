@@ -1,0 +1,1 @@
+../../../../Sources/FluxCore/Subscription/FluxPublisher.swift

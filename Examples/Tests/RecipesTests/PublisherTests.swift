@@ -1,0 +1,111 @@
+import Dispatch
+import FluxCore
+import Foundation
+import OpenCombine
+import Testing
+
+/// The library's publisher, and the recipes of the README, with OpenCombine for Combine.
+@Suite struct PublisherTests {
+    struct Count: FluxState {
+        enum Action: FluxAction { case add(Int) }
+        var count = 0
+        mutating func handle(action: Action) -> Count? {
+            switch action {
+            case .add(let amount): count += amount
+            }
+            return self
+        }
+    }
+
+    final class Seen: @unchecked Sendable {
+        private let lock = NSLock()
+        private var kept: [Int] = []
+        let finished = DispatchSemaphore(value: 0)
+
+        func see(_ value: Int) {
+            lock.withLock { kept.append(value) }
+        }
+
+        var values: [Int] { lock.withLock { kept } }
+    }
+
+    @Test func `A sink gets the current state, then each, and finishes when the store is let go`() async {
+        var store: FluxStore<Count>? = FluxStore(initialState: Count(), dispatcher: nil)
+        let seen = Seen()
+        let cancellable = store?.publisher.map(\.count).sink(
+            receiveCompletion: { _ in seen.finished.signal() }, receiveValue: { seen.see($0) })
+        for _ in 0..<1_000 { store?.dispatch(action: .add(1)) }
+        await store?.flush()
+        #expect(seen.values == Array(0...1_000))
+        store = nil
+        #expect(wait(seen.finished))
+        withExtendedLifetime(cancellable) {}
+    }
+
+    @Test func `A cancelled sink gets nothing more`() async {
+        let store = FluxStore(initialState: Count(), dispatcher: nil)
+        let seen = Seen()
+        let cancellable = store.publisher.sink { seen.see($0.count) }
+        await store.flush()
+        cancellable.cancel()
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(seen.values == [0])
+    }
+
+    @Test func `Without demand only the newest is kept`() async {
+        let store = FluxStore(initialState: Count(), dispatcher: nil)
+        let seen = Seen()
+        let pull = Pull { seen.see($0.count) }
+        store.publisher.subscribe(pull)
+        for _ in 0..<100 { store.dispatch(action: .add(1)) }
+        await store.flush()
+        #expect(seen.values == [])
+        pull.request(1)
+        #expect(seen.values == [100])
+        store.dispatch(action: .add(1))
+        store.dispatch(action: .add(1))
+        await store.flush()
+        pull.request(2)
+        #expect(seen.values == [100, 102])
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(seen.values == [100, 102, 103])
+        pull.cancel()
+    }
+
+    private func wait(_ semaphore: DispatchSemaphore) -> Bool {
+        semaphore.wait(timeout: .now() + 60) == .success
+    }
+
+    /// Asks only when it is told to.
+    final class Pull: Subscriber, @unchecked Sendable {
+        typealias Input = Count
+        typealias Failure = Never
+        private var subscription: (any Subscription)?
+        private let see: (Count) -> Void
+
+        init(_ see: @escaping (Count) -> Void) {
+            self.see = see
+        }
+
+        func receive(subscription: any Subscription) {
+            self.subscription = subscription
+        }
+
+        func receive(_ input: Count) -> Subscribers.Demand {
+            see(input)
+            return .none
+        }
+
+        func receive(completion: Subscribers.Completion<Never>) {}
+
+        func request(_ count: Int) {
+            subscription?.request(.max(count))
+        }
+
+        func cancel() {
+            subscription?.cancel()
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import Dispatch
+
+nonisolated extension FluxStore {
+    /// Calls a handler with every action that this store applies from now on, after it was applied.
+    ///
+    /// In the order applied, each exactly once, and never twice at once. Also what the state did not announce. A store
+    /// whose actions nobody subscribed to spends nothing on this.
+    ///
+    /// - Parameters:
+    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
+    ///   - handler: Gets the action with the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    public func subscribeActions(
+        on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (FluxAppliedAction<State.Action>) -> Void
+    ) -> FluxSubscription {
+        core.ownTap().subscribe(on: queue) { applied in
+            if let applied = applied.narrowed(to: State.Action.self) { handler(applied) }
+        }
+    }
+}
+
+nonisolated extension FluxDispatcher {
+    /// Calls a handler with every action that any store of this dispatcher applies from now on, after it was applied.
+    ///
+    /// Once for each store that applied it, in the order applied; also what is dispatched to such a store itself, and
+    /// what the state did not announce. A dispatcher that nobody subscribed to spends nothing on this.
+    ///
+    /// - Parameters:
+    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
+    ///   - handler: Gets the action with the store and the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*n*) for *n* attached stores at the first time, O(1) later.
+    public func subscribeActions(
+        on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
+    ) -> FluxSubscription {
+        tap().subscribe(on: queue, handler)
+    }
+
+    /// Calls a handler with every action of one type that any store of this dispatcher applies from now on.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the actions to be told of.
+    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
+    ///   - handler: Gets the action with the store and the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    public func subscribeActions<Action: FluxAction>(
+        of type: Action.Type,
+        on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (FluxAppliedAction<Action>) -> Void
+    ) -> FluxSubscription {
+        subscribeActions(on: queue) { applied in
+            if let applied = applied.narrowed(to: Action.self) { handler(applied) }
+        }
+    }
+
+    private func tap() -> FluxActionTap {
+        if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribeActions") }
+        return routes.withLock { $0.tapAll() }
+    }
+}

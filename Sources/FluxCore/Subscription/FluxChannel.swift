@@ -1,0 +1,82 @@
+/// Hands what a subscription got to one iterator, which need not take it as fast.
+nonisolated final class FluxChannel<Element: Sendable>: Sendable {
+    private typealias Machine = FluxChannelMachine<Element, UnsafeContinuation<Void, Never>>
+
+    private let lock: FluxLock<Machine>
+    /// Reads the newest element and its stamp, for a channel that is only told that there is one.
+    let read: (@Sendable () -> (state: Element, stamp: UInt64))?
+
+    init(
+        _ rule: FluxDelivery.Kind, failingAfter limit: Int = .max,
+        read: (@Sendable () -> (state: Element, stamp: UInt64))? = nil
+    ) {
+        lock = FluxLock(Machine(rule, failingAfter: limit))
+        self.read = read
+    }
+
+    var dropped: Int { lock.withLock { $0.dropped } }
+
+    func push(_ element: Element?) {
+        lock.withLock { $0.push(element) }.wake?.resume()
+    }
+
+    func finish(_ error: (any Error)? = nil) {
+        lock.withLock { $0.finish(error) }?.resume()
+    }
+
+    func cancel() {
+        lock.withLock { $0.cancel() }.wake?.resume()
+    }
+
+    /// Takes the next element, and waits for it if there is none.
+    func next(
+        after stamp: inout UInt64?, isolation actor: isolated (any Actor)?
+    ) async -> FluxChannelMachine<Element, UnsafeContinuation<Void, Never>>.Taken {
+        while true {
+            if _Concurrency.Task.isCancelled { cancel() }
+            let taken = lock.withLock { $0.take() }
+            switch taken {
+            case .empty: await wait(isolation: actor)
+            case .end: return taken
+            case .element(let element):
+                guard element == nil, let read else { return taken }
+                let newest = read()
+                // Told of a change that was read already, together with the one before.
+                if newest.stamp == stamp { continue }
+                stamp = newest.stamp
+                return .element(newest.state)
+            }
+        }
+    }
+
+    private func wait(isolation actor: isolated (any Actor)?) async {
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { continuation in
+                if !lock.withLock({ $0.wait(continuation) }) { continuation.resume() }
+            }
+        } onCancel: {
+            cancel()
+        }
+    }
+
+    /// What the handler of the subscription captures: when it is released, nothing more can come.
+    final class Input: Sendable {
+        private let channel: FluxChannel
+
+        init(_ channel: FluxChannel) {
+            self.channel = channel
+        }
+
+        deinit {
+            channel.finish()
+        }
+
+        func push(_ element: Element?) {
+            channel.push(element)
+        }
+
+        func fail(_ error: any Error) {
+            channel.finish(error)
+        }
+    }
+}

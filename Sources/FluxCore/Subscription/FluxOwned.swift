@@ -1,0 +1,80 @@
+import Dispatch
+
+nonisolated extension FluxSource {
+    /// Calls a handler with an object of yours and the states that are announced from now on, for as long as it lives.
+    ///
+    /// ```swift
+    /// store.subscribe(with: cache) { cache, state in cache.replace(state.items) }
+    /// ```
+    ///
+    /// The object is held weakly, so there is no token to keep and no `[weak self]` to write. The handler is never
+    /// called once the object is gone, and is let go of with the next change after that.
+    ///
+    /// - Parameters:
+    ///   - owner: Whose life the subscription shares.
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - queue: Where to call the handler; by default on a serial queue of the source.
+    ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
+    ///   - handler: Gets the object, and the state as the change left it; must not capture the object itself.
+    @_disfavoredOverload
+    public func subscribe<Owner: AnyObject & Sendable>(
+        with owner: Owner,
+        _ delivery: FluxDelivery = .every,
+        on queue: DispatchQueue? = nil,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @Sendable (Owner, State) -> Void
+    ) {
+        let leash = FluxLeash()
+        let subscriber = feed.origin.enroll(
+            FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent)
+        ) { [weak owner] state in
+            if let owner { handler(owner, state) } else { leash.cut() }
+        }
+        leash.hold(subscriber)
+    }
+
+    /// Calls a handler on the main actor with an object of yours and the states that are announced from now on.
+    ///
+    /// ```swift
+    /// store.subscribe(with: self, .latest, on: .main) { controller, state in controller.label.text = state.title }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - owner: Whose life the subscription shares; held weakly.
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - main: The main queue.
+    ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
+    ///   - handler: Gets the object, and the state as the change left it; must not capture the object itself.
+    public func subscribe<Owner: AnyObject & Sendable>(
+        with owner: Owner,
+        _ delivery: FluxDelivery = .every,
+        on main: FluxMainQueue,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @MainActor @Sendable (Owner, State) -> Void
+    ) {
+        subscribe(
+            with: owner, delivery, on: DispatchQueue.main, startingWithCurrent: startingWithCurrent,
+            main.bind(handler))
+    }
+}
+
+/// Lets a handler end the subscription that it belongs to.
+nonisolated private final class FluxLeash: Sendable {
+    private let lock = FluxLock((subscriber: FluxWeak?.none, isCut: false))
+
+    func hold(_ subscriber: any FluxCancellable) {
+        let isCut = lock.withLock { leash in
+            leash.subscriber = FluxWeak(subscriber)
+            return leash.isCut
+        }
+        if isCut { subscriber.cancel() }
+    }
+
+    func cut() {
+        let subscriber = lock.withLock { leash in
+            leash.isCut = true
+            return leash.subscriber?.object
+        }
+        subscriber?.cancel()
+    }
+}

@@ -1,0 +1,154 @@
+/// The states of a source, or a part of them, one after the other.
+///
+/// ```swift
+/// for await state in store.states { print(state) }
+/// ```
+///
+/// Any number of iterators may be made, each of which starts anew; a slow one delays nobody. An iterator ends at once
+/// when its task is cancelled, and after what is due when the source is let go: the sequence does not keep it.
+///
+/// Thread safety: may be used from any thread; an iterator belongs to one task.
+nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
+    let start: @Sendable () -> (channel: FluxChannel<Element>, subscription: FluxSubscription)
+
+    init(start: @escaping @Sendable () -> (channel: FluxChannel<Element>, subscription: FluxSubscription)) {
+        self.start = start
+    }
+
+    /// Starts watching.
+    public func makeAsyncIterator() -> Iterator {
+        Iterator(start())
+    }
+
+    /// Takes one state after the other.
+    ///
+    /// Thread safety: belongs to one task.
+    public struct Iterator: AsyncIteratorProtocol {
+        private let channel: FluxChannel<Element>
+        private var subscription: FluxSubscription?
+        private var stamp: UInt64?
+
+        init(_ start: (channel: FluxChannel<Element>, subscription: FluxSubscription)) {
+            (channel, subscription) = start
+        }
+
+        /// How many changes it was not handed because there was no room for them.
+        public var dropped: Int { channel.dropped + (subscription?.dropped ?? 0) }
+
+        /// Waits for the next state.
+        ///
+        /// - Parameter actor: The actor to come back to.
+        /// - Returns: The next state; nil once the source is gone or the task is cancelled.
+        /// - Throws: ``FluxOverflow``, from a sequence that was to miss nothing and that had no room for more.
+        public mutating func next(
+            isolation actor: isolated (any Actor)? = #isolation
+        ) async throws(Failure) -> Element? {
+            switch await channel.next(after: &stamp, isolation: actor) {
+            case .element(let element): return element
+            case .empty, .end(nil): return nil
+            case .end(let error?):
+                if let error = error as? Failure { throw error }
+                return nil
+            }
+        }
+    }
+}
+
+@available(*, unavailable)
+nonisolated extension FluxStates.Iterator: Sendable {}
+
+nonisolated extension FluxSource {
+    /// The newest state, again and again: each iterator starts with the current one and never goes back.
+    ///
+    /// An iterator that is slow skips states and keeps none; it always ends on the newest (C5).
+    public var states: FluxStates<State, Never> { states(.latest) }
+
+    /// The states of the source by a delivery of your choice.
+    ///
+    /// - Parameters:
+    ///   - delivery: What an iterator gets where changes come faster than it takes them.
+    ///   - startingWithCurrent: True for each iterator to start with the current state.
+    /// - Returns: A sequence that starts anew for each iterator.
+    public func states(_ delivery: FluxDelivery, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
+        guard case .latest = delivery.kind else {
+            return sequence(delivery, startingWithCurrent: startingWithCurrent) { $1.push($0) }
+        }
+        let origin = feed.origin
+        return FluxStates {
+            let channel = FluxChannel<State>(.latest) { origin.stamped() }
+            let input = FluxChannel.Input(channel)
+            let wish = FluxWish(.latest, on: origin.relay, startingWithCurrent: false)
+            let subscriber = origin.enroll(wish) { _ in input.push(nil) }
+            if startingWithCurrent { channel.push(nil) }
+            return (channel, FluxSubscription(subscriber))
+        }
+    }
+
+    /// Every state of the source; an iterator ends with an error rather than miss one.
+    ///
+    /// - Parameters:
+    ///   - limit: How many changes may wait for an iterator, 1 at least.
+    ///   - startingWithCurrent: True for each iterator to start with the current state.
+    /// - Returns: A sequence that starts anew for each iterator, and throws ``FluxOverflow`` after what waits.
+    public func states(
+        failingAfter limit: Int, startingWithCurrent: Bool = true
+    ) -> FluxStates<State, FluxOverflow> {
+        let origin = feed.origin
+        return FluxStates {
+            let channel = FluxChannel<State>(.every, failingAfter: limit)
+            let input = FluxChannel.Input(channel)
+            let bound = FluxBound(.failing { input.fail($0) }, limit: limit)
+            let wish = FluxWish(
+                .every, on: origin.relay, startingWithCurrent: startingWithCurrent, bound: bound)
+            return (channel, FluxSubscription(origin.enroll(wish) { input.push($0) }, keeping: bound.drops))
+        }
+    }
+
+    /// A part of the state, whenever that part has changed.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure; called at most once per change and iterator, on a queue of the
+    ///     source.
+    ///   - delivery: What an iterator gets where changes come faster than it takes them.
+    ///   - startingWithCurrent: True for each iterator to start with the current part.
+    /// - Returns: A sequence that starts anew for each iterator.
+    public func values<Value: Equatable & Sendable>(
+        of select: @escaping @Sendable (State) -> Value,
+        _ delivery: FluxDelivery = .latest,
+        startingWithCurrent: Bool = true
+    ) -> FluxStates<Value, Never> {
+        // What may wait in the store is not bounded by how many parts may wait for the iterator: most are dropped.
+        let upstream: FluxDelivery = if case .latest = delivery.kind { .latest } else { .every }
+        let origin = feed.origin
+        let source = FluxFed(feed: feed)
+        return FluxStates {
+            let channel = FluxChannel<Value>(delivery.kind)
+            let input = FluxChannel.Input(channel)
+            let known = startingWithCurrent ? nil : source.partBeforeStart(upstream, select)
+            let last = FluxLast(known)
+            let wish = FluxWish(upstream, on: origin.relay, startingWithCurrent: known == nil)
+            let subscriber = origin.enroll(wish) { state in
+                let new = select(state)
+                if new == last.value { return }
+                let isFirst = last.value == nil
+                last.value = new
+                if !isFirst || startingWithCurrent { input.push(new) }
+            }
+            return (channel, FluxSubscription(subscriber))
+        }
+    }
+
+    private func sequence(
+        _ delivery: FluxDelivery, startingWithCurrent: Bool,
+        _ push: @escaping @Sendable (State, FluxChannel<State>.Input) -> Void
+    ) -> FluxStates<State, Never> {
+        let origin = feed.origin
+        return FluxStates {
+            let channel = FluxChannel<State>(delivery.kind)
+            let input = FluxChannel.Input(channel)
+            let wish = FluxWish(delivery, on: origin.relay, startingWithCurrent: startingWithCurrent)
+            let subscriber = origin.enroll(wish) { push($0, input) }
+            return (channel, FluxSubscription(subscriber, keeping: wish.bound?.drops))
+        }
+    }
+}

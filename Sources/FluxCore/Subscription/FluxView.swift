@@ -1,0 +1,91 @@
+/// A state that follows from those of other sources: a store to read from and to watch, without actions.
+///
+/// ```swift
+/// let total = FluxView(cart, prices) { cart, prices in cart.total(at: prices) }
+/// let subscription = total.subscribe { total in print(total) }
+/// let badge = store.view(\.cart.count)  // all that a feature needs to know of the store
+/// ```
+///
+/// It is a cut (C11): it never shows an action's effect on one of its stores without its effect on the others. That
+/// holds for stores of one dispatcher as for stores of several, and for views of views.
+///
+/// It computes when it is read or watched and only if a change was announced since, and it announces what is not equal to
+/// the value before. It takes its cuts at its own pace, so changes that come faster are one change of the view; every
+/// value that it announces is delivered as the subscription has it. Whoever must see each change of a store subscribes to
+/// the store.
+///
+/// A view keeps its sources. When its last reference goes, it delivers what is due and ends its subscriptions (C10).
+///
+/// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
+/// `FluxState.handle(action:)`.
+nonisolated public final class FluxView<State: Sendable>: FluxSource {
+    private let core: FluxViewCore<State>
+    /// What the view keeps alive; its core outlives it, and must not.
+    private let sources: any Sendable
+
+    /// Makes a view that announces a value unless a function of yours says that it is as good as the last.
+    ///
+    /// - Parameters:
+    ///   - source: What to combine: stores, views, and other sources.
+    ///   - isSame: Whether two values are as good as equal.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    public init<each Source: FluxSource>(
+        _ source: repeat each Source,
+        by isSame: @escaping @Sendable (State, State) -> Bool,
+        _ transform: @escaping @Sendable (repeat (each Source).State) -> State
+    ) {
+        let feeds = (repeat (each source).feed)
+        sources = (repeat each source)
+        core = FluxViewCore(
+            dispatchers: { FluxCut.dispatchers(repeat each feeds) },
+            isSame: isSame,
+            capture: { cut in
+                let captures = (repeat (each feeds).origin.capture(in: cut))
+                var stamp: UInt64 = 0
+                for capture in repeat each captures { stamp &+= capture.stamp }
+                return FluxCapture(stamp: stamp) { transform(repeat (each captures).state()) }
+            },
+            watch: { wish, changed in
+                var watchers: [any FluxCancellable] = []
+                for feed in repeat each feeds {
+                    watchers.append(feed.origin.enroll(wish) { _ in changed() })
+                }
+                return watchers
+            })
+    }
+
+    /// Makes a view that announces what is not equal to the value before.
+    ///
+    /// - Parameters:
+    ///   - source: What to combine: stores, views, and other sources.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    public convenience init<each Source: FluxSource>(
+        _ source: repeat each Source,
+        transform: @escaping @Sendable (repeat (each Source).State) -> State
+    ) where State: Equatable {
+        self.init(repeat each source, by: { $0 == $1 }, transform)
+    }
+
+    deinit {
+        core.end()
+    }
+
+    /// What all ways to watch are made from.
+    public var feed: FluxFeed<State> { FluxFeed(core) }
+}
+
+nonisolated extension FluxSource {
+    /// A view of a part of the state, for a feature that needs to know no more.
+    ///
+    /// - Parameter part: The part, as a key path or a closure.
+    /// - Returns: A view that keeps this source and announces the part when it has changed.
+    public func view<Part: Equatable & Sendable>(
+        _ part: @escaping @Sendable (State) -> Part
+    ) -> FluxView<Part> {
+        FluxView(self, transform: part)
+    }
+}

@@ -1,0 +1,156 @@
+import Dispatch
+import FluxCore
+import Foundation
+import Testing
+
+/// States as sequences.
+@Suite struct StatesTests {
+    @Test func `Each iterator starts with the current state, unless it is told not to`() async {
+        let store = FluxStore(initialState: Counter(count: 5), dispatcher: nil)
+        for delivery in [FluxDelivery.latest, .every, .buffered(newest: 2), .buffered(oldest: 2)] {
+            var iterator = store.states(delivery).makeAsyncIterator()
+            #expect(await iterator.next()?.count == store.state.count)
+            var later = store.states(delivery, startingWithCurrent: false).makeAsyncIterator()
+            store.dispatch(action: .add(1))
+            #expect(await later.next()?.count == store.state.count)
+            #expect(await iterator.next()?.count == store.state.count)
+        }
+        var values = store.values(of: \.count, startingWithCurrent: false).makeAsyncIterator()
+        store.dispatch(action: .mark(producer: 1, number: 1))
+        #expect(await values.next() == 10)
+    }
+
+    @Test func `A slow iterator gets what its delivery says, and tells how many it was not handed`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var every = store.states(.every).makeAsyncIterator()
+        var newest = store.states(.buffered(newest: 2)).makeAsyncIterator()
+        var oldest = store.states(.buffered(oldest: 2)).makeAsyncIterator()
+        var latest = store.states.makeAsyncIterator()
+        var failing = store.states(failingAfter: 3).makeAsyncIterator()
+        for _ in 0..<10 {
+            store.dispatch(action: .add(1))
+            await store.flush()
+        }
+        for count in 0...10 { #expect(await every.next()?.count == count) }
+        #expect(await [newest.next()?.count, newest.next()?.count] == [9, 10])
+        #expect(await [oldest.next()?.count, oldest.next()?.count] == [0, 1])
+        #expect(await latest.next()?.count == 10)
+        let dropped: [Int] = [newest.dropped, oldest.dropped, every.dropped]
+        #expect(dropped == [9, 9, 0])
+        for count in 0...2 {
+            let next = try? await failing.next()
+            #expect(next?.count == count)
+        }
+        await #expect(throws: FluxOverflow.self) { try await failing.next() }
+        let rest = (try? await failing.next())?.count
+        #expect(rest == nil, "an error is thrown once")
+    }
+
+    @Test func `values(of:) is told only of changes of the part`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var values = store.values(of: \.disorder, .every).makeAsyncIterator()
+        for number in [1, 2, 3, 5, 6] { store.dispatch(action: .mark(producer: 1, number: number)) }
+        #expect(await [values.next(), values.next()] == [0, 1])
+    }
+
+    @Test func `Cancelling the task ends it at once, also with states waiting, and none waits afterwards`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        for states in [store.states, store.states(.every)] {
+            let (started, cancelled) = (Gate(), Gate())
+            let task = Task {
+                var count = 0
+                for await _ in states {
+                    count += 1
+                    started.open()
+                    if count == 1 { await cancelled.opened() }
+                }
+                return count
+            }
+            await started.opened()
+            for _ in 0..<10 { store.dispatch(action: .add(1)) }
+            await store.flush()
+            task.cancel()
+            cancelled.open()
+            #expect(await task.value == 1)
+        }
+    }
+
+    @Test func `Stress: cancelled at any moment it ends, and the handler goes`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        await withTaskGroup(of: Void.self) { group in
+            for index in 0..<1_000 {
+                let task = Task { for await _ in store.states(index % 2 == 0 ? .latest : .every) {} }
+                group.addTask {
+                    if index % 3 == 0 { store.dispatch(action: .add(1)) }
+                    if index % 5 == 0 { await Task.yield() }
+                    task.cancel()
+                    await task.value
+                }
+            }
+        }
+        await store.flush()
+    }
+
+    @Test func `It ends when the store is let go, after what is due, and does not keep it`() async {
+        var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
+        let every = store!.states(.every)
+        let started = Gate()
+        let task = Task {
+            var counts: [Int] = []
+            for await state in every {
+                counts.append(state.count)
+                started.open()
+            }
+            return counts
+        }
+        await started.opened()
+        for _ in 0..<100 { store?.dispatch(action: .add(1)) }
+        store = nil
+        #expect(await task.value == Array(0...100))
+    }
+
+    /// 10,000 iterators, and with FLUX_LONG set a minute of 1,000 changes a second.
+    @Test func `Stress: 10,000 iterators all end on the last state, and memory is flat`() async {
+        let isLong = ProcessInfo.processInfo.environment["FLUX_LONG"] != nil
+        let (iterators, changes) = (10_000, isLong ? 60_000 : 300)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let begun = Highest()
+        let count = Locked(0)
+        let tasks = (0..<iterators).map { _ in
+            Task {
+                var last = -1
+                for await state in store.states {
+                    if last < 0 {
+                        begun.see(
+                            count.withLock {
+                                $0 += 1; return $0
+                            })
+                    }
+                    last = state.count
+                    if last >= changes { break }
+                }
+                return last
+            }
+        }
+        await begun.reaches(iterators)
+        var middle = 0
+        for change in 1...changes {
+            store.dispatch(action: .add(1))
+            if isLong { try? await Task.sleep(for: .milliseconds(1)) }
+            if change == changes / 2 { middle = residentKilobytes() }
+        }
+        var wrong = 0
+        for task in tasks where await task.value != changes { wrong += 1 }
+        #expect(wrong == 0)
+        #expect(residentKilobytes() < middle + 20_000)
+    }
+
+    private func residentKilobytes() -> Int {
+        #if os(Linux)
+            let fields = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ")
+            return (fields.flatMap { Int($0[1]) } ?? 0) * 4
+        #else
+            return 0
+        #endif
+    }
+}
