@@ -68,7 +68,7 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         if let delay = conversions.delay(after: failures, event) {
             task.retry(after: failures, error)
             // Cut short only by the end of the task.
-            try? await conversions.control.clock.sleep(for: delay)
+            try? await fluxSleep(delay, on: conversions.control.clock)
             return task.hasEnded
         }
         let action = Converter.action(for: error, event: event)

@@ -95,6 +95,8 @@ nonisolated final class FluxControl: Sendable {
         }
         if let converter = chores.first { startDrain(converter) }
         for chore in chores.others { perform(chore) }
+        // What rules end does not come by where other tasks end.
+        if isRuled && isSweepDue { sweep() }
     }
 
     private func perform(_ chore: FluxFlights.Chore) {
@@ -116,13 +118,13 @@ nonisolated final class FluxControl: Sendable {
             if case .failed(let error) = outcome { flight.converter.report(error, on: flight.event.event) }
             flight.task.letGo()
         case .release: break
-        case .suspect(let task): task.endIfStuck()
+        case .suspect(let suspect): suspect.check()
         }
     }
 
     private func sleep(_ id: UInt64, _ duration: Swift.Duration) {
-        let sleeper = _Concurrency.Task {
-            try? await clock.sleep(for: duration)
+        let sleeper = _Concurrency.Task.detached { [self] in
+            try? await fluxSleep(duration, on: clock)
             if !_Concurrency.Task.isCancelled { decide { $0.elapsed(id, &$1) } }
         }
         let isWanted = flights.withLock { $0.ruled?.keep(sleeper, id) ?? false }
@@ -163,30 +165,44 @@ nonisolated final class FluxControl: Sendable {
     ///
     /// The control must not go before they are settled. With rules they keep it, and the last to settle lets go of it.
     func letGo() {
-        nextSweep.store(0, ordering: .sequentiallyConsistent)
-        let tasks = flights.withLock { flights in
+        // The tasks are retained: whoever settles one sweeps, and lets go of all that are settled.
+        let (late, ruled) = flights.withLock { flights in
             flights.isLeft = true
-            return flights.tasks
+            nextSweep.store(0, ordering: .sequentiallyConsistent)
+            return (isRuled ? [] : flights.unsettled(), fluxTake(&flights.ruled))
         }
-        for task in tasks where !isRuled {
-            task._withUnsafeGuaranteedRef { task in fluxWait(upTo: .seconds(60)) { task.isSettled } }
-        }
+        for sleeper in ruled?.sleepers ?? [] { sleeper.cancel() }
+        for task in late { fluxWait(upTo: .seconds(60)) { task.isSettled } }
         sweep()
     }
 
     func cancelAll() {
         fluxStopInsideHandle("cancelAll()")
-        for task in flights.withLock({ $0.open() }) { task.cancel() }
+        // The last first: the end of one that runs must not start those that wait for it.
+        let tasks = flights.withLock { $0.open() }
+        for task in tasks.reversed() { task.end(.cancelled) }
+        for task in tasks { task.awaitDispatches() }
     }
 
     var inFlight: Int {
         fluxStopInsideHandle("inFlight")
-        return flights.withLock { $0.fired } - tally.ended
+        // Counted, for what has just ended may not have been tallied yet.
+        return flights.withLock { $0.countOpen() }
     }
 
     func flush() async {
         fluxStopInsideHandle("flush()")
-        if let conversion = flights.withLock({ $0.task(runBy: FluxTask.caller) }) {
+        await flush(inside: conversionOfCaller)
+    }
+
+    /// The task whose conversion the calling Swift task runs, if it is one of this creator.
+    private var conversionOfCaller: FluxTask? {
+        let caller = FluxTask.caller
+        return flights.withLock { $0.task(runBy: caller) }
+    }
+
+    private func flush(inside conversion: FluxTask?) async {
+        if let conversion {
             // It waits for each by itself, and for none that waits for it.
             for task in flights.withLock({ $0.open() }) where task !== conversion {
                 await task.ended(unlessItNeeds: conversion)
@@ -201,21 +217,28 @@ nonisolated final class FluxControl: Sendable {
     func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
         fluxStopInsideHandle("shutdown(within:)")
         flights.withLock { $0.isShutDown = true }
+        let conversion = conversionOfCaller
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.flush() }
-            group.addTask { try? await self.clock.sleep(for: duration) }
+            group.addTask { await self.flush(inside: conversion) }
+            group.addTask { try? await fluxSleep(duration, on: self.clock) }
             await group.next()
             group.cancelAll()
         }
         cancelAll()
+        // Each is tallied a moment after it has ended, by the thread that ended it.
+        for task in flights.withLock({ $0.unsettled() }) { fluxWait(upTo: .seconds(2)) { task.isSettled } }
         return tally.totals
     }
 
     // MARK: - Those who wait for each other
 
     /// A conversion awaits a task: whatever is decided from now on may make it wait in vain.
-    func suspect(_ task: FluxTask) {
-        if isRuled { flights.withLock { $0.ruled?.suspect(task) } }
+    func suspect(_ suspect: FluxSuspect) {
+        flights.withLock { $0.ruled?.suspect(suspect) }
+    }
+
+    func clear(_ suspect: FluxSuspect) {
+        flights.withLock { $0.ruled?.clear(suspect) }
     }
 
     func ahead(of task: FluxTask) -> FluxAhead {

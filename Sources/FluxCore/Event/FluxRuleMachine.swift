@@ -53,6 +53,8 @@ nonisolated struct FluxRuleMachine<Event: FluxEvent> {
     private var entries: [ID: Entry] = [:]
     private var effects: [Effect] = []
     private var work: [Work] = []
+    /// Whether one that was fired before waits for others since this was asked last.
+    private var hasNewWaits = false
 
     /// How much is kept, of whatever kind; 0 when all events have ended and all timers elapsed.
     var weight: Int {
@@ -69,7 +71,10 @@ nonisolated struct FluxRuleMachine<Event: FluxEvent> {
 
     mutating func fire(_ id: ID, _ event: Event, keys: [AnyHashable?]) -> [Effect] {
         entries[id] = Entry(event: event, keys: keys)
+        let before = hasNewWaits
         advance(id)
+        // Nobody can wait for this one yet.
+        hasNewWaits = before
         return takeEffects()
     }
 
@@ -99,6 +104,12 @@ nonisolated struct FluxRuleMachine<Event: FluxEvent> {
         guard let entry = entries[id], !entry.isExecuting else { return ([], []) }
         guard entry.isQueued, let key = entry.keys[entry.stage] else { return (Array(entry.blockers), []) }
         return (Array(entry.blockers), groups[entry.stage][key]?.ids ?? [])
+    }
+
+    /// Whether events that were known have come to wait for others, since the last call.
+    mutating func takeNewWaits() -> Bool {
+        defer { hasNewWaits = false }
+        return hasNewWaits
     }
 
     private mutating func takeEffects() -> [Effect] {
@@ -238,8 +249,9 @@ nonisolated struct FluxRuleMachine<Event: FluxEvent> {
         if let former { end(former, .dropped) }
     }
 
-    private mutating func block(_ id: ID, until others: [ID]) {
+    private mutating func block(_ id: ID, until others: [ID], isNew: Bool = true) {
         for other in others where other != id && entries[other] != nil {
+            if isNew { hasNewWaits = true }
             entries[id]?.blockers.insert(other)
             entries[other]?.dependents.insert(id)
         }
@@ -261,7 +273,7 @@ nonisolated struct FluxRuleMachine<Event: FluxEvent> {
         for blocker in entry.blockers { entries[blocker]?.dependents.remove(id) }
         for dependent in entry.dependents.sorted() {
             entries[dependent]?.blockers.remove(id)
-            if isBetween(entry, dependent) { block(dependent, until: Array(entry.blockers)) }
+            if isBetween(entry, dependent) { block(dependent, until: Array(entry.blockers), isNew: false) }
             if entries[dependent]?.blockers.isEmpty == true { work.append(.advance(dependent)) }
         }
     }
@@ -297,6 +309,7 @@ nonisolated struct FluxRuleMachine<Event: FluxEvent> {
     // MARK: - Queues
 
     private mutating func enqueue(_ id: ID, _ stage: Int, _ key: AnyHashable) {
+        hasNewWaits = true
         groups[stage][key]?.enqueue(id)
         entries[id]?.isQueued = true
     }

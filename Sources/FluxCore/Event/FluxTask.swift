@@ -115,14 +115,18 @@ nonisolated public final class FluxTask: Sendable {
     public var events: Events { Events(task: self) }
 
     func ended() async -> Outcome {
-        let latch = FluxLatch()
+        await end(wakes: FluxLatch())
+        return lock.withLock { $0.outcome(gate.word) } ?? .cancelled
+    }
+
+    /// Waits until the work has ended or somebody else leaves the latch.
+    func end(wakes latch: FluxLatch) async {
         lock.withLock { machine in
             if gate.watch().isClosed { return }
             latch.enter()
             machine.wait(latch)
         }
         await latch.wait()
-        return lock.withLock { $0.outcome(gate.word) } ?? .cancelled
     }
 
     // MARK: - Cancelling
@@ -141,13 +145,16 @@ nonisolated public final class FluxTask: Sendable {
     /// - Complexity: O(log *n*) of the events in flight on its creator, with rules; else O(1).
     public func cancel() {
         fluxStopInsideHandle("FluxTask.cancel()")
-        for part in lock.withLock({ $0.parts }) { part.cancel() }
+        // The last first: the end of one that runs must not start those that wait for it.
+        let parts = lock.withLock { $0.parts }
+        for part in parts.reversed() { part.end(.cancelled) }
         end(.cancelled)
+        for part in parts { part.awaitDispatches() }
         awaitDispatches()
     }
 
     /// Waits until no other thread is dispatching an action.
-    private func awaitDispatches() {
+    func awaitDispatches() {
         let own: UInt64 = FluxThreads.shared.current.pointee.sending == UnsafeRawPointer(fluxIdentity: self) ? 1 : 0
         fluxWait(upTo: .seconds(2)) { gate.word.dispatches <= own }
     }
@@ -297,7 +304,9 @@ nonisolated public final class FluxTask: Sendable {
             if case .cancelled = outcome { closing.work?.cancel() }
             for waiter in closing.waiters { waiter.leave() }
         }
-        if let parent, let whole = parent.lock.withLock({ $0.partEnded(outcome) }) { parent.end(whole) }
+        guard let parent, let whole = parent.lock.withLock({ $0.partEnded(outcome) }) else { return }
+        parent.end(whole.outcome)
+        withExtendedLifetime(whole.parts) {}
     }
 
     /// Adds the task of one event of several.
