@@ -62,7 +62,7 @@ nonisolated extension FluxAsyncActionConverter {
 
     @inlinable
     public static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?) {
-        unsafeDowncast(conversions, to: FluxConversions<Self>.self).convertAsync(task)
+        unsafeDowncast(conversions, to: FluxConversions<Self>.self).convertAsync(task, on: spare)
     }
 
     /// The callback form, for code that knows a converter only as such; creators use the asynchronous one.

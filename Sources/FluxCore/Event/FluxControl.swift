@@ -103,7 +103,7 @@ nonisolated final class FluxControl: Sendable {
         switch chore {
         case .begin(let task, let converter, let queue):
             queue.async {
-                var spare: AnyObject?
+                var spare: AnyObject? = converter.isAsync ? FluxQueueExecutor(queue) : nil
                 FluxTask.begin(.passRetained(task), converter, &spare)
             }
         case .drop(let task): drop(task)

@@ -161,6 +161,11 @@ nonisolated public final class FluxTask: Sendable {
 
     @usableFromInline var hasEnded: Bool { gate.word.isClosed }
 
+    /// The error that the work has failed with, if it has.
+    var error: (any Error)? {
+        if case .failed(let error) = lock.withLock({ $0.outcome(gate.word) }) { error } else { nil }
+    }
+
     // MARK: - The work
 
     /// Calls the converter, unless the work has ended.

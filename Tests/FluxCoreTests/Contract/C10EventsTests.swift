@@ -65,7 +65,9 @@ import Testing
         }
     }
 
-    @Test(arguments: rules.indices) func `All goes though the task is kept, and cancelled while it runs`(rule: Int) async {
+    @Test(arguments: rules.indices) func `All goes though the task is kept, and cancelled while it runs`(rule: Int)
+        async
+    {
         let (gone, clock, gate) = (Gone(), TestClock(), Gate())
         var task: FluxTask?
         do {
