@@ -60,6 +60,7 @@ nonisolated extension FluxAsyncActionConverter {
     /// By default a failed conversion dispatches nothing.
     public static func action(for error: any Error, event: Event) -> Action? { nil }
 
+    /// How the library calls a converter of this form.
     @inlinable
     public static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?) {
         unsafeDowncast(conversions, to: FluxConversions<Self>.self).convertAsync(task, on: spare)
