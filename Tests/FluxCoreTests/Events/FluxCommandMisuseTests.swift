@@ -6,6 +6,7 @@ import Testing
     struct Failure: Error {}
 
     struct Silent: FluxCommand {
+        let canary: Canary
         func execute(state: Counter, dependency: Void) async throws { throw Failure() }
     }
 
@@ -52,8 +53,11 @@ import Testing
     @Test func `A failure that the state is not told of is written to the standard error output, once`() async {
         let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
-            _ = await store.run(Silent()).outcome
             _ = await store.run(Loud()).outcome
+            let gone = Gate()
+            store.run(Silent(canary: Canary(gone)))
+            // It is told after the end, and before the command goes.
+            await gone.opened()
             guard store.state.count == -1 else { fatalError("not told") }
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)

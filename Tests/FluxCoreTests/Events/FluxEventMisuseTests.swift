@@ -62,22 +62,33 @@ import Testing
         expect(result, says: "shutdown(within:) was given a negative duration")
     }
 
+    enum Failing: FluxAsyncActionConverter {
+        enum Event: FluxEvent { case told(Canary), untold(Canary) }
+        typealias Action = Counter.Action
+        struct Failure: Error {}
+        static func convert(event: Event, dependency: Void, send: @escaping @Sendable (Action) -> Void) async throws {
+            throw Failure()
+        }
+        static func action(for error: any Error, event: Event) -> Action? {
+            if case .told = event { .add(1) } else { nil }
+        }
+    }
+
     @Test func `An error that nobody would get to know is written to the standard error output, once`() async {
         let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
-            let quiet = Creator(dependency: .init(), dispatcher: FluxDispatcher())
-            // The first is told by no action, the second by one, and both have a task that nobody keeps.
-            for number in [0, 5] { quiet.fire(.fail(number)) }
-            await quiet.flush()
-            let told = Recorder<Bool>()
-            let heard = Creator(dependency: .init(), dispatcher: FluxDispatcher()) { _, _ in told.record(true) }
-            heard.fire(.fail(0))
-            await told.count(1)
-            // Told after the end: by the next event of the same creator it has been.
-            _ = await quiet.fire(.add(1)).outcome
+            let (told, gone) = (Recorder<Bool>(), (0..<3).map { _ in Gate() })
+            let quiet = FluxActionCreator<Failing>(dispatcher: FluxDispatcher())
+            let heard = FluxActionCreator<Failing>(dispatcher: FluxDispatcher()) { _, _ in told.record(true) }
+            quiet.fire(.untold(Canary(gone[0])))
+            quiet.fire(.told(Canary(gone[1])))
+            heard.fire(.untold(Canary(gone[2])))
+            // It is told after the end, and before the event goes.
+            for gate in gone { await gate.opened() }
+            guard told.values == [true] else { fatalError("not told") }
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         let lines = text.split(separator: "\n").filter { $0.hasPrefix("FluxCore: ") }
-        #expect(lines == ["FluxCore: WorkConverter failed with Failure(number: 0), and its creator has no onFailure."])
+        #expect(lines == ["FluxCore: Failing failed with Failure(), and its creator has no onFailure."])
     }
 
     @Test func `Durations without end are as good as very long ones`() async {
