@@ -102,7 +102,7 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
             if let entry = task.enter() {
                 conversions.send(action)
                 task.leave(entry)
-            } else if !task.isCancelled {
+            } else if !task.isCancelled && !task.isInCycle {
                 conversions.report(FluxLateAction(action: "\(action)"), event)
             }
         }

@@ -1,3 +1,6 @@
+import Dispatch
+import Synchronization
+
 /// How the events of a creator end, one by one and all together, and who waits for that.
 nonisolated extension FluxControl {
     // MARK: - Ending

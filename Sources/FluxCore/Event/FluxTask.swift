@@ -161,6 +161,9 @@ nonisolated public final class FluxTask: Sendable {
 
     @usableFromInline var hasEnded: Bool { gate.word.isClosed }
 
+    /// Whether it was ended because its own conversion waits for it; that is told once the conversion returns.
+    @usableFromInline var isInCycle: Bool { error is FluxWaitCycle }
+
     /// The error that the work has failed with, if it has.
     var error: (any Error)? {
         if case .failed(let error) = lock.withLock({ $0.outcome(gate.word) }) { error } else { nil }

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// What its creator and its conversion do with a task: it begins, dispatches and ends.
 nonisolated extension FluxTask {
     // MARK: - The work

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// A conversion awaited an event that could not end before that conversion had; so it was ended instead.
 ///
 /// Thread safety: a value.
