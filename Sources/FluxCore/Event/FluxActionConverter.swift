@@ -46,7 +46,7 @@ nonisolated public protocol FluxActionConverter<Event, Action, Dependency>: Send
 }
 
 nonisolated extension FluxActionConverter {
-    /// The callback form.
+    /// How the library calls a converter of this form.
     @inlinable
     public static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?) {
         unsafeDowncast(conversions, to: FluxConversions<Self>.self).convert(task, &spare)

@@ -185,6 +185,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     // MARK: - Overseeing
 
     /// How many events are in flight: fired, and not ended.
+    ///
+    /// - Complexity: O(*n*) for *n* events in flight.
     public var inFlight: Int { conversions.control.inFlight }
 
     /// Cancels all events in flight, as ``FluxTask/cancel()`` does each.

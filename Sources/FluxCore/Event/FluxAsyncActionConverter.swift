@@ -60,10 +60,10 @@ nonisolated extension FluxAsyncActionConverter {
     /// By default a failed conversion dispatches nothing.
     public static func action(for error: any Error, event: Event) -> Action? { nil }
 
-    /// The asynchronous form.
+    /// How the library calls a converter of this form.
     @inlinable
     public static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?) {
-        unsafeDowncast(conversions, to: FluxConversions<Self>.self).convertAsync(task)
+        unsafeDowncast(conversions, to: FluxConversions<Self>.self).convertAsync(task, on: spare)
     }
 
     /// The callback form, for code that knows a converter only as such; creators use the asynchronous one.

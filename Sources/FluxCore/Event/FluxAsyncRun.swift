@@ -24,18 +24,26 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
     /// Starts a Swift task that runs on the calling thread up to where it first suspends.
     ///
     /// That keeps the order of what is started one after the other on one serial queue (C3).
+    ///
+    /// - Parameter executor: That of the queue this is called on, if it is not the creator's own.
     @inlinable
-    func start() {
+    func start(on executor: AnyObject?) {
         let work: _Concurrency.Task<Void, Never>
         if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
             work = .immediate { await self.run() }
         } else {
-            // Older systems start it in its turn on the creator's queue, which it prefers all along.
-            work = _Concurrency.Task(executorPreference: conversions.control.executor) { await self.run() }
+            // Older systems start it in its turn on the same queue, which it prefers all along.
+            work = startLater(on: executor.map { unsafeDowncast($0, to: FluxQueueExecutor.self) })
         }
         task._withUnsafeGuaranteedRef { task in
             if !task.hasEnded || task.isCancelled { task.keep(work) }
         }
+    }
+
+    /// Starts a Swift task that runs on a queue.
+    @usableFromInline
+    func startLater(on executor: FluxQueueExecutor?) -> _Concurrency.Task<Void, Never> {
+        _Concurrency.Task(executorPreference: executor ?? conversions.control.executor) { await self.run() }
     }
 
     @inlinable
@@ -52,7 +60,8 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         while true {
             do {
                 try await Converter.convert(event: event, dependency: conversions.dependency) { self.send($0) }
-                return task._withUnsafeGuaranteedRef { _ = $0.end(.completed) }
+                if !task._withUnsafeGuaranteedRef({ $0.end(.completed) }) { reportCycle() }
+                return
             } catch {
                 failures += 1
                 if await isOver(failures, error) { return }
@@ -64,14 +73,17 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
     @usableFromInline
     nonisolated(nonsending) func isOver(_ failures: Int, _ error: any Error) async -> Bool {
         let task = task.takeUnretainedValue()
-        if task.hasEnded { return true }
+        if task.hasEnded {
+            reportCycle()
+            return true
+        }
         if let delay = conversions.delay(after: failures, event) {
             task.retry(after: failures, error)
             if let chain = conversions.watchers() {
                 chain.tellRetried(event, attempt: failures, error: error, origin: task.origin)
             }
             // Cut short only by the end of the task.
-            try? await conversions.control.clock.sleep(for: delay)
+            try? await fluxSleep(delay, on: conversions.control.clock)
             return task.hasEnded
         }
         let action = Converter.action(for: error, event: event)
@@ -83,13 +95,20 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         return true
     }
 
+    /// Tells of a wait in a circle that the task was ended for while its conversion ran.
+    @usableFromInline
+    func reportCycle() {
+        let error = task._withUnsafeGuaranteedRef { $0.error }
+        if let error { conversions.report(error, event) }
+    }
+
     @inlinable
     func send(_ action: Converter.Action) {
         task._withUnsafeGuaranteedRef { task in
             if let entry = task.enter() {
                 conversions.send(action)
                 task.leave(entry)
-            } else if !task.isCancelled {
+            } else if !task.isCancelled && !task.isInCycle {
                 conversions.report(FluxLateAction(action: "\(action)"), event)
             }
         }

@@ -118,6 +118,8 @@ nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent, CustomS
     let dependency: Command.Dependency
     /// So that a retry does not begin again.
     let hasBegun = Synchronization.Atomic<Bool>(false)
+    /// Whether the command has brought its failure into the state itself.
+    let hasToldOfFailure = Synchronization.Atomic<Bool>(false)
 
     init(_ command: Command, _ dependency: Command.Dependency) {
         self.command = command
@@ -157,7 +159,17 @@ nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConv
     }
 
     static func action(for error: any Error, event: Event) -> Action? {
-        Action(event.command, "reduce") { event.command.reduce(state: &$0, error: error) }
+        Action(event.command, "reduce") { state in
+            event.command.reduce(state: &state, error: error)
+            let isDefault = FluxThreads.shared.current.pointee.changedNothing
+            event.hasToldOfFailure.store(!isDefault, ordering: .sequentiallyConsistent)
+        }
+    }
+
+    /// An error that the state knows nothing of would be lost where nobody keeps the task.
+    static func report(_ error: any Error, _ run: Event) {
+        if run.hasToldOfFailure.load(ordering: .sequentiallyConsistent) { return }
+        fluxWarn("\(Command.self) failed with \(error), and has no reduce(state:error:) that tells of it.")
     }
 }
 
@@ -166,22 +178,26 @@ nonisolated extension FluxStoreCore {
     func conversions<Command: FluxCommand>(
         for type: Command.Type
     ) -> FluxConversions<FluxCommandConverter<Command>> where Command.State == State {
-        extras.commands.withLock { commands in
-            if let known = commands[ObjectIdentifier(type)] {
-                return unsafeDowncast(known, to: FluxConversions<FluxCommandConverter<Command>>.self)
-            }
-            let made = FluxConversions<FluxCommandConverter<Command>>(
-                dependency: self, rules: Command.rules.map { $0.forRuns() }, clock: Command.clock, onFailure: nil
-            ) { [self] in
-                chainIfWatched
-            } send: { [self] step in
-                change(step)
-            } run: {
-                FluxCommandConverter<Command>._convert($1, by: $0, &$2)
-            }
-            commands[ObjectIdentifier(type)] = made
-            return made
+        let id = ObjectIdentifier(type)
+        let known = extras.commands.withLock { $0[id] }
+        if let known { return unsafeDowncast(known, to: FluxConversions<FluxCommandConverter<Command>>.self) }
+        // Made outside the lock: rules and clock are the user's code, and may run commands.
+        let made = FluxConversions<FluxCommandConverter<Command>>(
+            dependency: self, rules: Command.rules.map { $0.forRuns() }, clock: Command.clock,
+            onFailure: { FluxCommandConverter<Command>.report($0, $1) }
+        ) { [self] in
+            chainIfWatched
+        } send: { [self] step in
+            change(step)
+        } run: {
+            FluxCommandConverter<Command>._convert($1, by: $0, &$2)
         }
+        let first = extras.commands.withLock { commands in
+            let first = commands[id] ?? made
+            commands[id] = first
+            return first
+        }
+        return unsafeDowncast(first, to: FluxConversions<FluxCommandConverter<Command>>.self)
     }
 }
 

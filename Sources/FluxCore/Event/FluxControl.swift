@@ -9,15 +9,15 @@ nonisolated final class FluxControl: Sendable {
     @usableFromInline let threads = FluxThreads.shared
     let clock: any _Concurrency.Clock<Swift.Duration>
     let isRuled: Bool
-    private let flights: FluxLock<FluxFlights>
+    let flights: FluxLock<FluxFlights>
     /// The creator's own serial queue: `DispatchQueue.main` does not run in every program.
     private let queue = DispatchQueue(label: "FluxActionCreator", autoreleaseFrequency: .workItem, target: .global())
     let tally = FluxCounts()
     /// When so many events have ended, the tasks that have are taken out of the flights.
-    private let nextSweep = Synchronization.Atomic<Int>(leastSweep)
+    let nextSweep = Synchronization.Atomic<Int>(leastSweep)
 
     /// How many tasks that have ended are worth a sweep.
-    private static var leastSweep: Int { 256 }
+    static var leastSweep: Int { 256 }
 
     init(rules: [FluxRule<FluxAnyEvent>], clock: any _Concurrency.Clock<Swift.Duration>) {
         self.clock = clock
@@ -83,7 +83,7 @@ nonisolated final class FluxControl: Sendable {
     // MARK: - Deciding
 
     /// Decides under the lock, and does what was decided outside it.
-    private func decide(_ body: (inout FluxFlights, inout FluxFlights.Chores) -> Void) {
+    func decide(_ body: (inout FluxFlights, inout FluxFlights.Chores) -> Void) {
         var chores = FluxFlights.Chores()
         let thread = FluxThreads.shared.current
         flights.withLock { flights in
@@ -97,13 +97,15 @@ nonisolated final class FluxControl: Sendable {
         }
         if let converter = chores.first { startDrain(converter) }
         for chore in chores.others { perform(chore) }
+        // What rules end does not come by where other tasks end.
+        if isRuled && isSweepDue { sweep() }
     }
 
     private func perform(_ chore: FluxFlights.Chore) {
         switch chore {
         case .begin(let task, let converter, let queue):
             queue.async {
-                var spare: AnyObject?
+                var spare: AnyObject? = converter.isAsync ? FluxQueueExecutor(queue) : nil
                 FluxTask.begin(.passRetained(task), converter, &spare)
             }
         case .drop(let task): drop(task)
@@ -118,109 +120,16 @@ nonisolated final class FluxControl: Sendable {
             if case .failed(let error) = outcome { flight.converter.report(error, on: flight.event.event) }
             flight.task.letGo()
         case .release: break
-        case .suspect(let task): task.endIfStuck()
+        case .suspect(let suspect): suspect.check()
         }
     }
 
     private func sleep(_ id: UInt64, _ duration: Swift.Duration) {
-        let sleeper = _Concurrency.Task {
-            try? await clock.sleep(for: duration)
+        let sleeper = _Concurrency.Task.detached { [self] in
+            try? await fluxSleep(duration, on: clock)
             if !_Concurrency.Task.isCancelled { decide { $0.elapsed(id, &$1) } }
         }
         let isWanted = flights.withLock { $0.ruled?.keep(sleeper, id) ?? false }
         if !isWanted { sleeper.cancel() }
-    }
-
-    // MARK: - Ending
-
-    /// A task has ended.
-    func ended(_ task: FluxTask, _ outcome: FluxTask.Outcome, isSupervised: Bool) {
-        tally.count(outcome, task.count)
-        if isSupervised { decide { $0.ended(task, outcome, &$1) } }
-    }
-
-    /// A pass over those in flight is due for every so many that end.
-    var isSweepDue: Bool { tally.ended >= nextSweep.load(ordering: .sequentiallyConsistent) }
-
-    /// Lets go of the tasks that have ended.
-    func sweep() {
-        let ended = flights.withLock { flights in
-            let (ended, left) = flights.sweep()
-            let next = flights.isLeft ? 0 : tally.ended + max(left, Self.leastSweep)
-            nextSweep.store(next, ordering: .sequentiallyConsistent)
-            return ended
-        }
-        for task in ended { task.release() }
-    }
-
-    /// The same for the last one that ended; once it is settled, only this call keeps the control.
-    func sweep(settling task: FluxTask) {
-        let keeper = Unmanaged.passRetained(self)
-        task.settle()
-        sweep()
-        keeper.release()
-    }
-
-    /// Lets go of all tasks, as all have ended.
-    ///
-    /// The control must not go before they are settled. With rules they keep it, and the last to settle lets go of it.
-    func letGo() {
-        nextSweep.store(0, ordering: .sequentiallyConsistent)
-        let tasks = flights.withLock { flights in
-            flights.isLeft = true
-            return flights.tasks
-        }
-        for task in tasks where !isRuled {
-            task._withUnsafeGuaranteedRef { task in fluxWait(upTo: .seconds(60)) { task.isSettled } }
-        }
-        sweep()
-    }
-
-    func cancelAll() {
-        fluxStopInsideHandle("cancelAll()")
-        for task in flights.withLock({ $0.open() }) { task.cancel() }
-    }
-
-    var inFlight: Int {
-        fluxStopInsideHandle("inFlight")
-        return flights.withLock { $0.fired } - tally.ended
-    }
-
-    func flush() async {
-        fluxStopInsideHandle("flush()")
-        if let conversion = flights.withLock({ $0.task(runBy: FluxTask.caller) }) {
-            // It waits for each by itself, and for none that waits for it.
-            for task in flights.withLock({ $0.open() }) where task !== conversion {
-                await task.ended(unlessItNeeds: conversion)
-            }
-            return
-        }
-        let latch = FluxLatch()
-        flights.withLock { if $0.wait(latch) { latch.enter() } }
-        await latch.wait()
-    }
-
-    func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
-        fluxStopInsideHandle("shutdown(within:)")
-        flights.withLock { $0.isShutDown = true }
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.flush() }
-            group.addTask { try? await self.clock.sleep(for: duration) }
-            await group.next()
-            group.cancelAll()
-        }
-        cancelAll()
-        return tally.totals
-    }
-
-    // MARK: - Those who wait for each other
-
-    /// A conversion awaits a task: whatever is decided from now on may make it wait in vain.
-    func suspect(_ task: FluxTask) {
-        if isRuled { flights.withLock { $0.ruled?.suspect(task) } }
-    }
-
-    func ahead(of task: FluxTask) -> FluxAhead {
-        isRuled ? flights.withLock { $0.ruled?.ahead(of: task) ?? FluxAhead() } : FluxAhead()
     }
 }

@@ -129,8 +129,8 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
 nonisolated extension FluxConversions where Converter: FluxAsyncActionConverter {
     /// Calls an asynchronous converter.
     @inlinable
-    func convertAsync(_ task: Unmanaged<FluxTask>) {
+    func convertAsync(_ task: Unmanaged<FluxTask>, on executor: AnyObject?) {
         let event = task._withUnsafeGuaranteedRef { $0.unload() }
-        FluxAsyncRun(self, task, fluxRead(event, as: Converter.Event.self)).start()
+        FluxAsyncRun(self, task, fluxRead(event, as: Converter.Event.self)).start(on: executor)
     }
 }

@@ -17,7 +17,7 @@ nonisolated struct FluxFlights {
         case letGo(FluxRuledFlights.Flight, FluxTask.Outcome)
         case release(FluxRuledFlights.Flight)
         /// Awaited by a conversion; what has just been decided may be what it waits for in vain.
-        case suspect(FluxTask)
+        case suspect(FluxSuspect)
     }
 
     struct Chores {
@@ -35,8 +35,6 @@ nonisolated struct FluxFlights {
     /// Nobody can fire any more, and nothing is being converted.
     var isLeft = false
     var ruled: FluxRuledFlights?
-    /// How many events were ever fired.
-    private(set) var fired = 0
     /// In the order fired, each retained by hand: an array of references would count each again at a sweep.
     private(set) var tasks: ContiguousArray<Unmanaged<FluxTask>> = []
     private var lastID: UInt64 = 0
@@ -69,9 +67,8 @@ nonisolated struct FluxFlights {
         follow(effects, &chores)
     }
 
-    /// Counts what was fired; false: it is dropped.
+    /// Takes in what was fired; false: it is dropped.
     private mutating func admit(_ task: FluxTask) -> Bool {
-        fired += task.count
         if isShutDown { return false }
         lastID += 1
         task.id = lastID
@@ -97,7 +94,7 @@ nonisolated struct FluxFlights {
             case .chore(let chore): chores.others.append(chore)
             }
         }
-        for task in ruled?.suspects() ?? [] { chores.others.append(.suspect(task)) }
+        for suspect in ruled?.suspects() ?? [] { chores.others.append(.suspect(suspect)) }
     }
 
     private mutating func launch(
@@ -166,6 +163,18 @@ nonisolated struct FluxFlights {
     /// All tasks in flight.
     func open() -> ContiguousArray<FluxTask> {
         ContiguousArray(tasks.lazy.map { $0.takeUnretainedValue() }.filter { !$0.gate.word.isClosed })
+    }
+
+    /// How many events have not ended.
+    func countOpen() -> Int {
+        tasks.reduce(0) { sum, task in
+            sum + task._withUnsafeGuaranteedRef { $0.gate.word.isClosed ? 0 : $0.count }
+        }
+    }
+
+    /// The tasks whose end has not been seen to.
+    func unsettled() -> ContiguousArray<FluxTask> {
+        ContiguousArray(tasks.lazy.map { $0.takeUnretainedValue() }.filter { !$0.isSettled })
     }
 
     /// Takes out the tasks that have ended, to be released outside the lock, and tells how many are left.

@@ -32,8 +32,8 @@ nonisolated struct FluxRuledFlights {
     private var sleeps: [UInt64: Sleep] = [:]
     private var timers: [Rules.Timer: UInt64] = [:]
     private var lastSleep: UInt64 = 0
-    /// Those that a conversion awaits.
-    private var awaited: ContiguousArray<FluxTask> = []
+    /// Those that a conversion awaits, by the id of their task; each goes when that ends.
+    private var awaited: [UInt64: ContiguousArray<FluxSuspect>] = [:]
 
     init(rules: [FluxRule<FluxAnyEvent>]) {
         self.rules = Rules(rules: rules)
@@ -55,6 +55,7 @@ nonisolated struct FluxRuledFlights {
     mutating func ended(_ task: FluxTask) -> (Flight?, [Effect]) {
         let id = task.id
         let flight = flights.removeValue(forKey: id)
+        awaited[id] = nil
         return (flight, effects(rules.ended(id)))
     }
 
@@ -73,16 +74,25 @@ nonisolated struct FluxRuledFlights {
 
     // MARK: - Those who wait for each other
 
-    mutating func suspect(_ task: FluxTask) {
-        awaited.append(task)
+    mutating func suspect(_ suspect: FluxSuspect) {
+        // One that is not known any more has ended, and its end would never take this out again.
+        if flights[suspect.task.id] != nil { awaited[suspect.task.id, default: []].append(suspect) }
     }
 
-    /// Those that a conversion awaits and that have not ended.
-    mutating func suspects() -> ContiguousArray<FluxTask> {
-        if awaited.isEmpty { return [] }
-        awaited.removeAll { $0.gate.word.isClosed }
-        return awaited
+    /// Somebody has stopped waiting for a task.
+    mutating func clear(_ suspect: FluxSuspect) {
+        guard let index = awaited[suspect.task.id]?.firstIndex(where: { $0.waiter === suspect.waiter }) else { return }
+        awaited[suspect.task.id]?.remove(at: index)
+        if awaited[suspect.task.id]?.isEmpty == true { awaited[suspect.task.id] = nil }
     }
+
+    /// Those that a conversion awaits, if what was decided may have made them wait for it.
+    mutating func suspects() -> ContiguousArray<FluxSuspect> {
+        rules.takeNewWaits() && !awaited.isEmpty ? ContiguousArray(awaited.values.joined()) : []
+    }
+
+    /// Those who wait for a timer.
+    var sleepers: [_Concurrency.Task<Void, Never>] { sleeps.values.compactMap(\.task) }
 
     func ahead(of task: FluxTask) -> FluxAhead {
         let (all, any) = rules.ahead(of: task.id)
@@ -100,6 +110,7 @@ nonisolated struct FluxRuledFlights {
                 flights[id]?.isHeld = false
                 return flights[id].map { .start($0) }
             case .end(let id, let outcome):
+                awaited[id] = nil
                 return flights.removeValue(forKey: id).map { .end($0, outcome) }
             case .sleep(let timer, let duration):
                 lastSleep += 1

@@ -50,12 +50,12 @@ nonisolated public final class FluxTask: Sendable {
     ///
     /// So the one object that is made for each event holds the event too, which does not live as long as the handle that
     /// somebody keeps. Touched by whoever was put in charge of beginning it, and by nobody else.
-    @exclusivity(unchecked) nonisolated(unsafe) private var load: (any Sendable)?
+    @exclusivity(unchecked) nonisolated(unsafe) var load: (any Sendable)?
     /// Who keeps account of it while it is in flight; nil for the task of events that have each one of their own.
     ///
     /// Retained only with rules, which are asked of the task as long as anybody has it. Without them it lives until the
     /// task is settled; the thread that fires and the one that converts would fight over its count.
-    private let control: Unmanaged<FluxControl>?
+    let control: Unmanaged<FluxControl>?
     /// For one event of several that were fired together: the task of all.
     let parent: FluxTask?
     /// Names the Swift task that runs its conversion; 0 for none.
@@ -63,9 +63,9 @@ nonisolated public final class FluxTask: Sendable {
     /// Its number in the order fired, under the lock of its control.
     nonisolated(unsafe) var id: UInt64 = 0
     private let size: UInt32
-    private let isRuled: Bool
+    let isRuled: Bool
     /// Whether its end has been seen to, and `control` is not touched any more.
-    private let settled = Synchronization.Atomic<Bool>(false)
+    let settled = Synchronization.Atomic<Bool>(false)
 
     /// How many events it stands for.
     @usableFromInline var count: Int { Int(size) }
@@ -115,14 +115,18 @@ nonisolated public final class FluxTask: Sendable {
     public var events: Events { Events(task: self) }
 
     func ended() async -> Outcome {
-        let latch = FluxLatch()
+        await end(wakes: FluxLatch())
+        return lock.withLock { $0.outcome(gate.word) } ?? .cancelled
+    }
+
+    /// Waits until the work has ended or somebody else leaves the latch.
+    func end(wakes latch: FluxLatch) async {
         lock.withLock { machine in
             if gate.watch().isClosed { return }
             latch.enter()
             machine.wait(latch)
         }
         await latch.wait()
-        return lock.withLock { $0.outcome(gate.word) } ?? .cancelled
     }
 
     // MARK: - Cancelling
@@ -141,176 +145,27 @@ nonisolated public final class FluxTask: Sendable {
     /// - Complexity: O(log *n*) of the events in flight on its creator, with rules; else O(1).
     public func cancel() {
         fluxStopInsideHandle("FluxTask.cancel()")
-        for part in lock.withLock({ $0.parts }) { part.cancel() }
+        // The last first: the end of one that runs must not start those that wait for it.
+        let parts = lock.withLock { $0.parts }
+        for part in parts.reversed() { part.end(.cancelled) }
         end(.cancelled)
+        for part in parts { part.awaitDispatches() }
         awaitDispatches()
     }
 
     /// Waits until no other thread is dispatching an action.
-    private func awaitDispatches() {
+    func awaitDispatches() {
         let own: UInt64 = FluxThreads.shared.current.pointee.sending == UnsafeRawPointer(fluxIdentity: self) ? 1 : 0
         fluxWait(upTo: .seconds(2)) { gate.word.dispatches <= own }
     }
 
     @usableFromInline var hasEnded: Bool { gate.word.isClosed }
 
-    // MARK: - The work
+    /// Whether it was ended because its own conversion waits for it; that is told once the conversion returns.
+    @usableFromInline var isInCycle: Bool { error is FluxWaitCycle }
 
-    /// Calls the converter, unless the work has ended.
-    ///
-    /// - Parameters:
-    ///   - task: The task, retained for whoever converts it: the count of a reference costs as much as a call.
-    ///   - converter: Converts it.
-    ///   - spare: What the converter leaves for the next.
-    static func begin(_ task: Unmanaged<FluxTask>, _ converter: any FluxConverting, _ spare: inout AnyObject?) {
-        if task._withUnsafeGuaranteedRef({ $0.start() }) { return converter.begin(task, &spare) }
-        task._withUnsafeGuaranteedRef { $0.letGo() }
-        task.release()
-    }
-
-    private func start() -> Bool {
-        let before = gate.start()
-        if before.isClosed { return false }
-        if before.isWatched { tell() }
-        parent?.partBegan()
-        return true
-    }
-
-    private func partBegan() {
-        if gate.start().isWatched { tell() }
-    }
-
-    /// Hands out the event, or the array of events; once.
-    @usableFromInline
-    func unload() -> any Sendable { fluxTake(&load) ?? () }
-
-    /// It will not be converted.
-    func letGo() {
-        _ = unload()
-    }
-
-    /// Begins a dispatch, unless the work has ended; returns what `leave` has to be given.
-    @usableFromInline
-    func enter() -> Entry? {
-        let before = gate.enter()
-        if before.isClosed { return nil }
-        let thread = FluxThreads.shared.current
-        let entry = Entry(thread: thread, sending: thread.pointee.sending, origin: thread.pointee.origin)
-        thread.pointee.sending = UnsafeRawPointer(fluxIdentity: self)
-        thread.pointee.origin = before.isTraced ? origin : 0
-        return entry
-    }
-
-    /// Ends a dispatch.
-    @usableFromInline
-    func leave(_ entry: Entry) {
-        entry.thread.pointee.sending = entry.sending
-        entry.thread.pointee.origin = entry.origin
-        if gate.leave().isWatched { tell() }
-        if let parent, parent.gate.count().isWatched { parent.tell() }
-    }
-
-    /// A dispatch under way on a thread, and what it is in the middle of.
-    @usableFromInline
-    struct Entry {
-        fileprivate let thread: UnsafeMutablePointer<FluxThread>
-        fileprivate let sending: UnsafeRawPointer?
-        fileprivate let origin: UInt64
-    }
-
-    /// What its actions carry; 0 if nobody watched when it was fired.
-    var origin: UInt64 { lock.withLock { $0.origin } }
-
-    func retry(after attempt: Int, _ error: any Error) {
-        lock.withLock { $0.note(attempt: attempt, error, sent: gate.word.sent) }
-        tell()
-        parent?.retry(after: attempt, error)
-    }
-
-    /// Keeps the Swift task that does the work, to cancel it with this.
-    @usableFromInline
-    func keep(_ work: _Concurrency.Task<Void, Never>) {
-        lock.withLock { machine in
-            if !gate.watch().isClosed { machine.begin(work) }
-        }
-        if isCancelled { work.cancel() }
-    }
-
-    /// Wakes those who look at its life.
-    func tell() {
-        for listener in lock.withLock({ $0.takeListeners() }) { listener.leave() }
-    }
-
-    /// What there is to see of its life behind a cursor.
-    func look(after cursor: inout Machine.Cursor, else waiter: FluxLatch) -> Machine.Look {
-        lock.withLock { machine in
-            _ = gate.watch()
-            let look = machine.next(after: &cursor, gate.word)
-            if case .wait = look {
-                waiter.enter()
-                machine.listen(waiter)
-            }
-            return look
-        }
-    }
-
-    // MARK: - Ending
-
-    /// Ends the work unless it has ended; true: it had not.
-    @usableFromInline @discardableResult
-    func end(_ outcome: Outcome) -> Bool {
-        let before = close(outcome)
-        if before.isClosed { return false }
-        control?._withUnsafeGuaranteedRef { control in
-            control.ended(self, outcome, isSupervised: before.isSupervised)
-            if control.isSweepDue { return control.sweep(settling: self) }
-            settle()
-            if isRuled && control.isSweepDue { control.sweep() }
-        }
-        finish(outcome, isWatched: before.isWatched)
-        return true
-    }
-
-    /// Ends the work, runs nobody's code, and returns what the gate said before.
-    func close(_ outcome: Outcome) -> FluxGate.Word {
-        switch outcome {
-        case .completed: return gate.close(.completed)
-        case .cancelled: return gate.close(.cancelled)
-        case .dropped: return gate.close(.dropped)
-        case .failed(let error):
-            return lock.withLock { machine in
-                // Only one can fail first: an error is kept before anybody can see that there is one.
-                let word = gate.word
-                if word.isClosed { return word }
-                machine.fail(error)
-                return gate.close(.failed)
-            }
-        }
-    }
-
-    var isSettled: Bool { settled.load(ordering: .sequentiallyConsistent) }
-
-    func settle() {
-        if isRuled {
-            settled.store(true, ordering: .sequentiallyConsistent)
-        } else {
-            settled.store(true, ordering: .releasing)
-        }
-    }
-
-    /// Tells everybody that the work has ended, outside every lock.
-    func finish(_ outcome: Outcome, isWatched: Bool) {
-        if isWatched {
-            let closing = lock.withLock { $0.close() }
-            if case .cancelled = outcome { closing.work?.cancel() }
-            for waiter in closing.waiters { waiter.leave() }
-        }
-        if let parent, let whole = parent.lock.withLock({ $0.partEnded(outcome) }) { parent.end(whole) }
-    }
-
-    /// Adds the task of one event of several.
-    @usableFromInline
-    func add(_ part: FluxTask) {
-        lock.withLock { $0.add(part) }
+    /// The error that the work has failed with, if it has.
+    var error: (any Error)? {
+        if case .failed(let error) = lock.withLock({ $0.outcome(gate.word) }) { error } else { nil }
     }
 }

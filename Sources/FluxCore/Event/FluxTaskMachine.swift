@@ -103,13 +103,16 @@ nonisolated struct FluxTaskMachine<Waiter> {
     // MARK: - Parts
 
     mutating func add(_ part: FluxTask) {
-        details.parts.append(part)
+        // Parts keep the whole, so the whole keeps them no longer than until the last has ended.
+        if details.open > 0 { details.parts.append(part) }
     }
 
     var parts: ContiguousArray<FluxTask> { made?.parts ?? [] }
 
-    /// Counts the end of a part; returns the outcome of the whole after the last.
-    mutating func partEnded(_ outcome: FluxTask.Outcome) -> FluxTask.Outcome? {
+    /// Counts the end of a part; after the last, returns the outcome of the whole, and the parts to be let go.
+    mutating func partEnded(
+        _ outcome: FluxTask.Outcome
+    ) -> (outcome: FluxTask.Outcome, parts: ContiguousArray<FluxTask>)? {
         let details = details
         switch (details.worst, outcome) {
         case (.failed, _): break
@@ -121,7 +124,9 @@ nonisolated struct FluxTaskMachine<Waiter> {
         case (.completed, .completed): break
         }
         details.open -= 1
-        return details.open == 0 ? details.worst : nil
+        if details.open > 0 { return nil }
+        defer { details.parts = [] }
+        return (details.worst, details.parts)
     }
 
     // MARK: - Those who wait

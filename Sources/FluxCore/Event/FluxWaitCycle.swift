@@ -35,32 +35,42 @@ nonisolated extension FluxTask {
         let conversion = isRun(by: caller) ? self : FluxTask.conversion
         guard let conversion, conversion.isRun(by: caller) else { return await ended() }
         conversion.lock.withLock { $0.await(self) }
-        ruledControl?.suspect(self)
-        for part in lock.withLock({ $0.parts }) { part.ruledControl?.suspect(part) }
+        let suspects = ([self] + lock.withLock { $0.parts }).map { FluxSuspect(task: $0, waiter: nil) }
+        for suspect in suspects { suspect.task.ruledControl?.suspect(suspect) }
         endIfStuck()
         let outcome = await ended()
+        for suspect in suspects { suspect.task.ruledControl?.clear(suspect) }
         conversion.lock.withLock { $0.stopAwaiting(self) }
         return outcome
     }
 
-    /// Waits for the end, unless this cannot end before a conversion has that waits for it.
+    /// Waits for the end, but not for longer than this can end before a conversion has that waits for it.
     func ended(unlessItNeeds conversion: FluxTask) async {
+        // Asked before anybody else can see that it waits: others would end what is stuck.
+        if isStuck(ifAwaitedBy: conversion) { return }
+        let latch = FluxLatch()
         conversion.lock.withLock { $0.await(self) }
-        if !isStuck { _ = await ended() }
+        let suspect = FluxSuspect(task: self, waiter: latch)
+        ruledControl?.suspect(suspect)
+        if !isStuck() { await end(wakes: latch) }
+        ruledControl?.clear(suspect)
         conversion.lock.withLock { $0.stopAwaiting(self) }
     }
 
     /// Ends what can never end of itself.
     func endIfStuck() {
         for part in lock.withLock({ $0.parts }) { part.endIfStuck() }
-        if isStuck { end(.failed(FluxWaitCycle())) }
+        if isStuck() { end(.failed(FluxWaitCycle())) }
     }
 
     /// Whether the work can never end: all that it would need to is what in the end it waits for itself.
     ///
     /// What each task needs is asked for one after the other, with no lock over all of them. A task that is stuck once
     /// stays so, and whoever closes a circle looks after that: so the last one sees all of it.
-    var isStuck: Bool {
+    ///
+    /// - Parameter conversion: The task whose conversion is about to wait for this.
+    /// - Returns: Whether it is stuck.
+    func isStuck(ifAwaitedBy conversion: FluxTask? = nil) -> Bool {
         var needs = FluxNeeds<ObjectIdentifier>()
         var open: ContiguousArray<FluxTask> = [self]
         // Kept until the end, so that no identifier is used again.
@@ -73,7 +83,8 @@ nonisolated extension FluxTask {
                 continue
             }
             let ahead = task.ruledControl?.ahead(of: task) ?? FluxAhead()
-            let all = ahead.all + task.lock.withLock { $0.awaited + $0.parts }
+            var all = ahead.all + task.lock.withLock { $0.awaited + $0.parts }
+            if task === conversion { all.append(self) }
             needs.add(
                 ObjectIdentifier(task), all: all.map { ObjectIdentifier($0) },
                 any: ahead.any.map { ObjectIdentifier($0) })
@@ -119,6 +130,18 @@ nonisolated struct FluxNeeds<ID: Hashable> {
             }
         }
         return nodes[id]?.canEnd ?? true
+    }
+}
+
+/// A task that a conversion awaits, and that a rule may make wait for that conversion later.
+nonisolated struct FluxSuspect {
+    let task: FluxTask
+    /// Who gives up waiting in that case; nil: the task is ended.
+    let waiter: FluxLatch?
+
+    func check() {
+        guard let waiter else { return task.endIfStuck() }
+        if task.isStuck() { waiter.leave() }
     }
 }
 

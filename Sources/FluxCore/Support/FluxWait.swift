@@ -9,3 +9,10 @@ nonisolated func fluxWait(upTo limit: DispatchTimeInterval, until condition: () 
     let never = DispatchSemaphore(value: 0)
     while !condition() && DispatchTime.now() < deadline { _ = never.wait(timeout: .now() + .microseconds(20)) }
 }
+
+/// Sleeps, and for a century at most: the clocks of the system stop the program where they are given more than they can
+/// count, such as `.seconds(.max)` for "never".
+@usableFromInline
+nonisolated func fluxSleep(_ duration: Swift.Duration, on clock: any _Concurrency.Clock<Swift.Duration>) async throws {
+    try await clock.sleep(for: Swift.min(duration, .seconds(3_000_000_000)))
+}

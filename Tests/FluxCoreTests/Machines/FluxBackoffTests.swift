@@ -100,9 +100,6 @@ import Testing
 
     private func expect(_ result: ExitTest.Result?, names message: String) {
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-        // A release build stops without a message.
-        #if DEBUG
-            #expect(text.contains(message), "\(text)")
-        #endif
+        #expect(text.contains(message), "\(text)")
     }
 }

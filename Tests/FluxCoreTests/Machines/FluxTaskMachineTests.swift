@@ -150,7 +150,7 @@ import Testing
             case "d": outcome = .dropped
             default: outcome = .completed
             }
-            result = machine.it.partEnded(outcome)
+            result = machine.it.partEnded(outcome)?.outcome
             #expect(index < parts.count - 1 || result != nil)
         }
         #expect(result.map { "\($0)" } == whole, "with the first of several errors")

@@ -4,7 +4,7 @@ import Testing
 @testable import FluxCore
 
 /// What rules know of an event must not keep its conversion, and what never started must not look started.
-@Suite(.timeLimit(.minutes(1))) struct RulesLetGoOfConversionsTests {
+@Suite(.timeLimit(.minutes(5))) struct RulesLetGoOfConversionsTests {
     struct Add: FluxEvent {
         let amount: Int
     }

@@ -39,7 +39,7 @@ final class Gate: Sendable {
     func wait(file: StaticString = #fileID, line: UInt = #line) {
         let semaphore = DispatchSemaphore(value: 0)
         whenOpen { semaphore.signal() }
-        guard semaphore.wait(timeout: .now() + 60) == .success else {
+        guard semaphore.wait(timeout: .now() + 300) == .success else {
             fatalError("gate never opened", file: file, line: line)
         }
     }
