@@ -206,7 +206,7 @@ import Testing
         #expect(await control!.isGone())
     }
 
-    @Test func `Stress: creators go while others cancel their events`() async {
+    @Test(.stress) func `Stress: creators go while others cancel their events`() async {
         for _ in 0..<300 {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let holds = (0..<8).map { _ in HandlerHold<Counter.Action>() }

@@ -89,7 +89,7 @@ import Testing
         withExtendedLifetime((keeper, watched)) {}
     }
 
-    @Test func `Stress: stores and subscriptions are made and dropped while others dispatch`() async {
+    @Test(.stress) func `Stress: stores and subscriptions are made and dropped while others dispatch`() async {
         let dispatcher = FluxDispatcher()
         let lasting = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let isDone = Locked(false)

@@ -30,7 +30,8 @@ import Testing
         return torn.values
     }
 
-    @Test func `Stress: read and watched in a storm, three stores of one dispatcher are always in step`() async {
+    @Test(.stress) func `Stress: read and watched in a storm, three stores of one dispatcher are always in step`() async
+    {
         let dispatcher = FluxDispatcher()
         let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let two = FluxStore(initialState: Other(), dispatcher: dispatcher)
@@ -41,7 +42,7 @@ import Testing
         #expect(view.state == [5_000, 5_000, 5_000])
     }
 
-    @Test func `Stress: so are views of views that share stores`() async {
+    @Test(.stress) func `Stress: so are views of views that share stores`() async {
         let dispatcher = FluxDispatcher()
         let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let two = FluxStore(initialState: Other(), dispatcher: dispatcher)
@@ -52,14 +53,15 @@ import Testing
         #expect(torn == [])
     }
 
-    @Test func `Stress: one store twice in a view is read once, also of what goes past the dispatcher`() async {
+    @Test(.stress) func `Stress: one store twice in a view is read once, also of what goes past the dispatcher`() async
+    {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let view = FluxView(store.view(\.count), store, store) { [$0, $1.count, $2.count] }
         let torn = await tears(view) { for _ in 0..<5_000 { store.dispatch(action: .add(1)) } }
         #expect(torn == [])
     }
 
-    @Test func `Stress: stores of two dispatchers are each in step with those of their own`() async {
+    @Test(.stress) func `Stress: stores of two dispatchers are each in step with those of their own`() async {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]
         let stores = (0..<4).map { FluxStore(initialState: Counter(), dispatcher: dispatchers[$0 / 2]) }
         let near = FluxView(stores[0], stores[1], stores[2], stores[3]) {

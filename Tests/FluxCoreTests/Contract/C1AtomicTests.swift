@@ -3,7 +3,7 @@ import Testing
 
 /// C1: a store applies one action at a time, `handle` runs exactly once per action, no update is lost.
 @Suite struct C1AtomicTests {
-    @Test func `Stress: 8 producers x 100,000 actions with 16 lossless subscribers lose nothing`() async {
+    @Test(.stress) func `Stress: 8 producers x 100,000 actions with 16 lossless subscribers lose nothing`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = (0..<16).map { _ in Locked((count: 0, disorder: 0)) }
         let subscriptions = seen.map { seen in

@@ -45,7 +45,7 @@ import Testing
         hold.letGo()
     }
 
-    @Test func `Stress: every one of 8 threads reads at least what it wrote`() async {
+    @Test(.stress) func `Stress: every one of 8 threads reads at least what it wrote`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let stale = Locked(0)
         await onThreads(8) { producer in

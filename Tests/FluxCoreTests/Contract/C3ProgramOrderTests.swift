@@ -4,7 +4,7 @@ import Testing
 
 /// C3: what one thread dispatches or fires reaches each store in that order.
 @Suite struct C3ProgramOrderTests {
-    @Test func `Stress: 8 threads dispatch, each in its own order`() async {
+    @Test(.stress) func `Stress: 8 threads dispatch, each in its own order`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         await onThreads(8) { producer in
@@ -20,7 +20,7 @@ import Testing
         #expect(store.state.disorder == 0)
     }
 
-    @Test func `Stress: 8 threads fire one event or many on one creator, each in its own order`() async {
+    @Test(.stress) func `Stress: 8 threads fire one event or many on one creator, each in its own order`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(store: store)
         await onThreads(8) { producer in

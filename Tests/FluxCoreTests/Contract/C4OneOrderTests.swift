@@ -4,7 +4,7 @@ import Testing
 
 /// C4: all stores of one dispatcher see its actions in the same order.
 @Suite struct C4OneOrderTests {
-    @Test func `Stress: two stores of one state type and one of another see one order`() async {
+    @Test(.stress) func `Stress: two stores of one state type and one of another see one order`() async {
         let dispatcher = FluxDispatcher()
         let first = FluxStore(initialState: Log(), dispatcher: dispatcher)
         let second = FluxStore(initialState: Log(), dispatcher: dispatcher)
@@ -93,7 +93,7 @@ import Testing
     }
 
     /// Middleware of a dispatcher that blocks, replaces, stops, fans out and comes back from another thread.
-    @Test func `Stress: two stores see one order past middleware that does all it may`() async {
+    @Test(.stress) func `Stress: two stores see one order past middleware that does all it may`() async {
         let dispatcher = FluxDispatcher()
         let stores = (0..<2).map { _ in FluxStore(initialState: Log(), dispatcher: dispatcher) }
         let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
@@ -125,7 +125,7 @@ import Testing
     }
 
     /// Middleware of single stores: those that have none, and those whose own passes on, still see one order.
-    @Test func `Stress: stores with middleware of their own see the order of those without`() async {
+    @Test(.stress) func `Stress: stores with middleware of their own see the order of those without`() async {
         let dispatcher = FluxDispatcher()
         let stores = (0..<4).map { _ in FluxStore(initialState: Log(), dispatcher: dispatcher) }
         stores[1].add(.before { _ in })

@@ -70,7 +70,7 @@ import Testing
         subscriptions.forEach { $0.unsubscribe() }
     }
 
-    @Test(arguments: [false, true])
+    @Test(.stress, arguments: [false, true])
     func `Stress: started in the middle of a storm, no revision is missed or repeated`(onOwnQueue: Bool) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let faults = Locked<[String]>([])
@@ -103,7 +103,7 @@ import Testing
         #expect(store.state.count == 62_000)
     }
 
-    @Test func `Stress: a handler is never called twice at once, not even on a concurrent queue`() async {
+    @Test(.stress) func `Stress: a handler is never called twice at once, not even on a concurrent queue`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let inside = Locked((now: 0, most: 0))
         let subscription = store.subscribe(on: .global()) { _ in
@@ -121,7 +121,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `Stress: 10,000 rounds all end on the newest state`() async {
+    @Test(.stress) func `Stress: 10,000 rounds all end on the newest state`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let last = Locked(0)
         let subscription = store.subscribe { state in last.withLock { $0 = state.count } }

@@ -5,7 +5,9 @@ import Testing
 
 /// C6: handlers and converters may dispatch, fire, subscribe and unsubscribe; only `handle` may not.
 @Suite struct C6ReentranceTests {
-    @Test func `Stress: a subscriber dispatches from its handler and 16 watchers see the states in order`() async {
+    @Test(.stress) func `Stress: a subscriber dispatches from its handler and 16 watchers see the states in order`()
+        async
+    {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let watched = (0..<16).map { _ in Recorder<Int>() }
         let before = watched[..<8].map { recorder in store.subscribe { recorder.record($0.count) } }
@@ -89,7 +91,7 @@ import Testing
         #expect(named.state.entries.contains(1))
     }
 
-    @Test
+    @Test(.stress)
     func `Stress: middleware dispatches on four threads, also to the other of two dispatchers, and all is applied`()
         async
     {

@@ -176,7 +176,7 @@ import Testing
     }
 
     /// The handler is called all the time; each round ends it from another thread and looks for a call that begins after.
-    @Test(arguments: [false, true])
+    @Test(.stress, arguments: [false, true])
     func `Stress: ended from another thread, no call begins afterwards`(byDroppingTheToken: Bool) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let isDone = Locked(false)

@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func `Stress: 2,000 creators active at once stay under 32 threads`() async {
+    @Test(.stress) func `Stress: 2,000 creators active at once stay under 32 threads`() async {
         await #expect(processExitsWith: .success) {
             let most = Locked(0)
             let creators = (0..<2_000).map { _ in
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func `Stress: 20,000 stores active at once stay under 32 threads`() async {
+    @Test(.stress) func `Stress: 20,000 stores active at once stay under 32 threads`() async {
         await #expect(processExitsWith: .success) {
             let dispatcher = FluxDispatcher()
             let stores = (0..<20_000).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }

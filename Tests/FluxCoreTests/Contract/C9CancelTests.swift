@@ -101,7 +101,9 @@ import Testing
         }
     }
 
-    @Test func `Stress: 100,000 rounds of cancel against a converter that sends, none after it returned`() async {
+    @Test(.stress) func `Stress: 100,000 rounds of cancel against a converter that sends, none after it returned`()
+        async
+    {
         let store = FluxStore(initialState: Watch(), dispatcher: nil)
         let creator = FluxActionCreator<Sender>(store: store)
         await onThreads(2) { _ in

@@ -4,7 +4,7 @@ import Testing
 
 /// C5, C7, C8 and C10 for every kind of subscription: what holds for one holds for all.
 @Suite struct KindsOfSubscriptionTests {
-    @Test(arguments: Watching.allCases)
+    @Test(.stress, arguments: Watching.allCases)
     func `C5: under a storm from two threads each goes forward only, the lossless miss nothing, all end on the newest`(
         kind: Watching
     ) async {
@@ -26,7 +26,7 @@ import Testing
         await watch.end()
     }
 
-    @Test(arguments: Watching.allCases)
+    @Test(.stress, arguments: Watching.allCases)
     func `C5: 10,000 rounds all end on the newest state`(kind: Watching) async {
         // One of each mechanism in full; the others are made of these.
         let rounds = [.latest, .states, .view, .mirror].contains(kind) ? 10_000 : 500

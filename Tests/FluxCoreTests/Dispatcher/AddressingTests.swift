@@ -146,7 +146,8 @@ import Testing
         #expect(!dispatcher.responds(to: LogOut.self))
     }
 
-    @Test func `Stress: stores move between two dispatchers while actions flow, and each counts what reached it once`()
+    @Test(.stress)
+    func `Stress: stores move between two dispatchers while actions flow, and each counts what reached it once`()
         async
     {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]

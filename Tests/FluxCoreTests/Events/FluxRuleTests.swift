@@ -51,7 +51,7 @@ import Testing
         #expect(store.state.entries == [1, 3])
     }
 
-    @Test func `Stress: of 10,000 events over unique only the last of each key wins`() async {
+    @Test(.stress) func `Stress: of 10,000 events over unique only the last of each key wins`() async {
         let site = WorkConverter.Site { $0 < 9_990 }
         let creator = creator(
             [
@@ -68,7 +68,7 @@ import Testing
         for number in 0..<9_990 { site.gate(number).open() }
     }
 
-    @Test func `Stress: a sequence of 10,000 events, failing and succeeding, runs strictly in order`() async {
+    @Test(.stress) func `Stress: a sequence of 10,000 events, failing and succeeding, runs strictly in order`() async {
         let site = WorkConverter.Site()
         let creator = creator([.sequence { _ in "all" }], site)
         let tasks = (0..<10_000).map { creator.fire($0.isMultiple(of: 3) ? .fail($0) : .add($0)) }

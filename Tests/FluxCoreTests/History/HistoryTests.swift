@@ -103,7 +103,7 @@ import Testing
         #expect(other.entries.count == 2)
     }
 
-    @Test func `Stress: with four threads it has every action once, in the order applied`() async {
+    @Test(.stress) func `Stress: with four threads it has every action once, in the order applied`() async {
         let history = FluxHistory(store, limit: 10_000)
         await onThreads(4) { [store, dispatcher] producer in
             for number in 1...1_000 {

@@ -52,7 +52,7 @@ import Testing
         #expect(gate.word.sent == 1_000)
     }
 
-    @Test func `Stress: of many that close one gate exactly one does`() async {
+    @Test(.stress) func `Stress: of many that close one gate exactly one does`() async {
         for _ in 0..<2_000 {
             let gate = Shared()
             let winners = Locked(0)

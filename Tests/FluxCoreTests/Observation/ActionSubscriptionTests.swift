@@ -57,8 +57,8 @@ import Testing
         FluxSubscription(subscriptions).unsubscribe()
     }
 
-    @Test func `Stress: from two threads, each action once, in the order of the revisions, after it was applied`() async
-    {
+    @Test(.stress)
+    func `Stress: from two threads, each action once, in the order of the revisions, after it was applied`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let revisions = Recorder<Int>()

@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `Stress: cancelled at any moment it ends, and the handler goes`() async {
+    @Test(.stress) func `Stress: cancelled at any moment it ends, and the handler goes`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         await withTaskGroup(of: Void.self) { group in
             for index in 0..<1_000 {
@@ -110,7 +110,7 @@ import Testing
     }
 
     /// 10,000 iterators, and with FLUX_LONG set a minute of 1,000 changes a second.
-    @Test func `Stress: 10,000 iterators all end on the last state, and memory is flat`() async {
+    @Test(.stress) func `Stress: 10,000 iterators all end on the last state, and memory is flat`() async {
         let isLong = ProcessInfo.processInfo.environment["FLUX_LONG"] != nil
         let (iterators, changes) = (10_000, isLong ? 60_000 : 300)
         let store = FluxStore(initialState: Counter(), dispatcher: nil)

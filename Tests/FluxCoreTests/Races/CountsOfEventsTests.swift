@@ -16,7 +16,7 @@ import Testing
             clock: TestClock(), onFailure: onFailure)
     }
 
-    @Test(arguments: [[], [Rule.unique(cancelling: .earlier) { $0.number % 2 }], [.sequence { _ in 1 }]])
+    @Test(.stress, arguments: [[], [Rule.unique(cancelling: .earlier) { $0.number % 2 }], [.sequence { _ in 1 }]])
     func `Stress: when a shutdown returns, every event has been counted once`(rules: [Rule]) async {
         for _ in 0..<1_000 {
             let creator = creator(rules)
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [[], [Rule.concurrency(2), .unique(cancelling: .later) { $0.number % 7 }]])
+    @Test(.stress, arguments: [[], [Rule.concurrency(2), .unique(cancelling: .later) { $0.number % 7 }]])
     func `Stress: fired, cancelled and shut down at once, each is in one count`(rules: [Rule]) async {
         let creator = creator(rules)
         let tasks = Locked<[FluxTask]>([])
@@ -58,7 +58,7 @@ import Testing
         #expect(counts.completed + counts.cancelled + counts.dropped == 2_000)
     }
 
-    @Test func `Stress: whoever saw the end of an event does not find it in flight`() async {
+    @Test(.stress) func `Stress: whoever saw the end of an event does not find it in flight`() async {
         let creator = creator([])
         for number in 0..<3_000 {
             let task = creator.fire(.add(number))
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [[], [Rule.retry(for: { _ in 1 }, limit: 2)]])
+    @Test(.stress, arguments: [[], [Rule.retry(for: { _ in 1 }, limit: 2)]])
     func `Stress: each failure is told once, and of what was cancelled none`(rules: [Rule]) async {
         let told = Recorder<Int>()
         let creator = creator(rules, onFailure: { told.record($1.number) })
