@@ -14,7 +14,9 @@ nonisolated extension FluxStore {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<State.Action>) -> Void
     ) -> FluxSubscription {
-        core.ownTap().subscribe(on: queue) { applied in
+        if core.threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribeActions") }
+        let use = FluxTapUse { [weak core] in core?.leaveOwnTap() }
+        return core.useOwnTap().subscribe(on: queue, as: use) { applied in
             if let applied = applied.narrowed(to: State.Action.self) { handler(applied) }
         }
     }
@@ -30,12 +32,18 @@ nonisolated extension FluxDispatcher {
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores at the first time, O(1) later.
+    /// - Complexity: O(*n*) for *n* attached stores for the first that subscribes and the last that leaves.
     public func subscribeActions(
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
     ) -> FluxSubscription {
-        tap().subscribe(on: queue, handler)
+        if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribeActions") }
+        let use = FluxTapUse { [weak self] in
+            // Let go of outside the lock.
+            let tap = self?.routes.withLock { $0.leaveTap() }
+            withExtendedLifetime(tap) {}
+        }
+        return routes.withLock { $0.useTap() }.subscribe(on: queue, as: use, handler)
     }
 
     /// Calls a handler with every action of one type that any store of this dispatcher applies from now on.
@@ -53,10 +61,5 @@ nonisolated extension FluxDispatcher {
         subscribeActions(on: queue) { applied in
             if let applied = applied.narrowed(to: Action.self) { handler(applied) }
         }
-    }
-
-    private func tap() -> FluxActionTap {
-        if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribeActions") }
-        return routes.withLock { $0.tapAll() }
     }
 }

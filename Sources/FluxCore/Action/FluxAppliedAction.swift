@@ -64,10 +64,11 @@ nonisolated final class FluxActionTap: Sendable {
     }
 
     func subscribe(
-        on queue: DispatchQueue?, _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
+        on queue: DispatchQueue?, as use: FluxTapUse,
+        _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
     ) -> FluxSubscription {
         log.subscribe(FluxWish(.every, on: queue, startingWithCurrent: false)) { log in
-            if let applied = log.newest { handler(applied) }
+            withExtendedLifetime(use) { if let applied = log.newest { handler(applied) } }
         }
     }
 
@@ -79,29 +80,40 @@ nonisolated final class FluxActionTap: Sendable {
 nonisolated extension FluxStoreCore: FluxTapped {
     /// Has a tap told of all actions from now on.
     func add(_ tap: FluxActionTap) {
-        // A store that reacts to several types of action is attached once for each.
         extras.taps.withLock { taps in
+            // A store that reacts to several types of action is attached once for each.
             if !taps.all.contains(where: { $0 === tap }) { taps.all.append(tap) }
+            detours.fluxSet(FluxDetours.taps, of: FluxDetours.taps)
         }
-        detours.bitwiseOr(FluxDetours.taps, ordering: .sequentiallyConsistent)
     }
 
-    /// Has a tap told of nothing from now on.
+    /// Has a tap told of nothing from now on; without any, actions go the short way again.
     func remove(_ tap: FluxActionTap) {
-        extras.taps.withLock { $0.all.removeAll { $0 === tap } }
+        extrasIfAny?.taps.withLock { taps in
+            taps.all.removeAll { $0 === tap }
+            detours.fluxSet(taps.all.isEmpty ? 0 : FluxDetours.taps, of: FluxDetours.taps)
+        }
     }
 
-    /// The tap of this store alone, made and told of all actions from the first call on.
-    func ownTap() -> FluxActionTap {
-        let tap = extras.taps.withLock { taps in
-            if let tap = taps.own { return tap }
-            let made = FluxActionTap()
-            taps.own = made
-            taps.all.append(made)
-            return made
+    /// The tap of this store alone, told of all actions while it has users.
+    func useOwnTap() -> FluxActionTap {
+        extras.taps.withLock { taps in
+            let tap = taps.own ?? FluxActionTap()
+            taps.own = tap
+            taps.ownUses += 1
+            if taps.ownUses == 1 { taps.all.append(tap) }
+            detours.fluxSet(FluxDetours.taps, of: FluxDetours.taps)
+            return tap
         }
-        detours.bitwiseOr(FluxDetours.taps, ordering: .sequentiallyConsistent)
-        return tap
+    }
+
+    func leaveOwnTap() {
+        extrasIfAny?.taps.withLock { taps in
+            taps.ownUses -= 1
+            if taps.ownUses > 0 { return }
+            taps.all.removeAll { $0 === taps.own }
+            detours.fluxSet(taps.all.isEmpty ? 0 : FluxDetours.taps, of: FluxDetours.taps)
+        }
     }
 
     /// Whether somebody subscribes to actions.
@@ -120,6 +132,19 @@ nonisolated extension FluxStoreCore: FluxTapped {
     func wakeTaps() {
         guard let taps = extrasIfAny?.taps.withLock({ $0.all }) else { return }
         for tap in taps { tap.wake() }
+    }
+}
+
+/// Says, when the handler that has it goes, that a tap has one user less.
+nonisolated final class FluxTapUse: Sendable {
+    private let end: @Sendable () -> Void
+
+    init(end: @escaping @Sendable () -> Void) {
+        self.end = end
+    }
+
+    deinit {
+        end()
     }
 }
 

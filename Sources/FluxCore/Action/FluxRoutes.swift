@@ -59,6 +59,7 @@ nonisolated struct FluxRoutes {
     private var recent: (type: ObjectIdentifier, position: Int)?
     /// Told of what all stores apply, once somebody has subscribed to that.
     private var tap: FluxActionTap?
+    private var tapUses = 0
     /// Those attached under a name.
     private var names: [String: (core: FluxAnyCore, resident: FluxResident)] = [:]
     private var guards: [ObjectIdentifier: ContiguousArray<Guard>] = [:]
@@ -89,8 +90,9 @@ nonisolated struct FluxRoutes {
         return lastID
     }
 
-    /// The tap of all stores, those that are attached later too; made on the first call.
-    mutating func tapAll() -> FluxActionTap {
+    /// The tap of all stores, those that are attached later too, made for the first of its users.
+    mutating func useTap() -> FluxActionTap {
+        tapUses += 1
         if let tap { return tap }
         let made = FluxActionTap()
         tap = made
@@ -100,6 +102,18 @@ nonisolated struct FluxRoutes {
             }
         }
         return made
+    }
+
+    /// One who used the tap has left; with the last of them the stores tell of nothing any longer.
+    ///
+    /// - Returns: The tap, to be let go of outside the lock.
+    mutating func leaveTap() -> FluxActionTap? {
+        tapUses -= 1
+        guard tapUses == 0, let old = fluxTake(&tap) else { return nil }
+        for position in routes.indices {
+            routes[position].forEach { stop in (stop.core.takeUnretainedValue() as? any FluxTapped)?.remove(old) }
+        }
+        return old
     }
 
     /// A store has left: the tap is not told of what it applies from now on.

@@ -120,7 +120,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// What all other ways to watch are made from.
     public var feed: FluxFeed<State> {
         let first = core.extras.withResidentIfAny { $0 == nil ? dispatcher : nil }
-        return FluxFeed(core) { [core] in core.residentIfAny.map { $0.home } ?? first }
+        return FluxFeed(core, homes: [{ [core] in core.residentIfAny.map { $0.home } ?? first }])
     }
 
     /// Waits until every change applied before the call has been handed to every subscription of the store.

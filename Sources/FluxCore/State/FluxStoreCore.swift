@@ -14,6 +14,9 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
         case drain(Outlet)
         case leave(FluxSubscriber<State>)
         case end
+        /// Puts the state into memory that is not initialised, and the revision that it has.
+        case read(UnsafeMutablePointer<State>, UnsafeMutablePointer<UInt64>)
+        case stamp(UnsafeMutablePointer<UInt64>)
     }
 
     @usableFromInline let lock: FluxLock<Machine>
@@ -38,6 +41,12 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
         case .end:
             endExtras()
             _ = letGo(of: lock.withLock { $0.end() })
+        case .read(let state, let stamp):
+            read { machine in
+                state.initialize(to: machine.state)
+                stamp.pointee = machine.revision
+            }
+        case .stamp(let stamp): stamp.pointee = read { $0.revision }
         }
     }
 

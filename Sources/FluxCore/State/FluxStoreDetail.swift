@@ -94,7 +94,8 @@ nonisolated extension FluxStoreCore {
         guard let applied else { return 0 }
         let end = isTimed ? fluxNow() : 0
         applied.wakes.forEach { wakes.append($0) }
-        if detours & FluxDetours.taps != 0 {
+        // Asked again: somebody may have subscribed since, and have been told.
+        if isTapped {
             wakes.append(FluxWake(self) { unsafeDowncast($0, to: FluxStoreCore<State>.self).wakeTaps() })
         }
         if isTimed {

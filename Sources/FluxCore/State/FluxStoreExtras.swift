@@ -14,7 +14,9 @@ nonisolated final class FluxStoreExtras: Sendable {
     let keeper: (any AnyObject & Sendable)?
 
     /// Those who are told of the actions: the store's own and its dispatcher's.
-    let taps = FluxLock((own: FluxActionTap?.none, all: ContiguousArray<FluxActionTap>()))
+    let taps = FluxLock((own: FluxActionTap?.none, ownUses: 0, all: ContiguousArray<FluxActionTap>()))
+    /// Those of subscriptions that belong to objects.
+    let leashes = FluxLock(FluxLeashes())
     private let lazyRelay = Synchronization.AtomicLazyReference<DispatchQueue>()
     private let making = FluxLock(())
     private let lazyResident = FluxOnce<FluxResident>()

@@ -3,20 +3,14 @@ nonisolated final class FluxChannel<Element: Sendable>: Sendable {
     private typealias Machine = FluxChannelMachine<Element, UnsafeContinuation<Void, Never>>
 
     private let lock: FluxLock<Machine>
-    /// Reads the newest element and its stamp, for a channel that is only told that there is one.
-    let read: (@Sendable () -> (state: Element, stamp: UInt64))?
 
-    init(
-        _ rule: FluxDelivery.Kind, failingAfter limit: Int = .max,
-        read: (@Sendable () -> (state: Element, stamp: UInt64))? = nil
-    ) {
+    init(_ rule: FluxDelivery.Kind, failingAfter limit: Int = .max) {
         lock = FluxLock(Machine(rule, failingAfter: limit))
-        self.read = read
     }
 
     var dropped: Int { lock.withLock { $0.dropped } }
 
-    func push(_ element: Element?) {
+    func push(_ element: Element) {
         lock.withLock { $0.push(element) }.wake?.resume()
     }
 
@@ -30,22 +24,13 @@ nonisolated final class FluxChannel<Element: Sendable>: Sendable {
 
     /// Takes the next element, and waits for it if there is none.
     func next(
-        after stamp: inout UInt64?, isolation actor: isolated (any Actor)?
+        isolation actor: isolated (any Actor)?
     ) async -> FluxChannelMachine<Element, UnsafeContinuation<Void, Never>>.Taken {
         while true {
             if _Concurrency.Task.isCancelled { cancel() }
             let taken = lock.withLock { $0.take() }
-            switch taken {
-            case .empty: await wait(isolation: actor)
-            case .end: return taken
-            case .element(let element):
-                guard element == nil, let read else { return taken }
-                let newest = read()
-                // Told of a change that was read already, together with the one before.
-                if newest.stamp == stamp { continue }
-                stamp = newest.stamp
-                return .element(newest.state)
-            }
+            guard case .empty = taken else { return taken }
+            await wait(isolation: actor)
         }
     }
 
@@ -71,7 +56,7 @@ nonisolated final class FluxChannel<Element: Sendable>: Sendable {
             channel.finish()
         }
 
-        func push(_ element: Element?) {
+        func push(_ element: Element) {
             channel.push(element)
         }
 

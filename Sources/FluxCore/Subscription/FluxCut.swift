@@ -1,10 +1,13 @@
-/// Reads several stores at one moment between two actions.
+/// What was read for one cut through sources that have stores in common.
 ///
 /// It reads each store once, however many of the views in between read it: what is dispatched to a store itself, past
 /// its dispatcher, might otherwise come between two readings.
 @usableFromInline
 nonisolated final class FluxCut {
     private var readings: ContiguousArray<(core: AnyObject, reading: Any)> = []
+
+    @usableFromInline
+    init() {}
 
     /// What was read of a store before, or is now.
     func reading<Reading>(of core: AnyObject, _ read: () -> Reading) -> Reading {
@@ -15,19 +18,30 @@ nonisolated final class FluxCut {
         readings.append((core, reading))
         return reading
     }
+}
 
-    /// The dispatchers to stop for a cut through sources, each once and in the order that all cuts take them in.
-    static func dispatchers<each State: Sendable>(_ feed: repeat FluxFeed<each State>) -> [FluxDispatcher] {
-        var all: [ObjectIdentifier: FluxDispatcher] = [:]
-        for feed in repeat each feed {
-            for dispatcher in feed.dispatchers { all[ObjectIdentifier(dispatcher)] = dispatcher }
-        }
-        return all.sorted { $0.key < $1.key }.map(\.value)
+/// What a state follows from, taken at one moment, so that the rest can be done outside the locks.
+@usableFromInline
+nonisolated struct FluxCapture<Element> {
+    @usableFromInline
+    enum Content {
+        case known(Element)
+        case computed(() -> Element)
     }
 
-    /// Runs a closure while no action is under way in any of the dispatchers.
-    static func take<Result>(_ dispatchers: ArraySlice<FluxDispatcher>, _ body: (FluxCut) -> Result) -> Result {
-        guard let first = dispatchers.first else { return body(FluxCut()) }
-        return first.routes.withLock { _ in take(dispatchers.dropFirst(), body) }
+    @usableFromInline let stamp: UInt64
+    @usableFromInline let content: Content
+
+    @inlinable
+    init(stamp: UInt64, _ content: Content) {
+        self.stamp = stamp
+        self.content = content
+    }
+
+    @inlinable var state: Element {
+        switch content {
+        case .known(let state): state
+        case .computed(let compute): compute()
+        }
     }
 }

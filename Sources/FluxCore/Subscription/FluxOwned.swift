@@ -8,7 +8,7 @@ nonisolated extension FluxSource {
     /// ```
     ///
     /// The object is held weakly, so there is no token to keep and no `[weak self]` to write. The handler is never
-    /// called once the object is gone, and is let go of with the next change after that.
+    /// called once the object is gone, and is let go of with the next change after that, or as others subscribe so.
     ///
     /// - Parameters:
     ///   - owner: Whose life the subscription shares.
@@ -24,13 +24,14 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Owner, State) -> Void
     ) {
-        let leash = FluxLeash()
+        let leash = FluxLeash { [weak owner] in owner != nil }
         let subscriber = feed.origin.enroll(
             FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent)
         ) { [weak owner] state in
             if let owner { handler(owner, state) } else { leash.cut() }
         }
         leash.hold(subscriber)
+        feed.origin.keep(leash)
     }
 
     /// Calls a handler on the main actor with an object of yours and the states that are announced from now on.
@@ -55,26 +56,5 @@ nonisolated extension FluxSource {
         subscribe(
             with: owner, delivery, on: DispatchQueue.main, startingWithCurrent: startingWithCurrent,
             main.bind(handler))
-    }
-}
-
-/// Lets a handler end the subscription that it belongs to.
-nonisolated private final class FluxLeash: Sendable {
-    private let lock = FluxLock((subscriber: FluxWeak?.none, isCut: false))
-
-    func hold(_ subscriber: any FluxCancellable) {
-        let isCut = lock.withLock { leash in
-            leash.subscriber = FluxWeak(subscriber)
-            return leash.isCut
-        }
-        if isCut { subscriber.cancel() }
-    }
-
-    func cut() {
-        let subscriber = lock.withLock { leash in
-            leash.isCut = true
-            return leash.subscriber?.object
-        }
-        subscriber?.cancel()
     }
 }

@@ -75,6 +75,24 @@ nonisolated extension FluxSource {
         }
     }
 
+    /// Calls a handler on the main actor with the old and the new value of a part of the state that has changed.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure; called at most once per change, on the main queue.
+    ///   - delivery: What to select from where changes come faster than they are taken; by default each of them.
+    ///   - main: The main queue.
+    ///   - handler: Gets the part as the handler saw it last, or as it was at the start, and as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable
+    public func subscribe<Value: Equatable & Sendable>(
+        to select: @escaping @Sendable (State) -> Value,
+        _ delivery: FluxDelivery = .every,
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (_ old: Value, _ new: Value) -> Void
+    ) -> FluxSubscription {
+        subscribe(to: select, delivery, on: DispatchQueue.main, main.bind(handler))
+    }
+
     /// Calls a handler on the main actor with a part of the state whenever that part has changed.
     ///
     /// - Parameters:
@@ -112,6 +130,7 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     /// - Complexity: O(*n*) per change for *n* parts.
+    @_disfavoredOverload
     public func subscribe<each Value: Equatable & Sendable>(
         toAnyOf part: repeat any KeyPath<State, each Value> & Sendable,
         delivery: FluxDelivery = .every,
@@ -134,6 +153,28 @@ nonisolated extension FluxSource {
         }
     }
 
+    /// Calls a handler on the main actor when any of several parts of the state has changed, and says which.
+    ///
+    /// - Parameters:
+    ///   - part: The parts; each is compared with what the handler saw last, or with what it was at the start.
+    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
+    ///   - main: The main queue.
+    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*n*) per change for *n* parts.
+    public func subscribe<each Value: Equatable & Sendable>(
+        toAnyOf part: repeat any KeyPath<State, each Value> & Sendable,
+        delivery: FluxDelivery = .every,
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+    ) -> FluxSubscription {
+        // A set of key paths is of no type that may be handed over: it is the only reference to itself.
+        subscribe(toAnyOf: repeat each part, delivery: delivery, on: DispatchQueue.main) { state, changed in
+            let changed = FluxGuarded(changed)
+            MainActor.assumeIsolated { handler(state, changed.value) }
+        }
+    }
+
     /// What the first change is compared with, where that is not the first state that is handed over.
     ///
     /// By `latest` the first state handed over may be one after the first change: so the part is taken here, before the
@@ -141,7 +182,7 @@ nonisolated extension FluxSource {
     @usableFromInline
     func partBeforeStart<Value>(_ delivery: FluxDelivery, _ select: (State) -> Value) -> Value? {
         guard case .latest = delivery.kind else { return nil }
-        return select(feed.origin.stamped().state)
+        return select(feed.origin.currentState)
     }
 
     /// Calls a function with what was selected last and what is now, if they differ; first with nil and the first.

@@ -30,18 +30,28 @@ nonisolated public protocol FluxSource<State>: Sendable {
 /// Thread safety: a value.
 nonisolated public struct FluxFeed<State: Sendable>: Sendable {
     @usableFromInline let origin: any FluxFeeding<State>
-    /// The dispatcher that a store is attached to at the moment; those of a view are known to its origin.
-    private let home: @Sendable () -> FluxDispatcher?
+    /// Find the dispatchers whose actions may change the state.
+    @usableFromInline let homes: ContiguousArray<FluxHomes.Finder>
 
     @usableFromInline
-    init(_ origin: any FluxFeeding<State>, home: @escaping @Sendable () -> FluxDispatcher? = { nil }) {
+    init(_ origin: any FluxFeeding<State>, homes: ContiguousArray<FluxHomes.Finder>) {
         self.origin = origin
-        self.home = home
+        self.homes = homes
     }
 
-    /// The dispatchers whose actions may change the state; one may be among them more than once.
-    var dispatchers: [FluxDispatcher] {
-        home().map { [$0] } ?? origin.dispatchers
+    /// Takes what the state follows from, with the locks of all dispatchers held.
+    ///
+    /// A store is read right into the place of the client's type: code that does not know the type is several times
+    /// slower.
+    ///
+    /// - Parameter cut: What was read before; nil where no store is read twice.
+    /// - Returns: What was taken.
+    @inlinable
+    func capture(in cut: FluxCut?) -> FluxCapture<State> {
+        if cut != nil || !origin.isStore { return origin.capture(in: cut) }
+        var stamp: UInt64 = 0
+        let state = origin.state(&stamp)
+        return FluxCapture(stamp: stamp, .known(state))
     }
 }
 
@@ -58,31 +68,53 @@ nonisolated protocol FluxFeeding<Element>: AnyObject, Sendable {
     /// Adds a subscriber; whoever gets it answers for its end.
     func enroll(_ wish: FluxWish, handler: @escaping @Sendable (Element) -> Void) -> any FluxCancellable
 
-    /// The state, and a number that differs if an announced change lies between.
-    func stamped() -> (state: Element, stamp: UInt64)
+    /// Puts the state into memory that is not initialised, and a number that differs if an announced change lies between.
+    func read(into state: UnsafeMutablePointer<Element>, _ stamp: UnsafeMutablePointer<UInt64>)
+
+    /// The sum of the revisions of all stores that the state follows from: it grows with each announced change of one.
+    var stamp: UInt64 { get }
+
+    /// Keeps what ends a subscription once its object is gone.
+    func keep(_ leash: FluxLeash)
 
     /// The serial queue that iterators are told on: no handler of a user runs there.
     var relay: DispatchQueue { get }
 
-    /// The dispatchers that a view reads under; a store's own is in its feed.
-    var dispatchers: [FluxDispatcher] { get }
+    /// Whether it is a store rather than a view.
+    var isStore: Bool { get }
+
+    /// The stores that the state follows from; one may be among them more than once.
+    var stores: ContiguousArray<ObjectIdentifier> { get }
 
     /// Takes what the state follows from, with the locks of all dispatchers held.
-    func capture(in cut: FluxCut) -> FluxCapture<Element>
+    ///
+    /// - Parameter cut: What was read before; nil where no store is read twice.
+    /// - Returns: What was taken.
+    func capture(in cut: FluxCut?) -> FluxCapture<Element>
 
     func flush() async
 }
 
-/// What a state follows from, taken at one moment, so that the rest can be done outside the locks.
-@usableFromInline
-nonisolated struct FluxCapture<Element> {
-    let stamp: UInt64
-    let state: () -> Element
+nonisolated extension FluxFeeding {
+    /// The state, and a number that differs if an announced change lies between.
+    @inlinable
+    func state(_ stamp: inout UInt64) -> Element {
+        withUnsafeTemporaryAllocation(of: Element.self, capacity: 1) { place in
+            guard let place = place.baseAddress else { fatalError("FluxCore: no room for one state") }
+            read(into: place, &stamp)
+            return place.move()
+        }
+    }
+
+    var currentState: Element {
+        var stamp: UInt64 = 0
+        return state(&stamp)
+    }
 }
 
 nonisolated extension FluxSource {
     /// The state at this moment.
-    public var state: State { feed.origin.stamped().state }
+    public var state: State { feed.origin.currentState }
 
     /// Waits until every change announced before the call has been handed to every subscription.
     ///

@@ -9,9 +9,17 @@
 ///
 /// Thread safety: may be used from any thread; an iterator belongs to one task.
 nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
-    let start: @Sendable () -> (channel: FluxChannel<Element>, subscription: FluxSubscription)
+    /// Where an iterator takes from.
+    enum Intake: Sendable {
+        case queue(FluxChannel<Element>)
+        /// Tells that there is something new, to be read from the source: that is of no type of the client's, so that
+        /// the compiler specialises it.
+        case newest(FluxChannel<Void>, any FluxFeeding<Element>)
+    }
 
-    init(start: @escaping @Sendable () -> (channel: FluxChannel<Element>, subscription: FluxSubscription)) {
+    let start: @Sendable () -> (intake: Intake, subscription: FluxSubscription)
+
+    init(start: @escaping @Sendable () -> (intake: Intake, subscription: FluxSubscription)) {
         self.start = start
     }
 
@@ -24,16 +32,19 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
     ///
     /// Thread safety: belongs to one task.
     public struct Iterator: AsyncIteratorProtocol {
-        private let channel: FluxChannel<Element>
-        private var subscription: FluxSubscription?
+        private let intake: Intake
+        private let subscription: FluxSubscription
         private var stamp: UInt64?
 
-        init(_ start: (channel: FluxChannel<Element>, subscription: FluxSubscription)) {
-            (channel, subscription) = start
+        init(_ start: (intake: Intake, subscription: FluxSubscription)) {
+            (intake, subscription) = start
         }
 
         /// How many changes it was not handed because there was no room for them.
-        public var dropped: Int { channel.dropped + (subscription?.dropped ?? 0) }
+        public var dropped: Int {
+            guard case .queue(let channel) = intake else { return 0 }
+            return channel.dropped + subscription.dropped
+        }
 
         /// Waits for the next state.
         ///
@@ -43,7 +54,21 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         public mutating func next(
             isolation actor: isolated (any Actor)? = #isolation
         ) async throws(Failure) -> Element? {
-            switch await channel.next(after: &stamp, isolation: actor) {
+            let channel: FluxChannel<Element>
+            switch intake {
+            case .queue(let queue): channel = queue
+            case .newest(let signal, let origin):
+                while case .element = await signal.next(isolation: actor) {
+                    var newest: UInt64 = 0
+                    let state = origin.state(&newest)
+                    // Told of a change that was read already, together with the one before.
+                    if newest == stamp { continue }
+                    stamp = newest
+                    return state
+                }
+                return nil
+            }
+            switch await channel.next(isolation: actor) {
             case .element(let element): return element
             case .empty, .end(nil): return nil
             case .end(let error?):
@@ -75,12 +100,12 @@ nonisolated extension FluxSource {
         }
         let origin = feed.origin
         return FluxStates {
-            let channel = FluxChannel<State>(.latest) { origin.stamped() }
-            let input = FluxChannel.Input(channel)
+            let signal = FluxChannel<Void>(.latest)
+            let input = FluxChannel.Input(signal)
             let wish = FluxWish(.latest, on: origin.relay, startingWithCurrent: false)
-            let subscriber = origin.enroll(wish) { _ in input.push(nil) }
-            if startingWithCurrent { channel.push(nil) }
-            return (channel, FluxSubscription(subscriber))
+            let subscriber = origin.enroll(wish) { _ in input.push(()) }
+            if startingWithCurrent { signal.push(()) }
+            return (.newest(signal, origin), FluxSubscription(subscriber))
         }
     }
 
@@ -100,7 +125,7 @@ nonisolated extension FluxSource {
             let bound = FluxBound(.failing { input.fail($0) }, limit: limit)
             let wish = FluxWish(
                 .every, on: origin.relay, startingWithCurrent: startingWithCurrent, bound: bound)
-            return (channel, FluxSubscription(origin.enroll(wish) { input.push($0) }, keeping: bound.drops))
+            return (.queue(channel), FluxSubscription(origin.enroll(wish) { input.push($0) }, keeping: bound.drops))
         }
     }
 
@@ -134,7 +159,7 @@ nonisolated extension FluxSource {
                 last.value = new
                 if !isFirst || startingWithCurrent { input.push(new) }
             }
-            return (channel, FluxSubscription(subscriber))
+            return (.queue(channel), FluxSubscription(subscriber))
         }
     }
 
@@ -148,7 +173,7 @@ nonisolated extension FluxSource {
             let input = FluxChannel.Input(channel)
             let wish = FluxWish(delivery, on: origin.relay, startingWithCurrent: startingWithCurrent)
             let subscriber = origin.enroll(wish) { push($0, input) }
-            return (channel, FluxSubscription(subscriber, keeping: wish.bound?.drops))
+            return (.queue(channel), FluxSubscription(subscriber, keeping: wish.bound?.drops))
         }
     }
 }

@@ -19,9 +19,9 @@
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
 /// `FluxState.handle(action:)`.
 nonisolated public final class FluxView<State: Sendable>: FluxSource {
-    private let core: FluxViewCore<State>
+    @usableFromInline let core: FluxViewCore<State>
     /// What the view keeps alive; its core outlives it, and must not.
-    private let sources: any Sendable
+    @usableFromInline let sources: any Sendable
 
     /// Makes a view that announces a value unless a function of yours says that it is as good as the last.
     ///
@@ -31,6 +31,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @inlinable
     public init<each Source: FluxSource>(
         _ source: repeat each Source,
         by isSame: @escaping @Sendable (State, State) -> Bool,
@@ -38,14 +39,25 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ) {
         let feeds = (repeat (each source).feed)
         sources = (repeat each source)
-        core = FluxViewCore(
-            dispatchers: { FluxCut.dispatchers(repeat each feeds) },
-            isSame: isSame,
+        var stores: ContiguousArray<ObjectIdentifier> = []
+        var homes: ContiguousArray<FluxHomes.Finder> = []
+        for feed in repeat each feeds {
+            stores += feed.origin.stores
+            homes += feed.homes
+        }
+        let parts = FluxViewParts<State>(
+            stores: stores,
+            homes: homes,
+            stamp: {
+                var stamp: UInt64 = 0
+                for feed in repeat each feeds { stamp &+= feed.origin.stamp }
+                return stamp
+            },
             capture: { cut in
-                let captures = (repeat (each feeds).origin.capture(in: cut))
+                let captures = (repeat (each feeds).capture(in: cut))
                 var stamp: UInt64 = 0
                 for capture in repeat each captures { stamp &+= capture.stamp }
-                return FluxCapture(stamp: stamp) { transform(repeat (each captures).state()) }
+                return FluxCapture(stamp: stamp, .computed { transform(repeat (each captures).state) })
             },
             watch: { wish, changed in
                 var watchers: [any FluxCancellable] = []
@@ -54,6 +66,9 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
                 }
                 return watchers
             })
+        let first = parts.cut()
+        let inner = FluxStoreCore(initialState: FluxDerived(value: first.state, stamp: first.stamp)) { $0.perform($1) }
+        core = FluxViewCore(parts, inner: inner, isSame: isSame)
     }
 
     /// Makes a view that announces what is not equal to the value before.
@@ -63,6 +78,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @inlinable
     public convenience init<each Source: FluxSource>(
         _ source: repeat each Source,
         transform: @escaping @Sendable (repeat (each Source).State) -> State
@@ -74,8 +90,13 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         core.end()
     }
 
+    /// The value as the sources are at this moment.
+    ///
+    /// - Complexity: O(*n*) for *n* sources; one call of `transform` if a change was announced since the last.
+    @inlinable public var state: State { core.upToDate().value }
+
     /// What all ways to watch are made from.
-    public var feed: FluxFeed<State> { FluxFeed(core) }
+    public var feed: FluxFeed<State> { FluxFeed(core, homes: core.parts.homes) }
 }
 
 nonisolated extension FluxSource {

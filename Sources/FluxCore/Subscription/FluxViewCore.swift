@@ -5,17 +5,30 @@ import Dispatch
 nonisolated struct FluxDerived<Value: Sendable>: FluxState {
     @usableFromInline
     struct Action: FluxAction {
-        let next: FluxDerived
+        @usableFromInline let next: FluxDerived
         /// The stamp of the value that the next one was compared with.
-        let known: UInt64
-        let isSame: Bool
+        @usableFromInline let known: UInt64
+        @usableFromInline let isSame: Bool
+
+        @inlinable
+        init(next: FluxDerived, known: UInt64, isSame: Bool) {
+            self.next = next
+            self.known = known
+            self.isSame = isSame
+        }
     }
 
-    let value: Value
+    @usableFromInline let value: Value
     /// The sum of the revisions of all stores it follows from: these only grow, so it differs if one of them does.
-    let stamp: UInt64
+    @usableFromInline let stamp: UInt64
 
-    @usableFromInline
+    @inlinable
+    init(value: Value, stamp: UInt64) {
+        self.value = value
+        self.stamp = stamp
+    }
+
+    @inlinable
     mutating func handle(action: Action) -> FluxDerived? {
         guard action.known == stamp, action.next.stamp > stamp else { return nil }
         self = FluxDerived(value: action.isSame ? value : action.next.value, stamp: action.next.stamp)
@@ -26,56 +39,55 @@ nonisolated struct FluxDerived<Value: Sendable>: FluxState {
 /// The part of a view that lives as long as anything is due; its handle, ``FluxView``, may go before.
 ///
 /// It holds the last value in a core like that of a store, so that it is watched in all the ways a store is.
+@usableFromInline
 nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
-    typealias Watch = @Sendable (FluxWish, @escaping @Sendable () -> Void) -> [any FluxCancellable]
-
     private struct Watchers {
         var isWatching = false
         var isEnded = false
         var all: [any FluxCancellable] = []
     }
 
-    private let inner: FluxStoreCore<FluxDerived<Value>>
-    private let homes: @Sendable () -> [FluxDispatcher]
-    private let isSame: @Sendable (Value, Value) -> Bool
-    private let captureSources: @Sendable (FluxCut) -> FluxCapture<Value>
-    private let watch: Watch
+    @usableFromInline let inner: FluxStoreCore<FluxDerived<Value>>
+    @usableFromInline let isSame: @Sendable (Value, Value) -> Bool
+    @usableFromInline let parts: FluxViewParts<Value>
     private let watchers = FluxLock(Watchers())
     /// Where the view is told of changes and computes.
     private let queue = DispatchQueue(label: "FluxView", autoreleaseFrequency: .workItem, target: .global())
 
+    /// - Parameters:
+    ///   - parts: What the value follows from.
+    ///   - inner: What holds the value; made where the client's types are known.
+    ///   - isSame: Whether two values are as good as equal.
+    @usableFromInline
     init(
-        dispatchers homes: @escaping @Sendable () -> [FluxDispatcher],
-        isSame: @escaping @Sendable (Value, Value) -> Bool,
-        capture: @escaping @Sendable (FluxCut) -> FluxCapture<Value>,
-        watch: @escaping Watch
+        _ parts: FluxViewParts<Value>, inner: FluxStoreCore<FluxDerived<Value>>,
+        isSame: @escaping @Sendable (Value, Value) -> Bool
     ) {
-        self.homes = homes
+        self.parts = parts
+        self.inner = inner
         self.isSame = isSame
-        self.watch = watch
-        captureSources = capture
-        let first = Self.cut(homes(), capture)
-        inner = FluxStoreCore(initialState: FluxDerived(value: first.state(), stamp: first.stamp)) { $0.perform($1) }
     }
-
-    private static func cut(
-        _ dispatchers: [FluxDispatcher], _ capture: (FluxCut) -> FluxCapture<Value>
-    ) -> FluxCapture<Value> {
-        if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("a view") }
-        return FluxCut.take(dispatchers[...], capture)
-    }
-
-    /// Those that its stores are attached to at the moment.
-    var dispatchers: [FluxDispatcher] { homes() }
 
     // MARK: - Computing
 
+    /// The value, computed anew only if a change was announced since it was computed last.
+    ///
+    /// Revisions only grow and the known value is looked up first. So if their sum is the same, none has changed since
+    /// the cut that the value is from, and the value is that of a moment in this call: no dispatcher has to be stopped.
+    @inlinable
+    func upToDate() -> FluxDerived<Value> {
+        if inner.threads.current.pointee.handling != nil { fluxStopImpureHandle("a view") }
+        let known = inner.read { $0.state }
+        return known.stamp == parts.stamp() ? known : refresh()
+    }
+
     /// Brings the value up to the sources, and announces it if it is another.
-    func refresh() {
-        let capture = Self.cut(dispatchers, captureSources)
+    @inlinable @inline(never) @discardableResult
+    func refresh() -> FluxDerived<Value> {
+        let capture = parts.cut()
         var known = inner.read { $0.state }
-        if known.stamp >= capture.stamp { return }
-        let value = capture.state()
+        if known.stamp >= capture.stamp { return known }
+        let value = capture.state
         while known.stamp < capture.stamp {
             // Compared with no lock held; where another thread was faster, compared again.
             let action = FluxDerived<Value>.Action(
@@ -85,31 +97,49 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
             applied.wakes.forEach { $0.wake() }
             known = inner.read { $0.state }
         }
+        return known
     }
 
     // MARK: - As a source
 
+    @usableFromInline
     func enroll(_ wish: FluxWish, handler: @escaping @Sendable (Value) -> Void) -> any FluxCancellable {
         startWatching()
         refresh()
         return inner.enroll(wish) { handler($0.value) }
     }
 
-    func stamped() -> (state: Value, stamp: UInt64) {
-        refresh()
-        return inner.read { ($0.state.value, $0.revision) }
+    @usableFromInline
+    func read(into state: UnsafeMutablePointer<Value>, _ stamp: UnsafeMutablePointer<UInt64>) {
+        _ = upToDate()
+        state.initialize(to: inner.state(&stamp.pointee).value)
     }
 
-    func capture(in cut: FluxCut) -> FluxCapture<Value> {
-        let capture = captureSources(cut)
-        return FluxCapture(stamp: capture.stamp) { [inner] in
-            let known = inner.read { $0.state }
-            return known.stamp == capture.stamp ? known.value : capture.state()
-        }
+    @usableFromInline var stamp: UInt64 { parts.stamp() }
+
+    @usableFromInline var isStore: Bool { false }
+
+    @usableFromInline var stores: ContiguousArray<ObjectIdentifier> { parts.stores }
+
+    @usableFromInline
+    func capture(in cut: FluxCut?) -> FluxCapture<Value> {
+        let capture = parts.capture(cut)
+        return FluxCapture(
+            stamp: capture.stamp,
+            .computed { [inner] in
+                let known = inner.read { $0.state }
+                return known.stamp == capture.stamp ? known.value : capture.state
+            })
     }
 
-    var relay: DispatchQueue { inner.relay }
+    @usableFromInline
+    func keep(_ leash: FluxLeash) {
+        inner.keep(leash)
+    }
 
+    @usableFromInline var relay: DispatchQueue { inner.relay }
+
+    @usableFromInline
     func flush() async {
         refresh()
         await inner.flush()
@@ -125,7 +155,9 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
             return true
         }
         if !isFirst { return }
-        let made = watch(FluxWish(.latest, on: queue, startingWithCurrent: false)) { [weak self] in self?.refresh() }
+        let made = parts.watch(FluxWish(.latest, on: queue, startingWithCurrent: false)) { [weak self] in
+            self?.refresh()
+        }
         let isEnded = watchers.withLock { watchers in
             if !watchers.isEnded { watchers.all = made }
             return watchers.isEnded
@@ -136,6 +168,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
     }
 
     /// Delivers what is due and ends all subscriptions.
+    @usableFromInline
     func end() {
         let made = watchers.withLock { watchers in
             watchers.isEnded = true

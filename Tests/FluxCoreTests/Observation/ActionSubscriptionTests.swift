@@ -1,6 +1,7 @@
 import Dispatch
-import FluxCore
 import Testing
+
+@testable import FluxCore
 
 /// Actions as they were applied.
 @Suite struct ActionSubscriptionTests {
@@ -95,6 +96,49 @@ import Testing
         await stateGone.opened()
         await handlerGone.opened()
         withExtendedLifetime(subscription) {}
+    }
+
+    @Test
+    func `Once the last subscriber has left, actions take the short way again, and the next is told all the same`()
+        async
+    {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        for _ in 0..<3 {
+            let (own, all) = (Recorder<UInt64>(), Recorder<UInt64>())
+            let tokens = [
+                store.subscribeActions { own.record($0.revision!) },
+                store.subscribeActions { own.record($0.revision!) },
+                dispatcher.subscribeActions { all.record($0.revision!) },
+            ]
+            let late = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+            #expect(store.core.isTapped && late.core.isTapped)
+            store.dispatch(action: .add(1))
+            await own.count(2)
+            await all.count(1)
+            tokens[0].unsubscribe()
+            tokens[2].unsubscribe()
+            while late.core.isTapped { await Task.yield() }
+            #expect(store.core.isTapped)
+            store.dispatch(action: .add(1))
+            await own.count(3)
+            tokens[1].unsubscribe()
+            while store.core.isTapped { await Task.yield() }
+            #expect(all.values.count == 1)
+        }
+    }
+
+    @Test func `Stress: whoever comes while others go is told of each action from then on`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: FluxDispatcher())
+        await onThreads(2) { _ in
+            for _ in 0..<500 {
+                let told = DispatchSemaphore(value: 0)
+                let token = store.subscribeActions { _ in told.signal() }
+                store.dispatch(action: .add(1))
+                if told.wait(timeout: .now() + 10) == .timedOut { Issue.record("an action was lost") }
+                token.unsubscribe()
+            }
+        }
     }
 
     struct Holding: FluxState {

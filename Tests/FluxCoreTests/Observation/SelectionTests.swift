@@ -66,6 +66,26 @@ import Testing
         subscription.unsubscribe()
     }
 
+    @Test func `On the main queue, old and new and several parts are the main actor's`() async {
+        let seen = Recorder<String>()
+        let subscriptions = [
+            store.subscribe(to: \.user, on: .main) { old, new in
+                MainActor.preconditionIsolated()
+                seen.record("\(old) \(new)")
+            },
+            store.subscribe(toAnyOf: \.items, \.user, on: .main) { shop, changed in
+                MainActor.preconditionIsolated()
+                seen.record("\(shop.user) \(changed.contains(\.user))")
+            },
+        ]
+        store.dispatch(action: .user("me"))
+        store.dispatch(action: .filter(1))
+        await seen.count(2)
+        await store.flush()
+        #expect(seen.values == ["nobody me", "me true"])
+        FluxSubscription(subscriptions).unsubscribe()
+    }
+
     @Test func `By latest, several parts may differ at once`() async {
         let seen = Recorder<Int>()
         let entered = Gate()

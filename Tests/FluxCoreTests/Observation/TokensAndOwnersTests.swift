@@ -112,4 +112,29 @@ import Testing
             #expect(gone == nil)
         }
     #endif
+
+    @Test func `A store that never changes does not keep the handlers of objects that are gone`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let kept = Locked(0)
+        for _ in 0..<1_000 {
+            let captured = CountedCapture(kept)
+            store.subscribe(with: ShortLived()) { _, _ in withExtendedLifetime(captured) {} }
+        }
+        #expect(kept.current <= 32)
+    }
+}
+
+private final class ShortLived: Sendable {}
+
+private final class CountedCapture: Sendable {
+    let count: Locked<Int>
+
+    init(_ count: Locked<Int>) {
+        self.count = count
+        count.withLock { $0 += 1 }
+    }
+
+    deinit {
+        count.withLock { $0 -= 1 }
+    }
 }
