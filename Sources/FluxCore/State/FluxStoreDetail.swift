@@ -81,7 +81,7 @@ nonisolated extension FluxStoreCore {
         let detours = detours.load(ordering: .relaxed)
         let resident = residentIfAny
         let chain = detours & FluxDetours.hooks == 0 ? nil : resident?.chain
-        let histories = detours & FluxDetours.history == 0 ? [] : resident?.histories ?? []
+        let histories = histories
         let thread = threads.current
         let isTimed = passage.isWatched || chain != nil
         let start = isTimed ? fluxNow() : 0
@@ -150,6 +150,8 @@ nonisolated extension FluxStoreCore {
         thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
         defer { thread.pointee.handling = nil }
         let applied = machine.apply(step, on: thread)
+        // The part of a command that was left alone: there is nothing to take back, and nothing was applied.
+        if case .reaction = step, applied.revision == nil { return applied }
         for history in histories {
             let book = unsafeDowncast(history, to: FluxHistoryBook<State>.self)
             outcome.forgotten.append(book.record(step, machine.state, machine.revision))
