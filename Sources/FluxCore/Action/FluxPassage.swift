@@ -3,10 +3,8 @@
 nonisolated struct FluxPassage {
     /// What came of it in the last store, which refers to the one before; kept only if somebody watches.
     @usableFromInline var note: FluxNote?
-    /// Whether to keep a note for each store.
-    @usableFromInline var isWatched = false
-    /// Whether to keep, in a note, the state as the action left it.
-    @usableFromInline var wantsStates = false
+    /// Where to note the first store; nil: nobody watches, and no notes are kept.
+    @usableFromInline var watch: UnsafeMutablePointer<FluxWatch>?
 
     @inlinable
     init() {}
@@ -39,6 +37,35 @@ nonisolated extension FluxWakes<FluxWake> {
     @inlinable @inline(__always)
     mutating func append<State>(_ outlet: FluxOutlet<State>) {
         append(FluxWake(outlet) { unsafeDowncast($0, to: FluxOutlet<State>.self).wake() })
+    }
+}
+
+/// What a watched dispatch wants to know, with room for the first store, which most often is the only one.
+///
+/// It lies on the stack of the dispatch: to make a ``FluxNote`` costs as much as all the rest.
+@usableFromInline
+nonisolated struct FluxWatch {
+    /// Whether to keep, in a note, the state as the action left it.
+    @usableFromInline let wantsStates: Bool
+    /// Whether the first store may be noted here: what it applied is what was dispatched.
+    @usableFromInline var hasRoom: Bool
+    private var first: (store: FluxStoreInfo, revision: UInt64, duration: UInt64)?
+
+    init(hasRoom: Bool = false, wantsStates: Bool = false) {
+        (self.hasRoom, self.wantsStates) = (hasRoom, wantsStates)
+    }
+
+    /// Notes the first store; the revision is 0 where there was nothing to announce.
+    @usableFromInline
+    mutating func note(_ store: FluxStoreInfo, revision: UInt64, duration: UInt64) {
+        hasRoom = false
+        first = (store, revision, duration)
+    }
+
+    func tell(_ action: any FluxAction, _ chain: FluxChain) {
+        guard let first else { return }
+        let revision = first.revision == 0 ? nil : first.revision
+        chain.tellApplied(action, to: first.store, revision: revision, in: first.duration)
     }
 }
 

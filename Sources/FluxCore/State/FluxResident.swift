@@ -55,10 +55,13 @@ nonisolated final class FluxResident: Sendable {
         let thread = FluxThreads.shared.current
         var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
-        passage.wantsStates = thread.pointee.report != nil
         let chain = dispatcher?.chainIfWatched
-        passage.isWatched = passage.wantsStates || chain != nil
-        thread.pointee.tally.add(entrance.apply(action, to: core, waking: &wakes, through: &passage))
+        var watch = FluxWatch(wantsStates: thread.pointee.report != nil)
+        let revision = withUnsafeMutablePointer(to: &watch) { watch in
+            if watch.pointee.wantsStates || chain != nil { passage.watch = watch }
+            return entrance.apply(action, to: core, waking: &wakes, through: &passage)
+        }
+        thread.pointee.tally.add(revision)
         passage.finish(wakes, chain)
     }
 

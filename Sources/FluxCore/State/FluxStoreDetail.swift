@@ -73,6 +73,24 @@ nonisolated extension FluxStoreCore {
         return applied.revision
     }
 
+    /// Applies an action that comes by way of a dispatcher, with somebody looking on, or with more to it.
+    @inlinable @inline(never)
+    func applyInDetail(
+        _ action: State.Action, waking wakes: inout FluxWakes<FluxWake>, through passage: inout FluxPassage
+    ) -> UInt64 {
+        guard let watch = passage.watch, watch.pointee.hasRoom, detours.load(ordering: .relaxed) == 0 else {
+            return applyInDetail(.action(action), waking: &wakes, through: &passage)
+        }
+        let start = fluxNow()
+        let applied = apply(action, on: threads.current)
+        let end = fluxNow()
+        applied.wakes.forEach { wakes.append($0) }
+        let revision = applied.revision ?? 0
+        watch.pointee.note(
+            FluxStoreInfo(core: self, stateType: State.self), revision: revision, duration: end - start)
+        return revision
+    }
+
     /// Applies a step, records it for the histories and keeps a note of it for those who look on.
     @inlinable @inline(never)
     func applyInDetail(
@@ -83,12 +101,13 @@ nonisolated extension FluxStoreCore {
         let chain = detours & FluxDetours.hooks == 0 ? nil : resident?.chain
         let histories = histories
         let thread = threads.current
-        let isTimed = passage.isWatched || chain != nil
+        let isTimed = passage.watch != nil || chain != nil
         let start = isTimed ? fluxNow() : 0
         var outcome = FluxStepOutcome<State>()
         let (applied, state) = lock.withLock { machine in
             let applied = take(step, &machine, histories, on: thread, &outcome)
-            return (applied, passage.wantsStates && applied?.revision != nil ? machine.state : nil)
+            let isWanted = passage.watch?.pointee.wantsStates == true && applied?.revision != nil
+            return (applied, isWanted ? machine.state : nil)
         }
         outcome.startWriter(of: self)
         guard let applied else { return 0 }
@@ -98,6 +117,8 @@ nonisolated extension FluxStoreCore {
             wakes.append(FluxWake(self) { unsafeDowncast($0, to: FluxStoreCore<State>.self).wakeTaps() })
         }
         if isTimed {
+            // What is noted apart comes after what has room there.
+            passage.watch?.pointee.hasRoom = false
             if chain != nil, let revision = applied.revision { resident?.stamp(revision, at: end) }
             passage.note = FluxNote(
                 action: step.action, store: FluxStoreInfo(core: self, stateType: State.self),
