@@ -52,7 +52,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @inlinable @discardableResult
     public func dispatch<Action: FluxAction>(action: Action) -> Int {
         if threads.current.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
-        if detours.load(ordering: .relaxed) != 0 { return dispatchTheLongWay(action) }
+        if detours.load(ordering: .relaxed) != 0 { return dispatchInDetail(action) }
         return withUnsafePointer(to: action) { dispatch(UnsafeRawPointer($0), type: ObjectIdentifier(Action.self)) }
     }
 
@@ -99,24 +99,34 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     // MARK: - The long way
 
     /// Dispatches past middleware and hooks.
+    @inlinable @inline(never)
+    func dispatchInDetail<Action: FluxAction>(_ action: Action) -> Int {
+        if detours.load(ordering: .relaxed) != FluxDetours.hooks { return dispatchTheLongWay(action) }
+        return withUnsafePointer(to: action) {
+            dispatchWatched(action, at: UnsafeRawPointer($0), type: ObjectIdentifier(Action.self))
+        }
+    }
+
     @usableFromInline
     func dispatchTheLongWay(_ action: any FluxAction) -> Int {
-        if detours.load(ordering: .relaxed) == FluxDetours.hooks { return dispatchWatched(action) }
-        return begin(action, to: .everybody(self)).announced
+        begin(action, to: .everybody(self)).announced
     }
 
     /// Dispatches with hooks and nothing else, which is to be quick.
-    private func dispatchWatched(_ action: any FluxAction) -> Int {
+    @usableFromInline
+    func dispatchWatched(_ action: any FluxAction, at address: UnsafeRawPointer, type: ObjectIdentifier) -> Int {
         let chain = pipeline.chain
         chain.tellDispatched(action, on: threads.current)
         var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
-        passage.isWatched = true
-        let type = ObjectIdentifier(Swift.type(of: action))
-        let announced = fluxWithAddress(of: action) { action in
-            routes.withLock { $0.dispatch(action, type: type, waking: &wakes, through: &passage) }
+        var watch = FluxWatch(hasRoom: true)
+        let announced = withUnsafeMutablePointer(to: &watch) { watch in
+            passage.watch = watch
+            return routes.withLock { $0.dispatch(address, type: type, waking: &wakes, through: &passage) }
         }
-        passage.finish(wakes, chain)
+        wakes.forEach { $0.wake() }
+        watch.tell(action, chain)
+        if passage.note != nil { passage.tell(chain) }
         return announced
     }
 
@@ -167,9 +177,11 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         let chain = chainIfWatched
         var wakes = FluxWakes<FluxWake>.none
         var passage = FluxPassage()
-        passage.wantsStates = thread.pointee.report != nil
-        passage.isWatched = passage.wantsStates || chain != nil
-        let tally = routes.withLock { $0.dispatch(action, plans: plans, waking: &wakes, through: &passage) }
+        var watch = FluxWatch(wantsStates: thread.pointee.report != nil)
+        let tally = withUnsafeMutablePointer(to: &watch) { watch in
+            if watch.pointee.wantsStates || chain != nil { passage.watch = watch }
+            return routes.withLock { $0.dispatch(action, plans: plans, waking: &wakes, through: &passage) }
+        }
         thread.pointee.tally.applied += tally.applied
         thread.pointee.tally.announced += tally.announced
         passage.finish(wakes, chain)

@@ -113,6 +113,11 @@ nonisolated public struct FluxOrigin: Hashable, Sendable {
         self.id = id
     }
 
+    /// The id that an event was given when it was fired; where nobody watched by then, one that no other has.
+    init(known id: UInt64) {
+        self.id = id == 0 ? Self.make() : id
+    }
+
     /// The event whose action is being dispatched on this thread; nil if there is none, or nobody watched when it was fired.
     public static var current: FluxOrigin? {
         let id = FluxThreads.shared.current.pointee.origin

@@ -3,10 +3,8 @@
 nonisolated struct FluxPassage {
     /// What came of it in the last store, which refers to the one before; kept only if somebody watches.
     @usableFromInline var note: FluxNote?
-    /// Whether to keep a note for each store.
-    @usableFromInline var isWatched = false
-    /// Whether to keep, in a note, the state as the action left it.
-    @usableFromInline var wantsStates = false
+    /// Where to note the first store; nil: nobody watches, and no notes are kept.
+    @usableFromInline var watch: UnsafeMutablePointer<FluxWatch>?
 
     @inlinable
     init() {}
@@ -39,6 +37,35 @@ nonisolated extension FluxWakes<FluxWake> {
     @inlinable @inline(__always)
     mutating func append<State>(_ outlet: FluxOutlet<State>) {
         append(FluxWake(outlet) { unsafeDowncast($0, to: FluxOutlet<State>.self).wake() })
+    }
+}
+
+/// What a watched dispatch wants to know, with room for the first store, which most often is the only one.
+///
+/// It lies on the stack of the dispatch: to make a ``FluxNote`` costs as much as all the rest.
+@usableFromInline
+nonisolated struct FluxWatch {
+    /// Whether to keep, in a note, the state as the action left it.
+    @usableFromInline let wantsStates: Bool
+    /// Whether the first store may be noted here: what it applied is what was dispatched.
+    @usableFromInline var hasRoom: Bool
+    private var first: (store: FluxStoreInfo, revision: UInt64, duration: UInt64)?
+
+    init(hasRoom: Bool = false, wantsStates: Bool = false) {
+        (self.hasRoom, self.wantsStates) = (hasRoom, wantsStates)
+    }
+
+    /// Notes the first store; the revision is 0 where there was nothing to announce.
+    @usableFromInline
+    mutating func note(_ store: FluxStoreInfo, revision: UInt64, duration: UInt64) {
+        hasRoom = false
+        first = (store, revision, duration)
+    }
+
+    func tell(_ action: any FluxAction, _ chain: FluxChain) {
+        guard let first else { return }
+        let revision = first.revision == 0 ? nil : first.revision
+        chain.tellApplied(action, to: first.store, revision: revision, in: first.duration)
     }
 }
 
@@ -75,53 +102,5 @@ nonisolated final class FluxNote {
         chain?.tellApplied(action, to: store, revision: announced, in: duration)
         guard let state, let report = FluxThreads.shared.current.pointee.report else { return }
         FluxReport.at(report).add(FluxChange(store: store, revision: revision, state: state))
-    }
-}
-
-/// A store, as others are told of it.
-///
-/// It keeps what it tells of in memory, though not attached: let go of it after use.
-///
-/// Thread safety: all of it may be used from any thread.
-nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvertible {
-    /// The type of its state.
-    public let stateType: any FluxState.Type
-    let core: FluxAnyCore
-
-    @usableFromInline
-    init(core: FluxAnyCore, stateType: any FluxState.Type) {
-        self.core = core
-        self.stateType = stateType
-    }
-
-    /// The name it is attached under, if it has one.
-    public var name: String? { core.residentIfAny?.name }
-
-    /// Its name, or the type of its state.
-    public var description: String { name ?? "FluxStore<\(stateType)>" }
-
-    /// Whether this tells of a certain store.
-    ///
-    /// - Parameter store: Which store.
-    /// - Returns: True if it does.
-    public func isOf<State>(_ store: FluxStore<State>) -> Bool {
-        core === store.core
-    }
-
-    /// Whether both tell of the same store.
-    ///
-    /// - Parameters:
-    ///   - one: One.
-    ///   - other: The other.
-    /// - Returns: True if they do.
-    public static func == (one: FluxStoreInfo, other: FluxStoreInfo) -> Bool {
-        one.core === other.core
-    }
-
-    /// Hashes which store this tells of.
-    ///
-    /// - Parameter hasher: What to hash with.
-    public func hash(into hasher: inout Hasher) {
-        hasher.combine(ObjectIdentifier(core))
     }
 }

@@ -118,11 +118,13 @@ nonisolated final class FluxChain: Sendable {
     }
 
     func tellRetried(_ event: any FluxEvent, attempt: Int, error: any Error, origin: UInt64) {
-        forEach { $0.retried(event, attempt: attempt, error: error, origin: FluxOrigin(id: origin)) }
+        let origin = FluxOrigin(known: origin)
+        forEach { $0.retried(event, attempt: attempt, error: error, origin: origin) }
     }
 
     func tellFailed(_ event: any FluxEvent, error: any Error, origin: UInt64) {
-        forEach { $0.failed(event, error: error, origin: FluxOrigin(id: origin)) }
+        let origin = FluxOrigin(known: origin)
+        forEach { $0.failed(event, error: error, origin: origin) }
     }
 
     @usableFromInline

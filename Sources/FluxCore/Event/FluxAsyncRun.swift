@@ -80,7 +80,7 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         if let delay = conversions.delay(after: failures, event) {
             task.retry(after: failures, error)
             if let chain = conversions.watchers() {
-                chain.tellRetried(event, attempt: failures, error: error, origin: task.origin)
+                chain.tellRetried(conversions.shown(event), attempt: failures, error: error, origin: task.origin)
             }
             // Cut short only by the end of the task.
             try? await fluxSleep(delay, on: conversions.control.clock)
@@ -89,7 +89,7 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         let action = Converter.action(for: error, event: event)
         if let action { send(action) }
         if task.end(.failed(error)) {
-            conversions.watchers()?.tellFailed(event, error: error, origin: task.origin)
+            conversions.watchers()?.tellFailed(conversions.shown(event), error: error, origin: task.origin)
             conversions.report(error, event, isHandled: action != nil)
         }
         return true

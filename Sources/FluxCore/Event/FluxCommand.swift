@@ -111,9 +111,15 @@ nonisolated extension FluxStore {
     }
 }
 
+/// An event that stands for another one.
+nonisolated protocol FluxRun: FluxEvent {
+    var shown: any FluxEvent { get }
+}
+
 /// One run of a command, with what it needs.
-nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent, CustomStringConvertible {
+nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxRun, CustomStringConvertible {
     var description: String { "\(command)" }
+    var shown: any FluxEvent { command }
     let command: Command
     let dependency: Command.Dependency
     /// So that a retry does not begin again.

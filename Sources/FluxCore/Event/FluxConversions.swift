@@ -15,6 +15,7 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
     @usableFromInline let send: @Sendable (Converter.Action) -> Void
     private let run: Run
     @usableFromInline let isAsync: Bool
+    private let isOfRuns: Bool
     @usableFromInline let dependency: Converter.Dependency
 
     /// - Parameters:
@@ -42,6 +43,7 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
         self.send = send
         self.run = run
         isAsync = Converter.self is any FluxAsyncActionConverter.Type
+        isOfRuns = Converter.Event.self is any FluxRun.Type
         control = FluxControl(rules: rules.map { $0.erased() }, clock: clock)
         fluxRequire(
             isAsync || !rules.contains { $0.isRetry },
@@ -61,7 +63,7 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
     func fire(_ event: Converter.Event, on queue: DispatchQueue?, parent: FluxTask? = nil) -> FluxTask {
         // Asked for before any lock is taken: keys are the user's code.
         let keys = rules.isEmpty ? [] : rules.map { rule in rule.key(event).map { AnyHashable($0) } }
-        let origin = watchers().map { $0.tellFired(event) } ?? 0
+        let origin = watchers().map { $0.tellFired(shown(event)) } ?? 0
         return control.fire(event, count: 1, parent, keys, self, on: queue, origin: origin)
     }
 
@@ -100,6 +102,12 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
             handler.end()
             spare = handler
         }
+    }
+
+    /// An event as hooks are told of it: a command rather than a run of it.
+    @usableFromInline
+    func shown(_ event: Converter.Event) -> any FluxEvent {
+        isOfRuns ? (event as? any FluxRun)?.shown ?? event : event
     }
 
     // MARK: - Failing

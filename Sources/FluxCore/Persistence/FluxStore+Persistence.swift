@@ -153,6 +153,7 @@ nonisolated extension FluxStore {
     /// It waits for the load, and for room where too many actions are unwritten; then the action is applied as by
     /// ``dispatch(action:)``, and it waits for the append or the snapshot that covers the action. Many callers share one
     /// append. A write that fails is tried again, and this goes on waiting: end that by cancelling the task.
+    /// It passes no middleware: that may postpone an action, or send several, and one alone is acknowledged here.
     ///
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.

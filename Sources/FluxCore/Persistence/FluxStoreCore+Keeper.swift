@@ -14,21 +14,39 @@ nonisolated extension FluxStoreCore {
         DispatchQueue.global().async { keeper.startWriter(self) }
     }
 
+    /// Whether actions are held back at the moment.
+    var isLoading: Bool { keeper?.lock.withLock { $0.hold.isLoading } ?? false }
+
+    /// Notes a change that is no action, with the lock held; true: start the writer.
+    func noteChange() -> Bool {
+        keeper?.lock.withLock { $0.writing.noteChange() } ?? false
+    }
+
     /// Goes on from what was loaded, and applies what was held back in the meantime, in order.
     func restore(_ recovery: FluxRecovery<State>) {
         guard let keeper else { return }
         var stored = recovery.state
         var wakes: ContiguousArray<FluxWakes<Outlet>> = []
         var outcome = FluxStepOutcome<State>()
-        let histories = histories
+        var told: ContiguousArray<(action: any FluxAction, revision: UInt64?, duration: UInt64)> = []
+        let chain = chainIfWatched
         let release = lock.withLock { machine in
-            if stored != nil { wakes.append(machine.restore(&stored!, revision: recovery.revision)) }
+            // Asked for in here: who begins to record has the lock.
+            let histories = histories
+            if stored != nil {
+                wakes.append(machine.restore(&stored!, revision: recovery.revision))
+                for history in histories {
+                    unsafeDowncast(history, to: FluxHistoryBook<State>.self).restart(machine.state, machine.revision)
+                }
+            }
             return keeper.lock.withLock { kept in
                 kept.writing.start(from: recovery)
                 let release = kept.hold.end(recovery.restoration)
                 let thread = threads.current
                 for step in release.actions {
+                    let start = chain == nil ? 0 : fluxNow()
                     let applied = takeAndNote(step, &machine, &kept, histories, on: thread, &outcome)
+                    if chain != nil { told.append((step.action, applied.revision, fluxNow() - start)) }
                     if case .none = applied.wakes {} else { wakes.append(applied.wakes) }
                 }
                 return release
@@ -36,6 +54,10 @@ nonisolated extension FluxStoreCore {
         }
         wakes.forEach { $0.forEach { $0.wake() } }
         if isTapped { wakeTaps() }
+        let info = FluxStoreInfo(core: self, stateType: State.self)
+        for (action, revision, duration) in told {
+            chain?.tellApplied(action, to: info, revision: revision, in: duration)
+        }
         for waiter in release.waiters { waiter.leave() }
         if outcome.startsWriter { keeper.startWriter(self) }
         if release.isClosed { work(self, .end) }

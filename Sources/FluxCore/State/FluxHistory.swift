@@ -112,13 +112,18 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
         let core = store.core
         let thread = core.threads.current
         if thread.pointee.handling != nil { fluxStopImpureHandle("FluxHistory") }
+        var startsWriter = false
         let applied = core.lock.withLock { machine -> FluxStoreCore<State>.Machine.Applied? in
+            // While the state is being loaded there is nothing to go back to: what was dispatched is held back.
+            if core.isLoading { return nil }
             guard let state = book.change(body) else { return nil }
             thread.pointee.handling = UnsafeRawPointer(fluxIdentity: core)
             defer { thread.pointee.handling = nil }
+            startsWriter = core.noteChange()
             return machine.change { $0 = state }
         }
         applied?.wakes.forEach { $0.wake() }
+        if startsWriter { core.startWriterSoon() }
         return applied?.revision
     }
 
@@ -172,6 +177,10 @@ nonisolated final class FluxHistoryBook<State: FluxState>: Sendable {
     @usableFromInline
     func record(_ step: FluxStep<State>, _ state: State, _ revision: UInt64) -> FluxHistoryMachine<State>.Forgotten {
         lock.withLock { $0.record(step, state, revision) }
+    }
+
+    func restart(_ state: State, _ revision: UInt64) {
+        lock.withLock { $0.restart(state, revision) }
     }
 
     func change(_ body: (inout FluxHistoryMachine<State>) -> State?) -> State? {

@@ -2,6 +2,7 @@
 ///
 /// | input    | result                                                                                      |
 /// |----------|---------------------------------------------------------------------------------------------|
+/// | `restart` | the state that was loaded takes the place of the one before the oldest entry             |
 /// | `record` | what was undone is forgotten; kept as the newest; over the limit the oldest is forgotten      |
 /// | `undo`   | the state before the step the store is at; nil where nothing older is kept                    |
 /// | `redo`   | the state after the next step; nil where nothing was undone                                   |
@@ -32,6 +33,11 @@ nonisolated struct FluxHistoryMachine<State: FluxState> {
     init(state: State, revision: UInt64, limit: Int) {
         start = (state, revision)
         self.limit = limit
+    }
+
+    /// Goes on from a state that was loaded; before that nothing is recorded.
+    mutating func restart(_ state: State, _ revision: UInt64) {
+        start = (state, revision)
     }
 
     mutating func record(_ step: FluxStep<State>, _ state: State, _ revision: UInt64) -> Forgotten {

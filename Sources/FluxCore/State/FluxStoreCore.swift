@@ -76,8 +76,8 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
     func apply(
         _ action: State.Action, waking wakes: inout FluxWakes<FluxWake>, through passage: inout FluxPassage
     ) -> UInt64 {
-        if passage.isWatched || detours.load(ordering: .relaxed) != 0 {
-            return applyInDetail(.action(action), waking: &wakes, through: &passage)
+        if passage.watch != nil || detours.load(ordering: .relaxed) != 0 {
+            return applyInDetail(action, waking: &wakes, through: &passage)
         }
         let applied = apply(action, on: threads.current)
         applied.wakes.forEach { wakes.append($0) }

@@ -73,6 +73,24 @@ nonisolated extension FluxStoreCore {
         return applied.revision
     }
 
+    /// Applies an action that comes by way of a dispatcher, with somebody looking on, or with more to it.
+    @inlinable @inline(never)
+    func applyInDetail(
+        _ action: State.Action, waking wakes: inout FluxWakes<FluxWake>, through passage: inout FluxPassage
+    ) -> UInt64 {
+        guard let watch = passage.watch, watch.pointee.hasRoom, detours.load(ordering: .relaxed) == 0 else {
+            return applyInDetail(.action(action), waking: &wakes, through: &passage)
+        }
+        let start = fluxNow()
+        let applied = apply(action, on: threads.current)
+        let end = fluxNow()
+        applied.wakes.forEach { wakes.append($0) }
+        let revision = applied.revision ?? 0
+        watch.pointee.note(
+            FluxStoreInfo(core: self, stateType: State.self), revision: revision, duration: end - start)
+        return revision
+    }
+
     /// Applies a step, records it for the histories and keeps a note of it for those who look on.
     @inlinable @inline(never)
     func applyInDetail(
@@ -81,14 +99,15 @@ nonisolated extension FluxStoreCore {
         let detours = detours.load(ordering: .relaxed)
         let resident = residentIfAny
         let chain = detours & FluxDetours.hooks == 0 ? nil : resident?.chain
-        let histories = detours & FluxDetours.history == 0 ? [] : resident?.histories ?? []
+        let histories = histories
         let thread = threads.current
-        let isTimed = passage.isWatched || chain != nil
+        let isTimed = passage.watch != nil || chain != nil
         let start = isTimed ? fluxNow() : 0
         var outcome = FluxStepOutcome<State>()
         let (applied, state) = lock.withLock { machine in
             let applied = take(step, &machine, histories, on: thread, &outcome)
-            return (applied, passage.wantsStates && applied?.revision != nil ? machine.state : nil)
+            let isWanted = passage.watch?.pointee.wantsStates == true && applied?.revision != nil
+            return (applied, isWanted ? machine.state : nil)
         }
         outcome.startWriter(of: self)
         guard let applied else { return 0 }
@@ -99,6 +118,8 @@ nonisolated extension FluxStoreCore {
             wakes.append(FluxWake(self) { unsafeDowncast($0, to: FluxStoreCore<State>.self).wakeTaps() })
         }
         if isTimed {
+            // What is noted apart comes after what has room there.
+            passage.watch?.pointee.hasRoom = false
             if chain != nil, let revision = applied.revision { resident?.stamp(revision, at: end) }
             passage.note = FluxNote(
                 action: step.action, store: FluxStoreInfo(core: self, stateType: State.self),
@@ -151,6 +172,8 @@ nonisolated extension FluxStoreCore {
         thread.pointee.handling = UnsafeRawPointer(fluxIdentity: self)
         defer { thread.pointee.handling = nil }
         let applied = machine.apply(step, on: thread)
+        // The part of a command that was left alone: there is nothing to take back, and nothing was applied.
+        if case .reaction = step, applied.revision == nil { return applied }
         for history in histories {
             let book = unsafeDowncast(history, to: FluxHistoryBook<State>.self)
             outcome.forgotten.append(book.record(step, machine.state, machine.revision))

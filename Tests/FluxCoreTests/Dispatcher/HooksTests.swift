@@ -45,6 +45,28 @@ import Testing
         #expect(watcher.stores.values.last?.name == "first")
     }
 
+    @Test func `Stores are told of in their order, whatever else each of them does`() {
+        let plain = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        let (recorded, own) = (Watcher(), Watcher())
+        let more = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        dispatcher.attach(more, priority: 1)
+        let history = FluxHistory(more, limit: 1)
+        plain[0].watch(own)
+        dispatcher.watch(recorded)
+        #expect(dispatcher.add(1) == 3)
+        #expect(recorded.stores.values.map { $0.isOf(more) } == [true, false, false])
+        #expect(recorded.stores.values[1].isOf(plain[0]) && recorded.stores.values[2].isOf(plain[1]))
+        #expect(own.notes.values == [.applied(revision: 1)] && history.entries.count == 1)
+        // The first of them has nothing to it, the next has: both are told, the first first.
+        dispatcher.attach(plain[1], priority: 2)
+        dispatcher.dispatch(action: Counter.Action.addSilently(1))
+        #expect(recorded.stores.values[3].isOf(plain[1]) && recorded.stores.values[4].isOf(more))
+        #expect(
+            recorded.notes.values.suffix(3) == [
+                .applied(revision: nil), .applied(revision: nil), .applied(revision: nil),
+            ])
+    }
+
     @Test func `An id follows an event through its actions, and through middleware that goes on elsewhere`() async {
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
         let watcher = Watcher()

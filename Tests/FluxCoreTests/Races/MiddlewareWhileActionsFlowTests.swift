@@ -49,6 +49,45 @@ import Testing
         #expect(dispatcher.add(1) == 3)
     }
 
+    @Test func `Two dispatchers whose middleware dispatches on the other do not wait for each other`() async {
+        let dispatchers = (FluxDispatcher(), FluxDispatcher())
+        let stores = (
+            FluxStore(initialState: Counter(), dispatcher: dispatchers.0),
+            FluxStore(initialState: Counter(), dispatcher: dispatchers.1)
+        )
+        let registrations = [(dispatchers.0, dispatchers.1), (dispatchers.1, dispatchers.0)].map { one, other in
+            one.add(
+                .on(LogOut.self) { action, next in
+                    other.dispatch(action: Counter.Action.add(1))
+                    next(action)
+                    one.dispatch(action: Counter.Action.add(1))
+                })
+        }
+        await onThreads(2) { index in
+            for _ in 0..<2_000 { (index == 0 ? dispatchers.0 : dispatchers.1).dispatch(action: LogOut()) }
+        }
+        #expect(stores.0.state.count == 4_000 && stores.1.state.count == 4_000)
+        registrations.forEach { $0.remove() }
+    }
+
+    @Test func `What is undone while others dispatch is announced once, and what is left is what is saved`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let revisions = Locked<UInt64>(0)
+        _ = await store.ready
+        let history = FluxHistory(store, limit: 3)
+        await onThreads(3) { index in
+            for _ in 0..<500 {
+                let revision =
+                    index == 0 ? store.dispatch(action: .add(1)) : index == 1 ? history.undo() : history.redo()
+                if revision != nil { revisions.withLock { $0 += 1 } }
+            }
+        }
+        await store.flush()
+        #expect(store.revision == revisions.current)
+        #expect(persistence.current?.count == store.state.count)
+    }
+
     @Test
     func `Dispatchers, stores and tokens let go of on other threads than those that dispatch leave nothing behind`()
         async

@@ -144,15 +144,21 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test func `Action subscriptions`() {
+    @Test func `Action subscriptions`() async {
         let store = log()
-        let seen = Recorder<String>()
-        let token = dispatcher.add(.after { seen.record("\($0)") })
+        let (all, some) = (Recorder<String>(), Recorder<Int>())
+        let tokens = [
+            dispatcher.subscribeActions { all.record("\($0.store) \($0.action)") },
+            store.subscribeActions { applied in
+                if case .add(let amount) = applied.action { some.record(amount) }
+            },
+        ]
         dispatcher.add(1)
-        token.remove()
+        await all.count(1)
+        await some.count(1)
+        for token in tokens { token.unsubscribe() }
         dispatcher.add(2)
-        #expect(seen.values == ["add(1)"])
-        withExtendedLifetime(store) {}
+        #expect(all.values == ["FluxStore<Log> add(1)"] && some.values == [1])
     }
 
     @Test func `Automatic unsubscription`() async {
@@ -197,7 +203,7 @@ import Testing
         withExtendedLifetime(store) {}
     }
 
-    private func log(_ dispatcher: FluxDispatcher? = nil) -> FluxStore<Log> {
+    func log(_ dispatcher: FluxDispatcher? = nil) -> FluxStore<Log> {
         FluxStore(initialState: Log(), dispatcher: dispatcher ?? self.dispatcher)
     }
 }
