@@ -120,6 +120,8 @@ extension ComparisonTests {
             return
         }
         #expect(store.state.entries == [7, 8])
+        // The folder goes with the test.
+        await store.flush()
     }
 }
 
