@@ -66,6 +66,7 @@ nonisolated extension FluxStoreCore {
 
     /// Ends the subscriptions after what is due, what is held back included.
     func end() {
+        if detours.load(ordering: .relaxed) & FluxDetours.kept == 0 { return work(self, .end) }
         if keeper?.lock.withLock({ $0.hold.close() }) ?? true { work(self, .end) }
     }
 

@@ -47,7 +47,7 @@ extension Workload {
     }
 
     static let restart = Workload(
-        name: "w10",
+        name: "w12",
         title: "a restart with 1,000,000 actions since the snapshot, per action",
         cells: [
             Cell(Name.byHand) { effort in
