@@ -18,5 +18,5 @@ let package = Package(
 
 // The sources need none of these settings: they only make our own build stricter than a vendored one.
 for target in package.targets {
-    target.swiftSettings = [.treatAllWarnings(as: .error)]
+    target.swiftSettings = [.treatAllWarnings(as: .error), .enableUpcomingFeature("MemberImportVisibility")]
 }

@@ -14,7 +14,7 @@ nonisolated extension FluxStore {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<State.Action>) -> Void
     ) -> FluxSubscription {
-        if core.threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribeActions") }
+        fluxStopInsideHandle("subscribeActions")
         let use = FluxTapUse { [weak core] in core?.leaveOwnTap() }
         return core.useOwnTap().subscribe(on: queue, as: use) { applied in
             if let applied = applied.narrowed(to: State.Action.self) { handler(applied) }
@@ -37,7 +37,7 @@ nonisolated extension FluxDispatcher {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
     ) -> FluxSubscription {
-        if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribeActions") }
+        fluxStopInsideHandle("subscribeActions")
         let use = FluxTapUse { [weak self] in
             // Let go of outside the lock.
             let tap = self?.routes.withLock { $0.leaveTap() }

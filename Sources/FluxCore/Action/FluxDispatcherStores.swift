@@ -106,7 +106,7 @@ nonisolated extension FluxDispatcher {
     func attach(
         _ core: AnyObject, action: Any.Type, state: any FluxState.Type, apply: @escaping FluxEntrance.Apply
     ) -> UInt64 {
-        if threads.current.pointee.handling != nil { fluxStopImpureHandle("FluxStore.init") }
+        fluxStopInsideHandle("FluxStore.init")
         return routes.withLock { routes in
             let entrance = routes.entrance(action: ObjectIdentifier(action), state: state) {
                 FluxEntrance(action: action, state: state, apply: apply)

@@ -79,9 +79,8 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         }
         if let delay = conversions.delay(after: failures, event) {
             task.retry(after: failures, error)
-            if let chain = conversions.watchers() {
-                chain.tellRetried(conversions.shown(event), attempt: failures, error: error, origin: task.origin)
-            }
+            conversions.watchers()?.tellRetried(
+                conversions.shown(event), attempt: failures, error: error, origin: task.origin)
             // Cut short only by the end of the task.
             try? await fluxSleep(delay, on: conversions.control.clock)
             return task.hasEnded

@@ -6,7 +6,6 @@ import Synchronization
 /// It knows no types of the client's, so all of it is compiled once.
 @usableFromInline
 nonisolated final class FluxControl: Sendable {
-    @usableFromInline let threads = FluxThreads.shared
     let clock: any _Concurrency.Clock<Swift.Duration>
     let isRuled: Bool
     let flights: FluxLock<FluxFlights>

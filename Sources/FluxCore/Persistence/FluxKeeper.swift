@@ -63,30 +63,27 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
 
     /// Waits until the load has ended, or the task is cancelled.
     func loaded() async {
-        let latch = FluxLatch()
-        let id = lock.withLock { machine in
-            machine.hold.wait(latch).map { id in
-                latch.enter()
-                return id
-            }
-        }
-        guard let id else { return }
-        await latch.wait()
-        lock.withLock { $0.hold.withdraw(id) }
+        await wait({ $0.hold.wait($1) }, withdrawing: { $0.hold.withdraw($1) })
     }
 
     /// Waits until all that was noted is written, or the task is cancelled.
     func flush() async {
+        await wait({ $0.writing.wait($1) }, withdrawing: { $0.writing.withdraw($1) })
+    }
+
+    /// Waits for what a machine of this has to tell, if it has; one that is cancelled is withdrawn.
+    private func wait(
+        _ enter: (inout Machine, FluxLatch) -> UInt64?, withdrawing withdraw: (inout Machine, UInt64) -> Void
+    ) async {
         let latch = FluxLatch()
         let id = lock.withLock { machine in
-            machine.writing.wait(latch).map { id in
-                latch.enter()
-                return id
-            }
+            let id = enter(&machine, latch)
+            if id != nil { latch.enter() }
+            return id
         }
         guard let id else { return }
         await latch.wait()
-        lock.withLock { $0.writing.withdraw(id) }
+        lock.withLock { withdraw(&$0, id) }
     }
 
     // MARK: - Writing
@@ -152,7 +149,7 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
         keeping.onFailure(
             FluxPersistenceFailure(
                 operation: FluxPersistenceFailure.Operation(step), error: error, attempt: attempt, retryAfter: delay))
-        try? await keeping.clock.sleep(for: delay)
+        try? await fluxSleep(delay, on: keeping.clock)
     }
 }
 

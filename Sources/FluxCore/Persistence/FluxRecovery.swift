@@ -88,7 +88,7 @@ nonisolated extension FluxKeeper {
         let keeping = keeping
         let alarm = keeping.loadTimeout.map { timeout in
             _Concurrency.Task.detached {
-                do { try await keeping.clock.sleep(for: timeout) } catch { return }
+                do { try await fluxSleep(timeout, on: keeping.clock) } catch { return }
                 load.end(FluxRecovery(.timedOut))
             }
         }

@@ -32,7 +32,7 @@ nonisolated extension FluxStore {
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) {
         let core = FluxStoreCore(initialState: initialState) { $0.perform($1) }
-        core.keep(in: persistence, loadTimeout, backoff, clock, onFailure)
+        core.keep(in: .persistence(persistence), loadTimeout, backoff, clock, onFailure)
         self.init(core: core, dispatcher: dispatcher, attachment: dispatcher?.attach(core) ?? 0)
         core.startLoading()
     }
@@ -71,7 +71,7 @@ nonisolated extension FluxStore {
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) {
         let core = FluxStoreCore(initialState: initialState) { $0.perform($1) }
-        core.keep(in: log, (capacity, compactEvery), loadTimeout, backoff, clock, onFailure)
+        core.keep(in: .log(log), loadTimeout, backoff, clock, onFailure, limits: (capacity, compactEvery))
         self.init(core: core, dispatcher: dispatcher, attachment: dispatcher?.attach(core) ?? 0)
         core.startLoading()
     }
@@ -97,7 +97,7 @@ nonisolated extension FluxStore {
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) async throws -> FluxStore {
         let core = FluxStoreCore(initialState: initialState) { $0.perform($1) }
-        core.keep(in: persistence, nil, backoff, clock, onFailure)
+        core.keep(in: .persistence(persistence), nil, backoff, clock, onFailure)
         try await core.load()
         return FluxStore(core: core, dispatcher: dispatcher, attachment: dispatcher?.attach(core) ?? 0)
     }
@@ -127,7 +127,7 @@ nonisolated extension FluxStore {
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) async throws -> FluxStore {
         let core = FluxStoreCore(initialState: initialState) { $0.perform($1) }
-        core.keep(in: log, (capacity, compactEvery), nil, backoff, clock, onFailure)
+        core.keep(in: .log(log), nil, backoff, clock, onFailure, limits: (capacity, compactEvery))
         try await core.load()
         return FluxStore(core: core, dispatcher: dispatcher, attachment: dispatcher?.attach(core) ?? 0)
     }
@@ -168,31 +168,17 @@ nonisolated extension FluxStore {
 nonisolated extension FluxStoreCore {
     @usableFromInline
     func keep(
-        in persistence: any FluxPersistence<State>,
+        in storage: FluxStorage<State>,
         _ loadTimeout: Swift.Duration?,
         _ backoff: FluxBackoff,
         _ clock: any _Concurrency.Clock<Swift.Duration>,
-        _ onFailure: (@Sendable (FluxPersistenceFailure) -> Void)?
+        _ onFailure: (@Sendable (FluxPersistenceFailure) -> Void)?,
+        limits: (capacity: Int, compactEvery: Int) = (.max, .max)
     ) {
         let keeping = FluxKeeping(
             loadTimeout: loadTimeout, backoff: backoff, clock: clock,
             onFailure: onFailure ?? FluxPersistenceFailure.print)
-        keep(by: FluxKeeper(storage: .persistence(persistence), keeping: keeping))
-    }
-
-    @usableFromInline
-    func keep(
-        in log: any FluxLog<State>,
-        _ limits: (capacity: Int, compactEvery: Int),
-        _ loadTimeout: Swift.Duration?,
-        _ backoff: FluxBackoff,
-        _ clock: any _Concurrency.Clock<Swift.Duration>,
-        _ onFailure: (@Sendable (FluxPersistenceFailure) -> Void)?
-    ) {
-        let keeping = FluxKeeping(
-            loadTimeout: loadTimeout, backoff: backoff, clock: clock,
-            onFailure: onFailure ?? FluxPersistenceFailure.print)
-        keep(by: FluxKeeper(storage: .log(log), keeping: keeping, limits: limits))
+        keep(by: FluxKeeper(storage: storage, keeping: keeping, limits: limits))
     }
 
     /// Loads in a task of its own.

@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// What the core of a store does differently because it has a keeper.
 nonisolated extension FluxStoreCore {

@@ -46,9 +46,9 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     @usableFromInline
     init(_ store: FluxStore<State>, _ resident: FluxResident, limit: Int) {
-        if limit < 1 { fatalError("FluxCore: FluxHistory(limit: \(limit)) keeps nothing: give a limit of 1 or more.") }
+        fluxRequire(limit > 0, "FluxHistory(limit: \(limit)) keeps nothing: give a limit of 1 or more.")
         let core = store.core
-        if core.threads.current.pointee.handling != nil { fluxStopImpureHandle("FluxHistory.init") }
+        fluxStopInsideHandle("FluxHistory.init")
         self.store = store
         book = core.lock.withLock { machine in
             let book = FluxHistoryBook(

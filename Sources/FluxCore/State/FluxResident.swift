@@ -84,7 +84,7 @@ nonisolated final class FluxResident: Sendable {
     func move(
         _ core: FluxAnyCore, to dispatcher: FluxDispatcher, as name: String?, priority: Int
     ) throws(FluxNameTaken) {
-        if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("attach") }
+        fluxStopInsideHandle("attach")
         // The old dispatcher comes out of the lock too: this may be the last reference to it and to its middleware.
         let (holder, old) = membership.withLock { membership -> (FluxStoreInfo?, Membership) in
             let old = membership
@@ -133,7 +133,7 @@ nonisolated final class FluxResident: Sendable {
     /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
     @usableFromInline @discardableResult
     func leave(_ core: FluxAnyCore, from dispatcher: FluxDispatcher?) -> Bool {
-        if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("detach") }
+        fluxStopInsideHandle("detach")
         // The dispatcher comes out of the lock too: this may be the last reference to it and to its middleware.
         let (wasIn, home) = membership.withLock { membership -> (Bool, FluxDispatcher?) in
             guard let home = membership.dispatcher, dispatcher == nil || home === dispatcher else {
@@ -179,7 +179,7 @@ nonisolated final class FluxResident: Sendable {
     /// Lets the store react to another type of action; returns what to remove it by, nil if it reacts to that already.
     @usableFromInline
     func add(_ entrance: FluxEntrance, to core: FluxAnyCore) -> UInt64? {
-        if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("on(_:)") }
+        fluxStopInsideHandle("on(_:)")
         return membership.withLock { membership in
             if self.entrance(of: entrance.action) != nil { return nil }
             membership.lastReaction += 1
@@ -198,7 +198,7 @@ nonisolated final class FluxResident: Sendable {
 
     @usableFromInline
     func remove(_ reaction: UInt64) {
-        if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle("remove") }
+        fluxStopInsideHandle("remove")
         // Out of the lock with it: it is the user's.
         let entrance = membership.withLock { membership -> FluxEntrance? in
             guard let entrance = reactions.withLock({ $0.first { $0.id == reaction }?.entrance }) else { return nil }

@@ -112,12 +112,12 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
         if threads.current.pointee.handling == UnsafeRawPointer(fluxIdentity: self) {
             fluxStopImpureHandle("state or revision of the same store")
         }
-        let deadline = DispatchTime.now() + .seconds(10)
-        let never = DispatchSemaphore(value: 0)
-        while DispatchTime.now() < deadline {
-            if let value = lock.withLockIfAvailable({ body($0) }) { return value }
-            _ = never.wait(timeout: .now() + .microseconds(20))
+        var value: Value?
+        fluxWait(upTo: .seconds(10)) {
+            value = lock.withLockIfAvailable { body($0) }
+            return value != nil
         }
+        if let value { return value }
         fluxStopImpureHandle("state of a store that in turn reads this one, or whose handle takes ten seconds,")
     }
 

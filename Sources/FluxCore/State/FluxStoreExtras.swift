@@ -1,5 +1,4 @@
 import Dispatch
-import Synchronization
 
 /// What a store needs only once it does more than hold a state: one word in its core for all of it.
 nonisolated final class FluxStoreExtras: Sendable {
@@ -17,7 +16,7 @@ nonisolated final class FluxStoreExtras: Sendable {
     let taps = FluxLock((own: FluxActionTap?.none, ownUses: 0, all: ContiguousArray<FluxActionTap>()))
     /// Those of subscriptions that belong to objects.
     let leashes = FluxLock(FluxLeashes())
-    private let lazyRelay = Synchronization.AtomicLazyReference<DispatchQueue>()
+    private let lazyRelay = FluxOnce<DispatchQueue>()
     private let making = FluxLock(())
     private let lazyResident = FluxOnce<FluxResident>()
 

@@ -36,10 +36,7 @@ nonisolated final class FluxBound: Sendable {
 
     @usableFromInline
     init(_ rule: Rule, limit: Int) {
-        if limit < 1 {
-            fatalError(
-                "FluxCore: a delivery with room for \(limit) changes delivers none. Give it room for 1 at least.")
-        }
+        fluxRequire(limit > 0, "a delivery with room for \(limit) changes delivers none. Give it room for 1 at least.")
         self.limit = limit
         self.rule = rule
     }

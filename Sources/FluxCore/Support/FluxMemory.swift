@@ -4,9 +4,8 @@ nonisolated final class FluxMemory<Inputs: Sendable, Value: Sendable>: Sendable 
     private let capacity: Int
 
     init(capacity: Int) {
-        if capacity < 1 {
-            fatalError("FluxCore: a selector that keeps \(capacity) values computes each time. Let it keep 1 at least.")
-        }
+        fluxRequire(
+            capacity > 0, "a selector that keeps \(capacity) values computes each time. Let it keep 1 at least.")
         self.capacity = capacity
     }
 
