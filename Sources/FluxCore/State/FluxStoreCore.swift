@@ -131,24 +131,24 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
     @inlinable
     func admit(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscriber<State> {
         if threads.current.pointee.handling != nil { fluxStopImpureHandle("subscribe") }
-        let (subscriber, isDue) = lock.withLock { machine in
-            let mailbox = Machine.Mailbox(wish.delivery.kind, bound: wish.bound)
+        let (subscriber, due) = lock.withLock { machine in
+            let rule = Machine.Mailbox.Rule(wish.delivery.kind, bound: wish.bound)
             let outlet =
-                machine.outlet(mailbox.rule) { fluxIsSame($0.queue, wish.queue) }
-                ?? open(wish.queue, in: &machine, mailbox: mailbox)
+                machine.outlet(rule) { fluxIsSame($0.queue, wish.queue) }
+                ?? open(wish.queue, in: &machine, mailbox: Machine.Mailbox(rule, bound: wish.bound))
             let subscriber = FluxSubscriber(id: machine.makeID(), outlet: outlet, handler: handler)
             let isDue = machine.join(
                 .passRetained(subscriber), id: subscriber.id, outlet: outlet.id,
                 startingWithCurrent: wish.startsWithCurrent)
-            return (subscriber, isDue)
+            return (subscriber, isDue ? outlet : nil)
         }
-        if isDue { subscriber.outlet.wake() }
+        due?.wake()
         return subscriber
     }
 
     @inlinable
     func open(
-        _ queue: DispatchQueue?, in machine: inout Machine, mailbox: Machine.Mailbox = Machine.Mailbox()
+        _ queue: DispatchQueue?, in machine: inout Machine, mailbox: consuming Machine.Mailbox = Machine.Mailbox()
     ) -> Outlet {
         let outlet = Outlet(core: self, id: machine.makeID(), queue: queue)
         machine.open(outlet, id: outlet.id, mailbox: mailbox)
@@ -158,7 +158,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
     /// Removes a subscriber that is no longer live; when this returns, no call of its handler begins (C7).
     @inlinable
     func leave(_ subscriber: FluxSubscriber<State>) {
-        let outlet = subscriber.outlet
+        let outlet = subscriber.outlet._withUnsafeGuaranteedRef { $0 }
         if letGo(of: lock.withLock { $0.leave(id: subscriber.id, outlet: outlet.id) }) { return }
         outlet.awaitCall(of: subscriber)
     }
@@ -166,7 +166,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
     /// Releases, outside the lock, what was taken out under it; true if that was a member.
     @inlinable
     func letGo(of remains: Machine.Remains) -> Bool {
-        for member in remains.members { member.release() }
+        for member in remains.members { member.retire() }
         for entry in remains.entries {
             for waiter in entry.mailbox.waiters { waiter.leave() }
         }

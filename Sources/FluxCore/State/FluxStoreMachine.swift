@@ -12,7 +12,7 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
         @usableFromInline var mailbox: Mailbox
 
         @inlinable
-        init(outlet: Outlet, mailbox: Mailbox) {
+        init(outlet: Outlet, mailbox: consuming Mailbox) {
             self.outlet = outlet
             self.mailbox = mailbox
         }
@@ -121,7 +121,7 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
 
     /// Opens a mailbox that an outlet drains.
     @inlinable
-    mutating func open(_ outlet: Outlet, id: UInt64, mailbox: Mailbox = Mailbox()) {
+    mutating func open(_ outlet: Outlet, id: UInt64, mailbox: consuming Mailbox = Mailbox()) {
         entries.insert(Entry(outlet: outlet, mailbox: mailbox), id: id)
     }
 

@@ -3,7 +3,7 @@
 nonisolated final class FluxLeash: Sendable {
     /// Whether the object still lives; not to be asked under a lock, for this may be the last to let go of it.
     let isNeeded: @Sendable () -> Bool
-    private let lock = FluxLock((subscriber: FluxWeak?.none, isCut: false))
+    private let lock = FluxLock((subscriber: (any FluxCancellable)?.none, isCut: false))
 
     init(while isNeeded: @escaping @Sendable () -> Bool) {
         self.isNeeded = isNeeded
@@ -11,7 +11,7 @@ nonisolated final class FluxLeash: Sendable {
 
     func hold(_ subscriber: any FluxCancellable) {
         let isCut = lock.withLock { leash in
-            leash.subscriber = FluxWeak(subscriber)
+            leash.subscriber = subscriber
             return leash.isCut
         }
         if isCut { subscriber.cancel() }
@@ -20,7 +20,7 @@ nonisolated final class FluxLeash: Sendable {
     func cut() {
         let subscriber = lock.withLock { leash in
             leash.isCut = true
-            return leash.subscriber?.object
+            return leash.subscriber
         }
         subscriber?.cancel()
     }

@@ -28,7 +28,15 @@
 @usableFromInline
 nonisolated struct FluxMailbox<Element, Member, Waiter> {
     @usableFromInline enum Phase { case idle, scheduled, draining }
-    @usableFromInline enum Rule { case every, latest, bounded }
+    @usableFromInline
+    enum Rule {
+        case every, latest, bounded
+
+        @inlinable
+        init(_ delivery: FluxDelivery.Kind, bound: FluxBound?) {
+            self = if bound != nil { .bounded } else if case .latest = delivery { .latest } else { .every }
+        }
+    }
 
     /// One who will be a member from the next batch on.
     @usableFromInline
@@ -124,8 +132,8 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     }
 
     @inlinable
-    init(_ delivery: FluxDelivery.Kind = .every, bound: FluxBound? = nil) {
-        rule = if bound != nil { .bounded } else if case .latest = delivery { .latest } else { .every }
+    init(_ rule: Rule = .every, bound: FluxBound? = nil) {
+        self.rule = rule
         if let bound { notes.append(.bound(bound)) }
     }
 

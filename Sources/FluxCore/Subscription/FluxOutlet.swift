@@ -137,8 +137,11 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     func call(_ member: Unmanaged<FluxSubscriber<State>>, with state: State) -> Bool {
         called.store(UInt(bitPattern: member.toOpaque()), ordering: .releasing)
         return member._withUnsafeGuaranteedRef { subscriber in
-            guard subscriber.isLive.load(ordering: .relaxed) else { return false }
-            subscriber.handler(state)
+            guard subscriber.isLive else { return false }
+            switch subscriber.handler {
+            case .some(let handler): handler.call(state)
+            case .none: break
+            }
             return true
         }
     }
@@ -149,7 +152,7 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
         guard case .failing(let handler) = bound.rule, let member = batch.members.firstElement else { return }
         called.store(UInt(bitPattern: member.toOpaque()), ordering: .releasing)
         member._withUnsafeGuaranteedRef { subscriber in
-            guard subscriber.isLive.load(ordering: .relaxed) else { return }
+            guard subscriber.isLive else { return }
             handler(FluxOverflow(limit: bound.limit))
             subscriber.cancel()
         }
@@ -168,7 +171,7 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     @inlinable
     func letGo(_ batch: inout Batch) {
         if batch.gone.isEmpty { return }
-        for member in batch.gone { member.release() }
+        for member in batch.gone { member.retire() }
         batch.gone = []
     }
 

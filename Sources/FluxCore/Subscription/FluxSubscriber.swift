@@ -9,32 +9,90 @@ nonisolated protocol FluxCancellable: AnyObject, Sendable {
 
 /// One subscription as its store sees it: a handler, and whether it may still be called.
 ///
-/// The mailbox holds it, the token refers to it weakly: so the handler is released as soon as the store lets go of it,
-/// even while the token is kept.
+/// Its mailbox and its token hold it. So that the token keeps neither the handler nor the store, the mailbox retires it
+/// on letting go of it: a token then keeps an object with nothing in it, which costs every subscription less than a weak
+/// reference would.
 @usableFromInline
 nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
-    @usableFromInline let handler: @Sendable (State) -> Void
-    @usableFromInline let isLive = Synchronization.Atomic<Bool>(true)
     @usableFromInline let id: UInt64
-    @usableFromInline let outlet: FluxOutlet<State>
+    /// Borrowed by each call. Only who was handed this by the mailbox takes it away, and then no call is under way.
+    @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxSubscriberHandler<State>?
+    /// There for as long as anybody counts in ``marks``; the last of them lets go of it.
+    @usableFromInline let outlet: Unmanaged<FluxOutlet<State>>
+    /// Twice the number of those who need the outlet: the mailbox, and who cancels this at the moment. Odd: cancelled.
+    @usableFromInline let marks = Synchronization.Atomic<UInt32>(2)
 
     @inlinable
     init(id: UInt64, outlet: FluxOutlet<State>, handler: @escaping @Sendable (State) -> Void) {
         self.id = id
-        self.outlet = outlet
-        self.handler = handler
+        self.handler = FluxSubscriberHandler(handler)
+        self.outlet = .passRetained(outlet)
     }
+
+    @inlinable @inline(__always) var isLive: Bool { marks.load(ordering: .relaxed) & 1 == 0 }
 
     @usableFromInline
     func cancel() {
-        let core = outlet.core
-        guard isLive.exchange(false, ordering: .sequentiallyConsistent) else {
-            // Another thread is at it: a call may be about to begin for this caller as well.
-            if core.threads.current.pointee.handling == nil { outlet.awaitCall(of: self) }
-            return
+        guard let isFirst = enter() else { return }
+        let core = outlet._withUnsafeGuaranteedRef { $0.core }
+        let isInsideHandle = core.threads.current.pointee.handling != nil
+        if isFirst && isInsideHandle {
+            // A token dropped with some lock held: it ends now, and is cleared away once there is none.
+            return DispatchQueue.global().async {
+                core.work(core, .leave(self))
+                self.exit()
+            }
         }
-        if core.threads.current.pointee.handling == nil { return core.work(core, .leave(self)) }
-        // A token dropped inside handle, with some lock held: it ends now, and is cleared away once there is none.
-        DispatchQueue.global().async { core.work(core, .leave(self)) }
+        if isFirst {
+            core.work(core, .leave(self))
+        } else if !isInsideHandle {
+            // Another thread is at it: a call may be about to begin for this caller as well.
+            outlet._withUnsafeGuaranteedRef { $0.awaitCall(of: self) }
+        }
+        exit()
+    }
+
+    /// Marks it cancelled and needs the outlet; returns whether it was live, nil if the outlet is gone.
+    private func enter() -> Bool? {
+        var known = marks.load(ordering: .relaxed)
+        while known > 1 {
+            let (isDone, now) = marks.weakCompareExchange(
+                expected: known, desired: (known | 1) + 2, ordering: .sequentiallyConsistent)
+            if isDone { return known & 1 == 0 }
+            known = now
+        }
+        return nil
+    }
+
+    /// Needs the outlet no longer.
+    private func exit() {
+        if marks.subtract(2, ordering: .acquiringAndReleasing).newValue < 2 { outlet.release() }
+    }
+
+    /// Lets go of the handler, and needs the outlet no longer: the mailbox has let go of this.
+    @usableFromInline
+    func retire() {
+        handler = nil
+        exit()
+    }
+}
+
+/// A handler that is borrowed and not copied where it is called: to retain it would cost more than the call.
+@usableFromInline
+nonisolated struct FluxSubscriberHandler<State>: ~Copyable {
+    @usableFromInline let call: @Sendable (State) -> Void
+
+    @inlinable
+    init(_ call: @escaping @Sendable (State) -> Void) {
+        self.call = call
+    }
+}
+
+nonisolated extension Unmanaged {
+    /// Lets go of a subscriber that a mailbox held, outside the lock.
+    @inlinable
+    func retire<State>() where Instance == FluxSubscriber<State> {
+        _withUnsafeGuaranteedRef { $0.retire() }
+        release()
     }
 }

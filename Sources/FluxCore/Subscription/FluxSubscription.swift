@@ -13,14 +13,14 @@ import Synchronization
 ///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
 nonisolated public final class FluxSubscription: Sendable {
-    private let subscriber: FluxWeak
-    /// What outlives the subscription: ``FluxDrops``, or the ``FluxTokens`` that `subscriber` refers to.
-    private let keeper: (any AnyObject & Sendable)?
+    private let subscriber: any FluxCancellable
+    /// What it was not handed, if there is a bound.
+    private let drops: FluxDrops?
 
     @usableFromInline
     init(_ subscriber: any FluxCancellable, keeping drops: FluxDrops? = nil) {
-        self.subscriber = FluxWeak(subscriber)
-        keeper = drops
+        self.subscriber = subscriber
+        self.drops = drops
     }
 
     /// Makes one token of many: it ends them all.
@@ -28,9 +28,8 @@ nonisolated public final class FluxSubscription: Sendable {
     /// - Parameter subscriptions: What it ends, in this order, and keeps; a token kept elsewhere too ends there as well.
     /// - Complexity: O(1).
     public init(_ subscriptions: [FluxSubscription]) {
-        let tokens = FluxTokens(subscriptions)
-        subscriber = FluxWeak(tokens)
-        keeper = tokens
+        subscriber = FluxTokens(all: subscriptions)
+        drops = nil
     }
 
     deinit {
@@ -48,15 +47,15 @@ nonisolated public final class FluxSubscription: Sendable {
     ///
     /// - Complexity: O(log *n*) of the subscriptions on the same queue, amortised.
     public func unsubscribe() {
-        subscriber.object?.cancel()
+        subscriber.cancel()
     }
 
     /// How many changes it was not handed because there was no room for them; 0 for what has no bound.
     ///
     /// It goes on telling once the subscription has ended. Of a token of many it is the sum.
     public var dropped: Int {
-        if let tokens = keeper as? FluxTokens { return tokens.all.reduce(0) { $0 + $1.dropped } }
-        return (keeper as? FluxDrops)?.count.load(ordering: .relaxed) ?? 0
+        if let tokens = subscriber as? FluxTokens { return tokens.all.reduce(0) { $0 + $1.dropped } }
+        return drops?.count.load(ordering: .relaxed) ?? 0
     }
 
     /// Puts the token into a set of them, to be kept and let go of together.
@@ -71,7 +70,7 @@ nonisolated public final class FluxSubscription: Sendable {
 nonisolated private final class FluxTokens: FluxCancellable {
     let all: [FluxSubscription]
 
-    init(_ all: [FluxSubscription]) {
+    init(all: [FluxSubscription]) {
         self.all = all
     }
 

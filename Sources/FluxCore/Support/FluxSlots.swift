@@ -10,7 +10,7 @@ nonisolated struct FluxSlots<Element> {
         @usableFromInline var element: Element?
 
         @inlinable
-        init(id: UInt64, element: Element) {
+        init(id: UInt64, element: consuming Element) {
             self.id = id
             self.element = element
         }
@@ -33,7 +33,7 @@ nonisolated struct FluxSlots<Element> {
 
     /// Adds an element at the end; its id must be higher than all before, and than 0.
     @inlinable
-    mutating func insert(_ element: Element, id: UInt64) {
+    mutating func insert(_ element: consuming Element, id: UInt64) {
         count += 1
         if firstID != 0 { return rest.append(Slot(id: id, element: element)) }
         firstElement = element
@@ -89,7 +89,7 @@ nonisolated struct FluxSlots<Element> {
     mutating func compact() {
         while let slot = rest.last, slot.element == nil { rest.removeLast() }
         guard positions > 2 * Int(count) else { return }
-        rest.removeAll { $0.element == nil }
+        if !rest.isEmpty { rest.removeAll { $0.element == nil } }
         if firstElement != nil { return }
         let next = rest.isEmpty ? nil : rest.removeFirst()
         firstID = next?.id ?? 0

@@ -12,7 +12,7 @@ import Testing
         var newest: UInt64 = 0
 
         init(_ kind: FluxDelivery.Kind, bound: FluxBound? = nil) {
-            mailbox = Mailbox(kind, bound: bound)
+            mailbox = Mailbox(Mailbox.Rule(kind, bound: bound), bound: bound)
         }
 
         @discardableResult

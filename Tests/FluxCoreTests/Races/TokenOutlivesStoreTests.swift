@@ -1,0 +1,38 @@
+import FluxCore
+import Testing
+
+/// A token that is kept has nothing of what it stood for: whoever ended the subscription, and whoever was at it meanwhile.
+@Suite struct TokenOutlivesStoreTests {
+    @Test(arguments: [0, 1, 2, 3])
+    func `Neither the handler nor the store outlives a token that is kept`(cancelling: Int) async {
+        for round in 0..<3_000 {
+            let (storeGone, handlerGone) = (Gate(), Gate())
+            let store = Locked<FluxStore<Held>?>(FluxStore(initialState: Held(Canary(storeGone)), dispatcher: nil))
+            let subscription = subscribe(store.current!, Canary(handlerGone))
+            if round % 2 == 0 { store.current!.dispatch(action: .touch) }
+            await onThreads(1 + cancelling) { index in
+                if index == 0 { store.withLock { $0 = nil } } else { subscription.unsubscribe() }
+            }
+            await handlerGone.opened()
+            await storeGone.opened()
+            subscription.unsubscribe()
+        }
+    }
+
+    private func subscribe(_ store: FluxStore<Held>, _ canary: Canary) -> FluxSubscription {
+        store.subscribe { _ in withExtendedLifetime(canary) {} }
+    }
+}
+
+/// A state that tells when it goes.
+private struct Held: FluxState {
+    enum Action: FluxAction { case touch }
+
+    let canary: Canary
+
+    init(_ canary: Canary) {
+        self.canary = canary
+    }
+
+    mutating func handle(action: Action) -> Held? { self }
+}
