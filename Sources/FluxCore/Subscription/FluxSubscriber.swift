@@ -15,11 +15,11 @@ nonisolated protocol FluxCancellable: AnyObject, Sendable {
 @usableFromInline
 nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
     @usableFromInline let id: UInt64
-    /// Borrowed by each call. Only who was handed this by the mailbox takes it away, and then no call is under way.
+    /// Borrowed by each call, and taken away only by who was handed this by the mailbox: then no call is under way.
     @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxSubscriberHandler<State>?
-    /// There for as long as anybody counts in ``marks``; the last of them lets go of it.
+    /// There for as long as anybody counts in `marks`; the last of them lets go of it.
     @usableFromInline let outlet: Unmanaged<FluxOutlet<State>>
-    /// Twice the number of those who need the outlet: the mailbox, and who cancels this at the moment. Odd: cancelled.
+    /// Twice the number of those who need the outlet, the mailbox and who cancels this at the moment; odd once cancelled.
     @usableFromInline let marks = Synchronization.Atomic<UInt32>(2)
 
     @inlinable
