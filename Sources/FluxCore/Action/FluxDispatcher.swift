@@ -113,7 +113,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     }
 
     /// Dispatches with hooks and nothing else, which is to be quick.
-    @usableFromInline
+    @usableFromInline @inline(__always)
     func dispatchWatched(_ action: any FluxAction, at address: UnsafeRawPointer, type: ObjectIdentifier) -> Int {
         let chain = pipeline.chain
         chain.tellDispatched(action, on: threads.current)

@@ -57,13 +57,14 @@ nonisolated struct FluxWatch {
 
     /// Notes the first store; the revision is 0 where there was nothing to announce.
     @usableFromInline
-    mutating func note(_ store: FluxStoreInfo, revision: UInt64, duration: UInt64) {
+    mutating func note(_ store: consuming FluxStoreInfo, revision: UInt64, duration: UInt64) {
         hasRoom = false
         first = (store, revision, duration)
     }
 
-    func tell(_ action: any FluxAction, _ chain: FluxChain) {
-        guard let first else { return }
+    @inline(__always)
+    mutating func tell(_ action: any FluxAction, _ chain: FluxChain) {
+        guard let first = fluxTake(&first) else { return }
         let revision = first.revision == 0 ? nil : first.revision
         chain.tellApplied(action, to: first.store, revision: revision, in: first.duration)
     }

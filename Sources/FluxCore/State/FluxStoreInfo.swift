@@ -6,9 +6,9 @@
 nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvertible {
     /// The type of its state.
     public let stateType: any FluxState.Type
-    let core: FluxAnyCore
+    @usableFromInline let core: FluxAnyCore
 
-    @usableFromInline
+    @inlinable
     init(core: FluxAnyCore, stateType: any FluxState.Type) {
         self.core = core
         self.stateType = stateType
