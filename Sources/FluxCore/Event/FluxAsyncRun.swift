@@ -28,13 +28,17 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
     /// - Parameter executor: That of the queue this is called on, if it is not the creator's own.
     @inlinable
     func start(on executor: AnyObject?) {
-        let work: _Concurrency.Task<Void, Never>
         if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
-            work = .immediate { await self.run() }
+            keep(.immediate { await self.run() })
         } else {
             // Older systems start it in its turn on the same queue, which it prefers all along.
-            work = startLater(on: executor.map { unsafeDowncast($0, to: FluxQueueExecutor.self) })
+            keep(startLater(on: executor.map { unsafeDowncast($0, to: FluxQueueExecutor.self) }))
         }
+    }
+
+    /// Keeps the Swift task, to be cancelled with the event, unless it is over by now.
+    @usableFromInline
+    func keep(_ work: _Concurrency.Task<Void, Never>) {
         task._withUnsafeGuaranteedRef { task in
             if !task.hasEnded || task.isCancelled { task.keep(work) }
         }

@@ -12,7 +12,7 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
     @usableFromInline let rules: [FluxRule<Converter.Event>]
     /// The hooks where the actions go; nil if nobody watches.
     @usableFromInline let watchers: @Sendable () -> FluxChain?
-    @usableFromInline let send: @Sendable (Converter.Action) -> Void
+    @usableFromInline let send: FluxCall<Converter.Action>
     private let run: Run
     @usableFromInline let isAsync: Bool
     private let isOfRuns: Bool
@@ -40,7 +40,7 @@ nonisolated final class FluxConversions<Converter: FluxActionConverter>: FluxCon
         self.rules = rules
         self.onFailure = onFailure
         self.watchers = watchers
-        self.send = send
+        self.send = FluxCall(send)
         self.run = run
         isAsync = Converter.self is any FluxAsyncActionConverter.Type
         isOfRuns = Converter.Event.self is any FluxRun.Type

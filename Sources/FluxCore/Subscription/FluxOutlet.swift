@@ -139,7 +139,7 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
         return member._withUnsafeGuaranteedRef { subscriber in
             guard subscriber.isLive else { return false }
             switch subscriber.handler {
-            case .some(let handler): handler.call(state)
+            case .some(let handler): handler(state)
             case .none: break
             }
             return true

@@ -16,7 +16,7 @@ nonisolated protocol FluxCancellable: AnyObject, Sendable {
 nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
     @usableFromInline let id: UInt64
     /// Borrowed by each call, and taken away only by who was handed this by the mailbox: then no call is under way.
-    @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxSubscriberHandler<State>?
+    @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxCall<State>?
     /// There for as long as anybody counts in `marks`; the last of them lets go of it.
     @usableFromInline let outlet: Unmanaged<FluxOutlet<State>>
     /// Twice the number of those who need the outlet, the mailbox and who cancels this at the moment; odd once cancelled.
@@ -25,7 +25,7 @@ nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
     @inlinable
     init(id: UInt64, outlet: FluxOutlet<State>, handler: @escaping @Sendable (State) -> Void) {
         self.id = id
-        self.handler = FluxSubscriberHandler(handler)
+        self.handler = FluxCall(handler)
         self.outlet = .passRetained(outlet)
     }
 
@@ -74,17 +74,6 @@ nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
     func retire() {
         handler = nil
         exit()
-    }
-}
-
-/// A handler that is borrowed and not copied where it is called: to retain it would cost more than the call.
-@usableFromInline
-nonisolated struct FluxSubscriberHandler<State>: ~Copyable {
-    @usableFromInline let call: @Sendable (State) -> Void
-
-    @inlinable
-    init(_ call: @escaping @Sendable (State) -> Void) {
-        self.call = call
     }
 }
 
