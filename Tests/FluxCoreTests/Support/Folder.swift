@@ -4,10 +4,11 @@ import Foundation
 
 /// A folder of a test's own, removed with the object.
 final class Folder: Sendable {
+    let name = "FluxCore-\(UUID().uuidString)"
     let path: String
 
     init() {
-        path = NSTemporaryDirectory() + "/FluxCore-\(UUID().uuidString)"
+        path = NSTemporaryDirectory() + "/" + name
         try! FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
