@@ -109,43 +109,46 @@ import Testing
         #expect(await task.value == Array(0...100))
     }
 
-    /// 10,000 iterators, and with FLUX_LONG set a minute of 1,000 changes a second.
+    /// 10,000 iterators, and with FLUX_LONG set a minute of 1,000 changes a second; in a process of its own, whose memory
+    /// no other test uses.
     @Test(.stress) func `Stress: 10,000 iterators all end on the last state, and memory is flat`() async {
-        let isLong = ProcessInfo.processInfo.environment["FLUX_LONG"] != nil
-        let (iterators, changes) = (10_000, isLong ? 60_000 : 300)
-        let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        let begun = Highest()
-        let count = Locked(0)
-        let tasks = (0..<iterators).map { _ in
-            Task {
-                var last = -1
-                for await state in store.states {
-                    if last < 0 {
-                        begun.see(
-                            count.withLock {
-                                $0 += 1; return $0
-                            })
+        await #expect(processExitsWith: .success) {
+            let isLong = ProcessInfo.processInfo.environment["FLUX_LONG"] != nil
+            let (iterators, changes) = (10_000, isLong ? 60_000 : 300)
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let begun = Highest()
+            let count = Locked(0)
+            let tasks = (0..<iterators).map { _ in
+                Task {
+                    var last = -1
+                    for await state in store.states {
+                        if last < 0 {
+                            begun.see(
+                                count.withLock {
+                                    $0 += 1; return $0
+                                })
+                        }
+                        last = state.count
+                        if last >= changes { break }
                     }
-                    last = state.count
-                    if last >= changes { break }
+                    return last
                 }
-                return last
             }
+            await begun.reaches(iterators)
+            var middle = 0
+            for change in 1...changes {
+                store.dispatch(action: .add(1))
+                if isLong { try? await Task.sleep(for: .milliseconds(1)) }
+                if change == changes / 2 { middle = StatesTests.residentKilobytes() }
+            }
+            var wrong = 0
+            for task in tasks where await task.value != changes { wrong += 1 }
+            #expect(wrong == 0)
+            #expect(StatesTests.residentKilobytes() < middle + 20_000)
         }
-        await begun.reaches(iterators)
-        var middle = 0
-        for change in 1...changes {
-            store.dispatch(action: .add(1))
-            if isLong { try? await Task.sleep(for: .milliseconds(1)) }
-            if change == changes / 2 { middle = residentKilobytes() }
-        }
-        var wrong = 0
-        for task in tasks where await task.value != changes { wrong += 1 }
-        #expect(wrong == 0)
-        #expect(residentKilobytes() < middle + 20_000)
     }
 
-    private func residentKilobytes() -> Int {
+    fileprivate static func residentKilobytes() -> Int {
         #if os(Linux)
             let fields = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ")
             return (fields.flatMap { Int($0[1]) } ?? 0) * 4

@@ -229,8 +229,9 @@ import Testing
                 let folder = Folder()
                 // Those of this folder: the system opens others when it needs them, for timers for instance.
                 func descriptors() throws -> [String] {
-                    try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
-                        .compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)") }
+                    let (manager, all) = (FileManager.default, "/proc/self/fd")
+                    return try manager.contentsOfDirectory(atPath: all)
+                        .compactMap { try? manager.destinationOfSymbolicLink(atPath: "\(all)/\($0)") }
                         .filter { $0.contains(folder.name) }
                 }
                 try await folder.file().save("old")
