@@ -4,7 +4,7 @@ import Testing
 @testable import FluxCore
 
 /// C10 for events: what they hold goes when they have ended, whoever keeps their tasks.
-@Suite(.timeLimit(.minutes(5))) struct C10EventsTests {
+@Suite struct C10EventsTests {
     /// Holds the event as long as its gate is closed; then does nothing, or fails with the canary in the error.
     enum Holding: FluxAsyncActionConverter {
         struct Event: FluxEvent {

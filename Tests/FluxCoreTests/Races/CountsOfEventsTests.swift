@@ -4,7 +4,7 @@ import Testing
 @testable import FluxCore
 
 /// What is counted of events, asked at the worst moment.
-@Suite(.timeLimit(.minutes(5))) struct CountsOfEventsTests {
+@Suite struct CountsOfEventsTests {
     typealias Rule = FluxRule<WorkConverter.Event>
 
     func creator(

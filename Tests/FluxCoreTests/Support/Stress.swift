@@ -1,13 +1,18 @@
+import Dispatch
 import Testing
 
 /// One at a time: a stress test has the machine to itself but for the small ones.
 ///
-/// Together they would take as long and make each other wait, until a guard against a hang takes that for one.
+/// Together they would take as long and make each other wait, until a guard against a hang takes that for one. A time
+/// limit would count the wait for the turn, so the guard is in here.
 struct StressTrait: TestTrait, TestScoping {
     func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
         await Turns.all.take()
+        let limit = DispatchWorkItem { fatalError("\(test.name) has not ended after five minutes") }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 300, execute: limit)
+        defer { limit.cancel() }
         do {
             try await function()
             Turns.all.giveBack()
