@@ -35,6 +35,7 @@ nonisolated struct FluxActionLog: FluxState {
 /// Tells its subscribers of the actions that one store, or all of a dispatcher, have applied.
 ///
 /// It is told under the lock of the store, so in the order of the application, and wakes once that lock is free.
+@usableFromInline
 nonisolated final class FluxActionTap: Sendable {
     private let log = FluxStoreCore(initialState: FluxActionLog()) { $0.perform($1) }
     private let due = FluxLock<ContiguousArray<FluxOutlet<FluxActionLog>>>([])
@@ -57,6 +58,7 @@ nonisolated final class FluxActionTap: Sendable {
     }
 
     /// Wakes for what was taken down, by this thread or another, with no lock held.
+    @usableFromInline
     func wake() {
         var outlets: ContiguousArray<FluxOutlet<FluxActionLog>> = []
         due.withLock { swap(&$0, &outlets) }
@@ -120,18 +122,19 @@ nonisolated extension FluxStoreCore: FluxTapped {
     @inlinable var isTapped: Bool { detours.load(ordering: .relaxed) & FluxDetours.taps != 0 }
 
     /// Tells the taps of an action, with the lock held.
+    ///
+    /// - Parameters:
+    ///   - action: What was applied.
+    ///   - revision: What announces it; nil if nothing does.
+    ///   - told: Gets the taps, to be woken with no lock held: the store may have left them by then.
     @usableFromInline
-    func tellTaps(_ action: any FluxAction, revision: UInt64?) {
+    func tellTaps(_ action: any FluxAction, revision: UInt64?, _ told: inout ContiguousArray<FluxActionTap>) {
         guard let taps = extrasIfAny?.taps.withLock({ $0.all }) else { return }
         let store = FluxStoreInfo(core: self, stateType: State.self)
-        for tap in taps { tap.record(action, revision: revision, by: store) }
-    }
-
-    /// Wakes the taps, with no lock held.
-    @usableFromInline
-    func wakeTaps() {
-        guard let taps = extrasIfAny?.taps.withLock({ $0.all }) else { return }
-        for tap in taps { tap.wake() }
+        for tap in taps {
+            tap.record(action, revision: revision, by: store)
+            if !told.contains(where: { $0 === tap }) { told.append(tap) }
+        }
     }
 }
 

@@ -50,6 +50,7 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
     @discardableResult
     public func detach(named name: String) -> Bool {
+        fluxStopInsideHandle("detach(named:)")
         guard let (core, resident) = routes.withLock({ $0.holder(of: name) }) else { return false }
         return resident.leave(core, from: self)
     }
@@ -61,6 +62,7 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*n*) for *n* stores of the dispatcher.
     @discardableResult
     public func detach<State: FluxState>(_ type: State.Type) -> Int {
+        fluxStopInsideHandle("detach")
         let found = routes.withLock { $0.stores { $0.state == type } }
         for (id, core, _) in found {
             let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
@@ -74,7 +76,8 @@ nonisolated extension FluxDispatcher {
     ///
     /// - Complexity: O(*n* log *n*) for *n* stores.
     public var stores: [FluxStoreInfo] {
-        routes.withLock { $0.stores() }.compactMap { _, core, entrance in
+        fluxStopInsideHandle("FluxDispatcher.stores")
+        return routes.withLock { $0.stores() }.compactMap { _, core, entrance in
             guard let core = core as? any FluxResiding else { return nil }
             return FluxStoreInfo(core: core, stateType: entrance.state)
         }
@@ -86,7 +89,8 @@ nonisolated extension FluxDispatcher {
     /// - Returns: True if it does.
     /// - Complexity: O(1) and one step per worker.
     public func responds<Action: FluxAction>(to type: Action.Type) -> Bool {
-        routes.withLock { $0.responds(to: ObjectIdentifier(type)) }
+        fluxStopInsideHandle("responds(to:)")
+        return routes.withLock { $0.responds(to: ObjectIdentifier(type)) }
             || pipeline.chain.stations.contains { $0.worker?.responds(to: type) == true }
     }
 

@@ -73,13 +73,22 @@ nonisolated enum FluxGoal: Sendable {
     indirect case worker(FluxDispatcher, FluxNext)
     case crossing(FluxCrossing)
 
+    /// Whether it is one store that has a name: then the stores of workers on the way get nothing.
+    var isNamed: Bool {
+        switch self {
+        case .name: true
+        case .worker(_, let next): next.goal.isNamed
+        case .everybody, .store, .crossing: false
+        }
+    }
+
     func reach(_ action: any FluxAction) {
         switch self {
         case .everybody(let dispatcher): dispatcher.deliver(action)
         case .name(let dispatcher, let name): dispatcher.deliver(action, to: name)
         case .store(let core, let resident, let dispatcher): resident.apply(action, to: core, by: dispatcher)
         case .worker(let dispatcher, let next):
-            dispatcher.deliver(action)
+            if !next.goal.isNamed { dispatcher.deliver(action) }
             next(action)
         case .crossing(let crossing): crossing.cross(action)
         }

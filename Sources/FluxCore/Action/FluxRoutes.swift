@@ -79,10 +79,7 @@ nonisolated struct FluxRoutes {
 
     /// Takes a store out; the caller has to release its core, outside the lock.
     mutating func detach(action: ObjectIdentifier, id: UInt64) -> Unmanaged<AnyObject>? {
-        if let index = guards[action]?.firstIndex(where: { $0.id == id }) {
-            guards[action]?.remove(at: index)
-            if guards[action]?.isEmpty == true { guards[action] = nil }
-        }
+        removeGuard(action: action, id: id)
         guard let position = position(of: action) else { return nil }
         return routes[position].remove(id: id)?.core
     }
@@ -115,13 +112,14 @@ nonisolated struct FluxRoutes {
     mutating func add(_ guarded: Guard, action: ObjectIdentifier) {
         // A store that was detached by its type may not know it.
         guard let position = position(of: action), routes[position].contains(id: guarded.id) else { return }
-        var list = guards[action] ?? []
-        if list.contains(where: { $0.id == guarded.id }) { return }
-        let place = list.firstIndex {
-            $0.priority < guarded.priority || ($0.priority == guarded.priority && $0.id > guarded.id)
-        }
-        list.insert(guarded, at: place ?? list.count)
-        guards[action] = list
+        guards[action, default: []].fluxAdd(guarded)
+    }
+
+    /// Takes out one that has middleware no longer.
+    mutating func removeGuard(action: ObjectIdentifier, id: UInt64) {
+        guard let index = guards[action]?.firstIndex(where: { $0.id == id }) else { return }
+        guards[action]?.remove(at: index)
+        if guards[action]?.isEmpty == true { guards[action] = nil }
     }
 
     // MARK: - Dispatching
@@ -200,5 +198,19 @@ nonisolated struct FluxRoutes {
         positions[type] = routes.count
         routes.append(FluxRoute())
         return routes.count - 1
+    }
+}
+
+nonisolated extension ContiguousArray<FluxRoutes.Guard> {
+    /// Adds one in its place, found by bisection, unless it is there.
+    fileprivate mutating func fluxAdd(_ guarded: FluxRoutes.Guard) {
+        var (low, high) = (0, count)
+        while low < high {
+            let middle = (low + high) / 2
+            let isBefore = (guarded.priority, self[middle].id) < (self[middle].priority, guarded.id)
+            if isBefore { low = middle + 1 } else { high = middle }
+        }
+        if low < count && self[low].id == guarded.id { return }
+        insert(guarded, at: low)
     }
 }

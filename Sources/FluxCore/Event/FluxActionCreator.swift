@@ -64,9 +64,11 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
     ) {
+        // Watched events are told of where it is a dispatcher after all.
+        let known = dispatcher as? FluxDispatcher
         self.init(
             conversions: FluxConversions(dependency: dependency, rules: rules, clock: clock, onFailure: onFailure) {
-                nil
+                known?.chainIfWatched
             } send: {
                 dispatcher.dispatch(action: $0)
             } run: {

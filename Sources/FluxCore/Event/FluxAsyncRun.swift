@@ -29,32 +29,32 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
     @inlinable
     func start(on executor: AnyObject?) {
         if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
-            keep(.immediate { await self.run() })
+            _Concurrency.Task.immediate { await self.run() }
         } else {
             // Older systems start it in its turn on the same queue, which it prefers all along.
-            keep(startLater(on: executor.map { unsafeDowncast($0, to: FluxQueueExecutor.self) }))
-        }
-    }
-
-    /// Keeps the Swift task, to be cancelled with the event, unless it is over by now.
-    @usableFromInline
-    func keep(_ work: _Concurrency.Task<Void, Never>) {
-        task._withUnsafeGuaranteedRef { task in
-            if !task.hasEnded || task.isCancelled { task.keep(work) }
+            startLater(on: executor.map { unsafeDowncast($0, to: FluxQueueExecutor.self) })
         }
     }
 
     /// Starts a Swift task that runs on a queue.
     @usableFromInline
-    func startLater(on executor: FluxQueueExecutor?) -> _Concurrency.Task<Void, Never> {
+    func startLater(on executor: FluxQueueExecutor?) {
         _Concurrency.Task(executorPreference: executor ?? conversions.control.executor) { await self.run() }
     }
 
     @inlinable
     nonisolated(nonsending) func run() async {
-        task._withUnsafeGuaranteedRef { $0.runner.store(FluxTask.caller, ordering: .relaxed) }
-        if conversions.rules.isEmpty { return await attempt() }
-        await task.takeUnretainedValue().asConversion { await self.attempt() }
+        task._withUnsafeGuaranteedRef { task in
+            withUnsafeCurrentTask { current in
+                if task.isCancelled(runBy: unsafeBitCast(current, to: UInt.self)) { current?.cancel() }
+            }
+        }
+        if conversions.rules.isEmpty {
+            await attempt()
+        } else {
+            await task.takeUnretainedValue().asConversion { await self.attempt() }
+        }
+        task._withUnsafeGuaranteedRef { $0.letRunnerGo() }
     }
 
     /// Calls the converter, again and again where a rule says so.
@@ -91,7 +91,7 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         }
         let action = Converter.action(for: error, event: event)
         if let action { send(action) }
-        if task.end(.failed(error)) {
+        task.end(.failed(error)) {
             conversions.watchers()?.tellFailed(conversions.shown(event), error: error, origin: task.origin)
             conversions.report(error, event, isHandled: action != nil)
         }

@@ -31,17 +31,17 @@ nonisolated public struct FluxBackoff: Sendable {
     /// - Parameters:
     ///   - base: The delay before the second attempt.
     ///   - factor: What each further delay is multiplied by, at least 1.
-    ///   - max: The longest delay.
+    ///   - max: The longest delay; by default a minute, or `base` where that is longer.
     ///   - jitter: Which part of a delay is left to chance, from 0, none, to 1, all of it; so that many clients that
     ///     failed together do not come back together.
     /// - Returns: The backoff.
     public static func exponential(
         _ base: Swift.Duration,
         factor: Double = 2,
-        max: Swift.Duration = .seconds(60),
+        max: Swift.Duration? = nil,
         jitter: Double = 0
     ) -> FluxBackoff {
-        FluxBackoff(base: base, factor: factor, most: max, jitter: jitter)
+        FluxBackoff(base: base, factor: factor, most: max ?? Swift.max(base, .seconds(60)), jitter: jitter)
     }
 
     /// The delay after a failed attempt.

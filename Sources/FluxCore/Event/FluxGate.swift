@@ -51,6 +51,8 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
     }
 
     var word: Word { Word(bits: bits.load(ordering: .acquiring)) }
+    /// The word, in one order with what the caller has written before.
+    var wordInOrder: Word { Word(bits: bits.load(ordering: .sequentiallyConsistent)) }
 
     func start() -> Word { addUnlessClosed(Word.started) }
 

@@ -59,13 +59,15 @@ nonisolated public final class FluxTask: Sendable {
     /// For one event of several that were fired together: the task of all.
     let parent: FluxTask?
     /// Names the Swift task that runs its conversion; 0 for none.
-    @usableFromInline let runner = Synchronization.Atomic<UInt>(0)
+    let runner = Synchronization.Atomic<UInt>(0)
     /// Its number in the order fired, under the lock of its control.
     nonisolated(unsafe) var id: UInt64 = 0
     private let size: UInt32
     let isRuled: Bool
     /// Whether its end has been seen to, and `control` is not touched any more.
     let settled = Synchronization.Atomic<Bool>(false)
+    /// Whether who cancelled it is through with the Swift task.
+    let isRunnerTold = Synchronization.Atomic<Bool>(false)
 
     /// How many events it stands for.
     @usableFromInline var count: Int { Int(size) }

@@ -2,20 +2,13 @@
 ///
 /// | input       | result                                                          |
 /// |-------------|-----------------------------------------------------------------|
-/// | `begin`     | the work is kept, to be cancelled with the task                 |
 /// | `note`      | a retry is kept for those who look                              |
 /// | `wait`      | kept until the end                                              |
 /// | `listen`    | kept until something happens                                    |
-/// | `close`     | hands out the work, and all who wait and listen                 |
+/// | `close`     | hands out all who wait and listen                               |
 /// | `partEnded` | counted; what the whole comes to after the last                 |
 /// | `next`      | the next event of the life, or that there is none (any more)    |
 nonisolated struct FluxTaskMachine<Waiter> {
-    /// Whom to tell of the end, outside the lock.
-    struct Closing {
-        var work: _Concurrency.Task<Void, Never>?
-        var waiters: ContiguousArray<Waiter> = []
-    }
-
     /// Where somebody who looks at the life is.
     struct Cursor {
         var isStarted = false
@@ -31,10 +24,9 @@ nonisolated struct FluxTaskMachine<Waiter> {
         case wait
     }
 
-    /// What most tasks never need: made when somebody waits or looks, for work that suspends, for an error, and for
+    /// What most tasks never need: made when somebody waits or looks, for an error, and for
     /// events that were fired together.
     private final class Details {
-        var work: _Concurrency.Task<Void, Never>?
         var waiters: ContiguousArray<Waiter> = []
         var listeners: ContiguousArray<Waiter> = []
         var error: (any Error)?
@@ -70,10 +62,6 @@ nonisolated struct FluxTaskMachine<Waiter> {
 
     // MARK: - The work
 
-    mutating func begin(_ work: _Concurrency.Task<Void, Never>) {
-        details.work = work
-    }
-
     mutating func note(attempt: Int, _ error: any Error, sent: UInt64) {
         details.retries.append((sent, .retrying(attempt: attempt, error: error)))
     }
@@ -93,11 +81,11 @@ nonisolated struct FluxTaskMachine<Waiter> {
         }
     }
 
-    /// Hands out what the end has to be told to.
-    func close() -> Closing {
-        guard let made else { return Closing() }
-        defer { (made.work, made.waiters, made.listeners) = (nil, [], []) }
-        return Closing(work: made.work, waiters: made.waiters + made.listeners)
+    /// Hands out those who have to be told of the end, outside the lock.
+    func close() -> ContiguousArray<Waiter> {
+        guard let made else { return [] }
+        defer { (made.waiters, made.listeners) = ([], []) }
+        return made.waiters + made.listeners
     }
 
     // MARK: - Parts

@@ -1,3 +1,4 @@
+import Dispatch
 import Synchronization
 
 /// What its creator and its conversion do with a task: it begins, dispatches and ends.
@@ -75,13 +76,32 @@ nonisolated extension FluxTask {
         parent?.retry(after: attempt, error)
     }
 
-    /// Keeps the Swift task that does the work, to cancel it with this.
+    // MARK: - The Swift task
+
+    /// Notes the Swift task that runs the conversion, to be cancelled with this; true: it is to be cancelled now.
+    ///
+    /// Nobody retains it, for most are never cancelled. So it must not end while somebody cancels it: it calls
+    /// ``letRunnerGo()`` last.
     @usableFromInline
-    func keep(_ work: _Concurrency.Task<Void, Never>) {
-        lock.withLock { machine in
-            if !gate.watch().isClosed { machine.begin(work) }
+    func isCancelled(runBy runner: UInt) -> Bool {
+        self.runner.store(runner, ordering: .sequentiallyConsistent)
+        // In one order with who closes and then looks for the runner: one of the two sees the other.
+        return gate.wordInOrder.end == .cancelled
+    }
+
+    /// The conversion has returned; if somebody cancels it, waits until that one has let go of the Swift task.
+    @usableFromInline
+    func letRunnerGo() {
+        if !isCancelled { return }
+        while !isRunnerTold.load(ordering: .acquiring) {
+            fluxWait(upTo: .seconds(1)) { isRunnerTold.load(ordering: .acquiring) }
         }
-        if isCancelled { work.cancel() }
+    }
+
+    private func cancelRunner() {
+        let runner = runner.load(ordering: .sequentiallyConsistent)
+        if runner != 0 { unsafeBitCast(runner, to: _Concurrency.Task<Void, Never>.self).cancel() }
+        isRunnerTold.store(true, ordering: .releasing)
     }
 
     /// Wakes those who look at its life.
@@ -105,10 +125,16 @@ nonisolated extension FluxTask {
     // MARK: - Ending
 
     /// Ends the work unless it has ended; true: it had not.
+    ///
+    /// - Parameters:
+    ///   - outcome: How.
+    ///   - first: What to do before those are told who wait.
+    /// - Returns: Whether this has ended it.
     @usableFromInline @discardableResult
-    func end(_ outcome: Outcome) -> Bool {
+    func end(_ outcome: Outcome, first: () -> Void = {}) -> Bool {
         let before = close(outcome)
         if before.isClosed { return false }
+        first()
         control?._withUnsafeGuaranteedRef { control in
             control.ended(self, outcome, isSupervised: before.isSupervised)
             if control.isSweepDue { return control.sweep(settling: self) }
@@ -148,10 +174,9 @@ nonisolated extension FluxTask {
 
     /// Tells everybody that the work has ended, outside every lock.
     func finish(_ outcome: Outcome, isWatched: Bool) {
+        if case .cancelled = outcome { cancelRunner() }
         if isWatched {
-            let closing = lock.withLock { $0.close() }
-            if case .cancelled = outcome { closing.work?.cancel() }
-            for waiter in closing.waiters { waiter.leave() }
+            for waiter in lock.withLock({ $0.close() }) { waiter.leave() }
         }
         guard let parent, let whole = parent.lock.withLock({ $0.partEnded(outcome) }) else { return }
         parent.end(whole.outcome)

@@ -20,7 +20,7 @@ nonisolated extension FluxTask {
     }
 
     /// Names the calling Swift task; 0 outside of any.
-    @inlinable static var caller: UInt { withUnsafeCurrentTask { unsafeBitCast($0, to: UInt.self) } }
+    static var caller: UInt { withUnsafeCurrentTask { unsafeBitCast($0, to: UInt.self) } }
 
     /// Whether a Swift task is the one that runs the conversion of this task; false in those that it has made,
     /// for the conversion may well end before them.

@@ -54,7 +54,7 @@ nonisolated extension FluxStoreCore {
             }
         }
         wakes.forEach { $0.forEach { $0.wake() } }
-        if isTapped { wakeTaps() }
+        for tap in outcome.taps { tap.wake() }
         let info = FluxStoreInfo(core: self, stateType: State.self)
         for (action, revision, duration) in told {
             chain?.tellApplied(action, to: info, revision: revision, in: duration)
@@ -112,8 +112,9 @@ nonisolated extension FluxStoreCore {
                 return .applied(revision: applied.revision, number: number, id: kept.writing.wait(latch) ?? 0)
             }
         }
+        if chain != nil, case .applied(let revision?, _, _) = attempt { stamp(revision, at: fluxNow()) }
         wakes.forEach { $0.wake() }
-        if isTapped { wakeTaps() }
+        for tap in outcome.taps { tap.wake() }
         if outcome.startsWriter { keeper.startWriter(self) }
         if let chain, case .applied(let revision, _, _) = attempt {
             tell(chain, action, revision: revision, in: fluxNow() - start, on: thread)

@@ -122,6 +122,7 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
             startsWriter = core.noteChange()
             return machine.change { $0 = state }
         }
+        if core.chainIfWatched != nil, let revision = applied?.revision { core.stamp(revision, at: fluxNow()) }
         applied?.wakes.forEach { $0.wake() }
         if startsWriter { core.startWriterSoon() }
         return applied?.revision

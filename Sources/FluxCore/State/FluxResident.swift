@@ -169,6 +169,20 @@ nonisolated final class FluxResident: Sendable {
         return id
     }
 
+    /// Removes middleware; with the last of it, actions that come by way of the dispatcher go the short way again.
+    func remove<Result>(_ removal: (FluxPipeline) -> Result) -> Result {
+        fluxStopInsideHandle("remove")
+        let result = removal(pipeline)
+        membership.withLock { membership in
+            guard pipeline.isEmpty, let dispatcher = membership.dispatcher else { return }
+            dispatcher.routes.withLock { routes in
+                for (action, id) in membership.places { routes.removeGuard(action: action, id: id) }
+                dispatcher.markGuards(routes)
+            }
+        }
+        return result
+    }
+
     private func guardPlaces(_ membership: Membership, _ core: FluxAnyCore, in routes: inout FluxRoutes) {
         if pipeline.isEmpty { return }
         for (action, id) in membership.places {

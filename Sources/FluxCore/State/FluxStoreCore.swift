@@ -177,6 +177,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
     func flush() async {
         await keeper?.loaded()
         await flushDeliveries()
+        for tap in extrasIfAny?.taps.withLock({ $0.all }) ?? [] { await tap.flush() }
         await keeper?.flush()
     }
 

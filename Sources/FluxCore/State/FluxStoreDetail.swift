@@ -113,10 +113,7 @@ nonisolated extension FluxStoreCore {
         guard let applied else { return 0 }
         let end = isTimed ? fluxNow() : 0
         applied.wakes.forEach { wakes.append($0) }
-        // Asked again: somebody may have subscribed since, and have been told.
-        if isTapped {
-            wakes.append(FluxWake(self) { unsafeDowncast($0, to: FluxStoreCore<State>.self).wakeTaps() })
-        }
+        for tap in outcome.taps { wakes.append(FluxWake(tap) { unsafeDowncast($0, to: FluxActionTap.self).wake() }) }
         if isTimed {
             // What is noted apart comes after what has room there.
             passage.watch?.pointee.hasRoom = false
@@ -178,7 +175,7 @@ nonisolated extension FluxStoreCore {
             let book = unsafeDowncast(history, to: FluxHistoryBook<State>.self)
             outcome.forgotten.append(book.record(step, machine.state, machine.revision))
         }
-        if isTapped { tellTaps(step.action, revision: applied.revision) }
+        if isTapped { tellTaps(step.action, revision: applied.revision, &outcome.taps) }
         return applied
     }
 
@@ -221,6 +218,8 @@ nonisolated struct FluxStepOutcome<State: FluxState> {
     /// What a history forgets is the user's: it is let go of outside the lock.
     @usableFromInline var forgotten: ContiguousArray<FluxHistoryMachine<State>.Forgotten> = []
     @usableFromInline var startsWriter = false
+    /// Those who were told of the action, and are to be woken.
+    @usableFromInline var taps: ContiguousArray<FluxActionTap> = []
 
     @inlinable
     init() {}

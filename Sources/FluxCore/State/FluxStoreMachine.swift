@@ -51,6 +51,8 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     /// The last id, of 40 bits in five bytes behind a field of four, so that a store is not larger by a word for it.
     @usableFromInline var lastID: UInt32 = 0
     @usableFromInline var lastIDHigh: UInt8 = 0
+    /// Whether whoever subscribes from now on is ended at once, after what it starts with.
+    @usableFromInline var isEnded = false
 
     @inlinable
     init(state: State) {
@@ -122,6 +124,7 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     /// Opens a mailbox that an outlet drains.
     @inlinable
     mutating func open(_ outlet: Outlet, id: UInt64, mailbox: consuming Mailbox = Mailbox()) {
+        mailbox.isEnded = isEnded
         entries.insert(Entry(outlet: outlet, mailbox: mailbox), id: id)
     }
 
@@ -159,6 +162,7 @@ nonisolated struct FluxStoreMachine<State: FluxState, Outlet, Member, Waiter> {
     @inlinable
     mutating func end() -> Remains {
         var remains = Remains()
+        isEnded = true
         entries.updateEach { remains.members += $0.mailbox.end() }
         remains.entries = entries.removeAll { $0.mailbox.isAbandoned }
         return remains

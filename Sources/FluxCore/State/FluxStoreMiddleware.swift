@@ -14,9 +14,9 @@ nonisolated extension FluxStore {
     ///   - priority: The highest comes first; among equals the one that was added first.
     /// - Returns: What to remove it by; letting go of that removes nothing.
     /// - Complexity: O(*m*) for *m* middleware of the store.
-    @discardableResult
+    @inlinable @discardableResult
     public func add(_ middleware: some FluxMiddleware, priority: Int = 0) -> FluxRegistration {
-        add(FluxStation(middleware), priority: priority)
+        add(middleware, priority, resident)
     }
 
     /// Adds middleware made of a closure: `.before`, `.after` or `.on(Action.self)`.
@@ -26,9 +26,9 @@ nonisolated extension FluxStore {
     ///   - priority: The highest comes first; among equals the one that was added first.
     /// - Returns: What to remove it by; letting go of that removes nothing.
     /// - Complexity: O(*m*) for *m* middleware of the store.
-    @discardableResult
+    @inlinable @discardableResult
     public func add(_ middleware: FluxInterceptor, priority: Int = 0) -> FluxRegistration {
-        add(FluxStation(middleware), priority: priority)
+        add(middleware, priority, resident)
     }
 
     /// Removes an object that was added as middleware, wherever it was added.
@@ -38,7 +38,7 @@ nonisolated extension FluxStore {
     /// - Complexity: O(*m*) for *m* middleware of the store.
     @discardableResult
     public func remove(_ middleware: some FluxMiddleware & AnyObject) -> Int {
-        core.residentIfAny?.pipeline.remove { $0.instance == ObjectIdentifier(middleware) } ?? 0
+        core.residentIfAny?.remove { $0.remove { $0.instance == ObjectIdentifier(middleware) } } ?? 0
     }
 
     /// Removes all middleware of a type.
@@ -48,13 +48,22 @@ nonisolated extension FluxStore {
     /// - Complexity: O(*m*) for *m* middleware of the store.
     @discardableResult
     public func remove<Middleware: FluxMiddleware>(_ type: Middleware.Type) -> Int {
-        core.residentIfAny?.pipeline.remove { $0.kind == ObjectIdentifier(type) } ?? 0
+        core.residentIfAny?.remove { $0.remove { $0.kind == ObjectIdentifier(type) } } ?? 0
     }
 
-    private func add(_ station: FluxStation, priority: Int) -> FluxRegistration {
-        let resident = resident
+    @usableFromInline
+    func add(_ middleware: some FluxMiddleware, _ priority: Int, _ resident: FluxResident) -> FluxRegistration {
+        add(FluxStation(middleware), priority, resident)
+    }
+
+    @usableFromInline
+    func add(_ middleware: FluxInterceptor, _ priority: Int, _ resident: FluxResident) -> FluxRegistration {
+        add(FluxStation(middleware), priority, resident)
+    }
+
+    private func add(_ station: FluxStation, _ priority: Int, _ resident: FluxResident) -> FluxRegistration {
         let id = resident.add(station, priority: priority, to: core)
-        return FluxRegistration { resident.pipeline.remove(id) }
+        return FluxRegistration { resident.remove { $0.remove(id) } }
     }
 
     // MARK: - Other types of action

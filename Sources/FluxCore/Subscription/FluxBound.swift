@@ -36,9 +36,14 @@ nonisolated final class FluxBound: Sendable {
 
     @usableFromInline
     init(_ rule: Rule, limit: Int) {
-        fluxRequire(limit > 0, "a delivery with room for \(limit) changes delivers none. Give it room for 1 at least.")
+        Self.check(limit)
         self.limit = limit
         self.rule = rule
+    }
+
+    /// Stops the program where there is room for nothing.
+    static func check(_ limit: Int) {
+        fluxRequire(limit > 0, "a delivery with room for \(limit) changes delivers none. Give it room for 1 at least.")
     }
 
     /// The bound of a delivery; nil if it has none.

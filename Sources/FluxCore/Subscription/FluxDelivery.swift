@@ -37,7 +37,8 @@ nonisolated public struct FluxDelivery: Sendable, Hashable {
     /// - Parameter limit: How many changes may wait, 1 at least.
     /// - Returns: The delivery.
     public static func buffered(newest limit: Int) -> FluxDelivery {
-        FluxDelivery(kind: .newest(limit))
+        FluxBound.check(limit)
+        return FluxDelivery(kind: .newest(limit))
     }
 
     /// In order; at most so many changes wait, and where one more comes, it is left out.
@@ -45,7 +46,8 @@ nonisolated public struct FluxDelivery: Sendable, Hashable {
     /// - Parameter limit: How many changes may wait, 1 at least.
     /// - Returns: The delivery.
     public static func buffered(oldest limit: Int) -> FluxDelivery {
-        FluxDelivery(kind: .oldest(limit))
+        FluxBound.check(limit)
+        return FluxDelivery(kind: .oldest(limit))
     }
 }
 

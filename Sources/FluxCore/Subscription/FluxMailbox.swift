@@ -89,7 +89,7 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
     mutating func join(_ member: Member, id: UInt64, start: UInt64, snapshot: Element?) -> Bool {
         audience += 1
         let startsWithCurrent = snapshot != nil
-        if phase == .idle && !startsWithCurrent {
+        if phase == .idle && !startsWithCurrent && !isEnded {
             members.insert(member, id: id)
             return false
         }

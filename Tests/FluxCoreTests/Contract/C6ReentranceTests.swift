@@ -204,6 +204,25 @@ import Testing
         expect(result, names: "fire")
     }
 
+    @Test func `handle that asks or changes its dispatcher stops the program with a message`() async {
+        let stores = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            handling { _ = $0.stores }
+        }
+        expect(stores, names: "FluxDispatcher.stores")
+        let responds = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            handling { _ = $0.responds(to: Counter.Action.self) }
+        }
+        expect(responds, names: "responds(to:)")
+        let named = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            handling { $0.detach(named: "x") }
+        }
+        expect(named, names: "detach(named:)")
+        let typed = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            handling { $0.detach(Counter.self) }
+        }
+        expect(typed, names: "detach")
+    }
+
     @Test func `Two stores whose handle reads the other stop the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let place = Locked<FluxStore<Impure>?>(nil)
@@ -290,4 +309,12 @@ struct Impure: FluxState {
         body()
         return self
     }
+}
+
+/// Runs something in a `handle` that a dispatcher has called.
+private func handling(_ body: @escaping @Sendable (FluxDispatcher) -> Void) {
+    let dispatcher = FluxDispatcher()
+    let store = FluxStore(initialState: Impure { body(dispatcher) }, dispatcher: dispatcher)
+    dispatcher.dispatch(action: Impure.Action.run)
+    withExtendedLifetime(store) {}
 }

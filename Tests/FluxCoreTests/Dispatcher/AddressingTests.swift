@@ -16,6 +16,24 @@ import Testing
         #expect(dispatcher.add(2) == 2)
     }
 
+    @Test func `A name passes the middleware of a worker, and reaches no store of it`() throws {
+        let (main, worker, deeper) = (FluxDispatcher(), dispatcher, FluxDispatcher())
+        let cart = FluxStore(initialState: Log(), dispatcher: nil)
+        let others = [
+            FluxStore(initialState: Log(), dispatcher: worker), FluxStore(initialState: Log(), dispatcher: deeper),
+        ]
+        let spy = Spy()
+        worker.add(spy)
+        try worker.attach(deeper)
+        try main.attach(worker)
+        try main.attach(cart, as: "cart")
+        #expect(main.dispatch(action: Counter.Action.add(1), to: "cart"))
+        #expect(!main.dispatch(action: Counter.Action.add(2), to: "nobody"))
+        #expect(cart.state.entries == [1] && others.allSatisfy { $0.state.entries.isEmpty })
+        #expect(spy.seen.values.count == 2)
+        #expect(main.dispatch(action: Counter.Action.add(3)) == 3)
+    }
+
     @Test func `A name passes the middleware of the dispatcher, which may stop it`() throws {
         let cart = store()
         try dispatcher.attach(cart, as: "cart")

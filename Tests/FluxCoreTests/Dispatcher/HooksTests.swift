@@ -12,18 +12,16 @@ import Testing
         let token = store.subscribe { _ in }
         store.dispatch(action: .add(1))
         await watcher.notes.count(3)
-        #expect(
-            watcher.notes.values == [
-                .dispatched(nil), .applied(revision: 1), .delivered(revision: 1, count: 1, isTimed: true),
-            ])
+        // What the dispatching thread applied and what the store's queue delivered is told in either order.
+        #expect(watcher.notes.values[0] == .dispatched(nil))
+        #expect(watcher.notes.values.contains(.applied(revision: 1)))
+        #expect(watcher.notes.values.contains(.delivered(revision: 1, count: 1, isTimed: true)))
         store.dispatch(action: .addSilently(1))
         #expect(watcher.notes.values.suffix(2) == [.dispatched(nil), .applied(revision: nil)])
         dispatcher.add(1)
         await watcher.notes.count(7)
-        #expect(
-            watcher.notes.values.suffix(2) == [
-                .applied(revision: 2), .delivered(revision: 2, count: 1, isTimed: true),
-            ])
+        #expect(watcher.notes.values.suffix(2).contains(.applied(revision: 2)))
+        #expect(watcher.notes.values.suffix(2).contains(.delivered(revision: 2, count: 1, isTimed: true)))
         #expect(watcher.stores.values.allSatisfy { $0.isOf(store) })
         window.remove()
         store.dispatch(action: .add(1))

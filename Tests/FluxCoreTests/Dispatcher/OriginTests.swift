@@ -173,6 +173,16 @@ import Testing
         #expect(commands.seen.values == [3])
     }
 
+    @Test func `A dispatcher that is known by the protocol alone carries it too`() async {
+        let any: any FluxDispatching = dispatcher
+        let watcher = Watcher()
+        dispatcher.watch(watcher)
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: any)
+        _ = await creator.fire(.add(1)).outcome
+        let origins = watcher.notes.values.compactMap { if case .dispatched(let origin) = $0 { origin } else { nil } }
+        #expect(origins.count == 1)
+    }
+
     // MARK: - What is dropped
 
     @Test func `What a bounded subscription loses is told, all of it`() async {

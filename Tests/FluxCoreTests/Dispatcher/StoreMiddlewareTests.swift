@@ -1,5 +1,7 @@
-import FluxCore
+import Synchronization
 import Testing
+
+@testable import FluxCore
 
 /// Middleware of a single store, and what a store does about actions that are not its state's own.
 @Suite struct StoreMiddlewareTests {
@@ -16,6 +18,27 @@ import Testing
         #expect(mine.remove(spy) == 1)
         dispatcher.add(3)
         #expect(spy.seen.values.count == 2)
+    }
+
+    @Test func `With the last of it gone, actions go the short way again`() {
+        let store = log()
+        let tokens = [store.add(Spy()), store.add(.before { _ in })]
+        store.on(LogOut.self) { _, _ in }
+        #expect(dispatcher.detours.load(ordering: .relaxed) & FluxDetours.guards != 0)
+        tokens[0].remove()
+        #expect(dispatcher.detours.load(ordering: .relaxed) & FluxDetours.guards != 0)
+        tokens[1].remove()
+        #expect(dispatcher.detours.load(ordering: .relaxed) == 0)
+        store.add(Spy())
+        #expect(store.remove(Spy.self) == 1)
+        #expect(dispatcher.detours.load(ordering: .relaxed) == 0)
+        #expect(dispatcher.add(1) == 1)
+    }
+
+    @Test func `Thousands may come and go`() {
+        let stores = (0..<3_000).map { _ in log() }
+        for store in stores { store.add(.before { _ in }).remove() }
+        #expect(dispatcher.add(1) == 3_000)
     }
 
     @Test func `It replaces, stops and multiplies for its own store alone`() {

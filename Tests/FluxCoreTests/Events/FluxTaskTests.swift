@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import Foundation
 import Testing
 
 /// What `fire` returns, for converters of both forms.
@@ -156,6 +157,73 @@ import Testing
         site.gate(1).open()
         #expect(await task.outcome.name == "completed")
         #expect(!task.isCancelled)
+    }
+
+    @Test(arguments: [false, true])
+    func `A conversion that has not suspended yet has its Swift task cancelled too`(byRule: Bool) async {
+        let begun = Gate()
+        let creator = FluxActionCreator<Blocking>(
+            dependency: begun, store: store, rules: [.unique(cancelling: .earlier, for: { _ in 1 })])
+        let task = creator.fire(.untilCancelled)
+        await begun.opened()
+        if byRule { creator.fire(.atOnce) } else { task.cancel() }
+        #expect(await task.outcome.name == "cancelled")
+        await creator.flush()
+    }
+
+    @Test func `One that is cancelled before it begins finds itself cancelled or does not begin`() async {
+        for _ in 0..<2_000 {
+            let creator = FluxActionCreator<Blocking>(dependency: Gate(), store: store)
+            let task = creator.fire(.untilCancelled)
+            task.cancel()
+            await creator.flush()
+        }
+    }
+
+    /// Blocks its thread until its Swift task is cancelled.
+    enum Blocking: FluxAsyncActionConverter {
+        enum Event: FluxEvent { case untilCancelled, atOnce }
+        typealias Action = Counter.Action
+
+        static func convert(
+            event: Event, dependency begun: Gate, send: @escaping @Sendable (Action) -> Void
+        ) async throws {
+            if case .atOnce = event { return }
+            let cancelled = Gate()
+            await withTaskCancellationHandler {
+                begun.open()
+                wait(cancelled)
+            } onCancel: {
+                cancelled.open()
+            }
+        }
+
+        private static func wait(_ gate: Gate) { gate.wait() }
+    }
+
+    @Test(arguments: [[], [FluxRule<WorkConverter.Event>.sequence { _ in 1 }]])
+    func `Who awaits the outcome, a flush or a shutdown finds the failure told`(
+        rules: [FluxRule<WorkConverter.Event>]
+    ) async {
+        for waits in 0..<3 {
+            let (site, failures, inside) = (WorkConverter.Site { _ in true }, Recorder<Int>(), Gate())
+            let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store, rules: rules) { _, event in
+                inside.open()
+                for _ in 0..<1_000 { sched_yield() }
+                failures.record(event.number)
+            }
+            let task = creator.fire(.fail(1))
+            async let waiting: Void = {
+                switch waits {
+                case 0: _ = await task.outcome
+                case 1: await creator.flush()
+                default: _ = await creator.shutdown(within: .seconds(300))
+                }
+            }()
+            site.gate(1).open()
+            await waiting
+            #expect(failures.values == [1])
+        }
     }
 
     @Test func `A converter known only by the callback form still works when it is asynchronous`() async {

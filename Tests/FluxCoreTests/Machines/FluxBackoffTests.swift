@@ -76,6 +76,11 @@ import Testing
         expect(result, names: "FluxBackoff: jitter is a part of the delay, from 0 to 1 (1.5)")
     }
 
+    @Test func `With no maximum given it is a minute, or the first delay where that is longer`() {
+        #expect(FluxBackoff.exponential(.seconds(1)).delay(after: 20, chance: 0) == .seconds(60))
+        #expect(FluxBackoff.exponential(.seconds(120)).delay(after: 20, chance: 0) == .seconds(120))
+    }
+
     @Test func `Negative durations of a rule are refused`() async {
         let debounce = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxRule<Named>.debounce(for: Named.letter, .seconds(-1))

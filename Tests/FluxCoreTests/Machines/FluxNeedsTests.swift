@@ -78,7 +78,7 @@ import Testing
         for task in tasks {
             let event = NestedConverter.Event("x") { places.record(DispatchQueue.getSpecific(key: key) == true) }
             let run = FluxAsyncRun<NestedConverter>(creator.conversions, .passRetained(task), event)
-            _ = run.startLater(on: FluxQueueExecutor(queue))
+            run.startLater(on: FluxQueueExecutor(queue))
         }
         for task in tasks { #expect(await task.outcome.name == "completed") }
         #expect(places.values == Array(repeating: true, count: 100))

@@ -1,4 +1,4 @@
-import Dispatch
+import Foundation
 import Testing
 
 @testable import FluxCore
@@ -126,6 +126,39 @@ import Testing
             while store.core.isTapped { await Task.yield() }
             #expect(all.values.count == 1)
         }
+    }
+
+    @Test func `A flush of the store waits until its actions have been told too`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let (own, all) = (Recorder<Int>(), Recorder<Int>())
+        let slow: @Sendable (Recorder<Int>) -> Void = { recorder in
+            for _ in 0..<100 { sched_yield() }
+            recorder.record(1)
+        }
+        let tokens = [store.subscribeActions { _ in slow(own) }, dispatcher.subscribeActions { _ in slow(all) }]
+        for round in 1...50 {
+            store.dispatch(action: .add(1))
+            await store.flush()
+            #expect(own.values.count == round && all.values.count == round)
+        }
+        withExtendedLifetime(tokens) {}
+    }
+
+    @Test func `Those who were told of an action are woken, though the store has left them meanwhile`() async {
+        let (dispatcher, seen) = (FluxDispatcher(), Recorder<Int>())
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let token = dispatcher.subscribeActions { _ in seen.record(1) }
+        // A queue that is woken before them takes the store away.
+        let core = store.core
+        let tap = core.extras.taps.withLock { $0.all[0] }
+        var told: ContiguousArray<FluxActionTap> = []
+        core.tellTaps(Counter.Action.add(1), revision: nil, &told)
+        dispatcher.detach(store)
+        #expect(told.count == 1 && told[0] === tap)
+        for tap in told { tap.wake() }
+        await seen.count(1)
+        token.unsubscribe()
     }
 
     @Test func `Stress: whoever comes while others go is told of each action from then on`() async {

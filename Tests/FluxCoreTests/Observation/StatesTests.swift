@@ -109,6 +109,22 @@ import Testing
         #expect(await task.value == Array(0...100))
     }
 
+    @Test(arguments: [FluxDelivery.latest, .every, .buffered(newest: 2), .buffered(oldest: 2)])
+    func `An iterator that is made once the store has gone gets its last state and ends`(
+        delivery: FluxDelivery
+    ) async {
+        var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
+        store?.dispatch(action: .add(3))
+        let (states, counts) = (store!.states(delivery), store!.values(of: \.count, delivery))
+        let news = store!.states(delivery, startingWithCurrent: false)
+        store = nil
+        var seen: [Int] = []
+        for await state in states { seen.append(state.count) }
+        for await count in counts { seen.append(count) }
+        for await state in news { seen.append(state.count) }
+        #expect(seen == [3, 3])
+    }
+
     /// 10,000 iterators, and with FLUX_LONG set a minute of 1,000 changes a second; in a process of its own, whose memory
     /// no other test uses.
     @Test(.stress) func `Stress: 10,000 iterators all end on the last state, and memory is flat`() async {
