@@ -6,7 +6,8 @@ nonisolated extension FluxDispatcher {
     /// Attaches a store, or moves it here from where it is attached.
     ///
     /// A store that is attached here already loses its name and goes to the end of its priority. An action that is dispatched
-    /// while a store moves from one dispatcher to another reaches it wherever it is dispatched.
+    /// while a store moves from one dispatcher to another reaches it wherever it is dispatched, unless one of the two works
+    /// for the other.
     ///
     /// - Parameters:
     ///   - store: The store.
