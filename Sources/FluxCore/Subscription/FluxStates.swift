@@ -142,6 +142,24 @@ nonisolated extension FluxSource {
         _ delivery: FluxDelivery = .latest,
         startingWithCurrent: Bool = true
     ) -> FluxStates<Value, Never> {
+        values(of: select, by: { $0 == $1 }, delivery, startingWithCurrent: startingWithCurrent)
+    }
+
+    /// A part of the state that is not Equatable, whenever that part is another.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure; called at most once per change and iterator, on a queue of the
+    ///     source.
+    ///   - isSame: Whether two parts are as good as equal.
+    ///   - delivery: What an iterator gets where changes come faster than it takes them.
+    ///   - startingWithCurrent: True for each iterator to start with the current part.
+    /// - Returns: A sequence that starts anew for each iterator.
+    public func values<Value: Sendable>(
+        of select: @escaping @Sendable (State) -> Value,
+        by isSame: @escaping @Sendable (Value, Value) -> Bool,
+        _ delivery: FluxDelivery = .latest,
+        startingWithCurrent: Bool = true
+    ) -> FluxStates<Value, Never> {
         // What may wait in the store is not bounded by how many parts may wait for the iterator: most are dropped.
         let upstream: FluxDelivery = if case .latest = delivery.kind { .latest } else { .every }
         let origin = feed.origin
@@ -154,7 +172,7 @@ nonisolated extension FluxSource {
             let wish = FluxWish(upstream, on: origin.relay, startingWithCurrent: known == nil)
             let subscriber = origin.enroll(wish) { state in
                 let new = select(state)
-                if new == last.value { return }
+                if let old = last.value, isSame(old, new) { return }
                 let isFirst = last.value == nil
                 last.value = new
                 if !isFirst || startingWithCurrent { input.push(new) }

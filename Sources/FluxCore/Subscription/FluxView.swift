@@ -109,4 +109,16 @@ nonisolated extension FluxSource {
     ) -> FluxView<Part> {
         FluxView(self, transform: part)
     }
+
+    /// A view of a part of the state that is not Equatable, for a feature that needs to know no more.
+    ///
+    /// - Parameters:
+    ///   - part: The part, as a key path or a closure.
+    ///   - isSame: Whether two parts are as good as equal.
+    /// - Returns: A view that keeps this source and announces the part when it is another.
+    public func view<Part: Sendable>(
+        _ part: @escaping @Sendable (State) -> Part, by isSame: @escaping @Sendable (Part, Part) -> Bool
+    ) -> FluxView<Part> {
+        FluxView(self, by: isSame, part)
+    }
 }

@@ -125,6 +125,21 @@ import Testing
         #expect(seen == [3, 3])
     }
 
+    @Test func `Parts that are not Equatable are compared as one says, in sequences and views`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let isSame: @Sendable (Counter, Counter) -> Bool = { $0.count / 10 == $1.count / 10 }
+        let view = store.view({ $0 }, by: isSame)
+        var parts = store.values(of: { $0 }, by: isSame, .every).makeAsyncIterator()
+        var shown = view.states(.every).makeAsyncIterator()
+        #expect(await parts.next()?.count == 0)
+        #expect(await shown.next()?.count == 0)
+        store.dispatch(action: .add(5))
+        await view.flush()
+        store.dispatch(action: .add(6))
+        #expect(await parts.next()?.count == 11)
+        #expect(await shown.next()?.count == 11)
+    }
+
     /// 10,000 iterators, and with FLUX_LONG set a minute of 1,000 changes a second; in a process of its own, whose memory
     /// no other test uses.
     @Test(.stress) func `Stress: 10,000 iterators all end on the last state, and memory is flat`() async {
