@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// The value of a view and what it was computed from, as the state of a store of its own.
 @usableFromInline
@@ -42,7 +43,10 @@ nonisolated struct FluxDerived<Value: Sendable>: FluxState {
 @usableFromInline
 nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
     private struct Watchers {
-        var isWatching = false
+        /// How many subscriptions to the view there are.
+        var users = 0
+        /// Which time it is that there are any.
+        var turn = 0
         var isEnded = false
         var all: [any FluxCancellable] = []
     }
@@ -106,7 +110,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
     func enroll(_ wish: FluxWish, handler: @escaping @Sendable (Value) -> Void) -> any FluxCancellable {
         startWatching()
         refresh()
-        return inner.enroll(wish) { handler($0.value) }
+        return FluxViewUse(inner.enroll(wish) { handler($0.value) }) { [weak self] in self?.stopWatching() }
     }
 
     @usableFromInline
@@ -149,22 +153,37 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
 
     /// Has the sources tell of changes, from the first subscriber on.
     private func startWatching() {
-        let isFirst = watchers.withLock { watchers in
-            if watchers.isWatching { return false }
-            watchers.isWatching = true
-            return true
+        let turn = watchers.withLock { watchers -> Int? in
+            watchers.users += 1
+            if watchers.users > 1 { return nil }
+            watchers.turn += 1
+            return watchers.turn
         }
-        if !isFirst { return }
+        guard let turn else { return }
         let made = parts.watch(FluxWish(.latest, on: queue, startingWithCurrent: false)) { [weak self] in
             self?.refresh()
         }
-        let isEnded = watchers.withLock { watchers in
-            if !watchers.isEnded { watchers.all = made }
-            return watchers.isEnded
+        let isNeeded = watchers.withLock { watchers in
+            if watchers.isEnded || watchers.turn != turn { return false }
+            watchers.all = made
+            return true
         }
-        if isEnded { made.forEach { $0.cancel() } }
+        if !isNeeded { made.forEach { $0.cancel() } }
         // A change between another subscriber's start and this.
         refresh()
+    }
+
+    /// A subscription has ended; with the last, the view is told of no change and computes only when it is read.
+    private func stopWatching() {
+        let made = watchers.withLock { watchers -> [any FluxCancellable] in
+            watchers.users -= 1
+            if watchers.users > 0 { return [] }
+            watchers.turn += 1
+            defer { watchers.all = [] }
+            return watchers.all
+        }
+        // Elsewhere: it may wait for a source that is telling of a change at this moment.
+        if !made.isEmpty { queue.async { made.forEach { $0.cancel() } } }
     }
 
     /// Delivers what is due and ends all subscriptions.
@@ -181,5 +200,22 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
             refresh()
             inner.work(inner, .end)
         }
+    }
+}
+
+/// A subscription to a view: the view has to know of its end.
+nonisolated private final class FluxViewUse: FluxCancellable {
+    private let subscriber: any FluxCancellable
+    private let isOver = Synchronization.Atomic<Bool>(false)
+    private let end: @Sendable () -> Void
+
+    init(_ subscriber: any FluxCancellable, end: @escaping @Sendable () -> Void) {
+        self.subscriber = subscriber
+        self.end = end
+    }
+
+    func cancel() {
+        subscriber.cancel()
+        if !isOver.exchange(true, ordering: .acquiringAndReleasing) { end() }
     }
 }

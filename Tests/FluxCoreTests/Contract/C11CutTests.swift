@@ -114,6 +114,57 @@ import Testing
         subscription.unsubscribe()
     }
 
+    @Test func `A view that nobody watches any longer computes only when it is read`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let computed = Recorder<Int>()
+        let view = FluxView(store) { state in
+            computed.record(state.count)
+            return state.count
+        }
+        let outer = view.view { $0 * 2 }
+        for round in 1...3 {
+            let seen = Recorder<Int>()
+            let tokens = [outer.subscribe { seen.record($0) }, outer.subscribe { _ in }]
+            store.dispatch(action: .add(1))
+            await seen.count(1)
+            #expect(seen.values == [round * 4 - 2])
+            tokens[0].unsubscribe()
+            tokens[0].unsubscribe()
+            store.dispatch(action: .add(0))
+            await outer.flush()
+            tokens[1].unsubscribe()
+            while !store.core.lock.withLock({ $0.entries.isEmpty }) { await Task.yield() }
+            let before = computed.values.count
+            for _ in 0..<50 {
+                store.dispatch(action: .add(0))
+                await store.flush()
+            }
+            store.dispatch(action: .add(1))
+            await store.flush()
+            #expect(computed.values.count == before)
+            #expect(outer.state == round * 4)
+        }
+    }
+
+    @Test(.stress) func `Stress: those who come while the last one goes miss nothing`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let view = store.view(\.count)
+        await onThreads(3) { thread in
+            for _ in 0..<1_000 {
+                if thread == 2 {
+                    store.dispatch(action: .add(1))
+                    continue
+                }
+                let seen = Gate()
+                let token = view.subscribe(startingWithCurrent: false) { _ in seen.open() }
+                store.dispatch(action: .add(1))
+                seen.wait()
+                token.unsubscribe()
+            }
+        }
+        #expect(view.state == 3_000)
+    }
+
     @Test func `A view by a comparison of one's own, and nothing once its last reference has gone`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var view: FluxView<Counter>? = FluxView(store, by: { $0.count / 10 == $1.count / 10 }) { $0 }
