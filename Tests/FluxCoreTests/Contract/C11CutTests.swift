@@ -1,6 +1,7 @@
 import Dispatch
-import FluxCore
 import Testing
+
+@testable import FluxCore
 
 /// C11: a view never shows an action's effect on one store without its effect on the others.
 @Suite struct C11CutTests {
