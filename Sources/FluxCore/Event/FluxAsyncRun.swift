@@ -91,7 +91,7 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
         }
         let action = Converter.action(for: error, event: event)
         if let action { send(action) }
-        task.end(.failed(error)) {
+        task.fail(error) {
             conversions.watchers()?.tellFailed(conversions.shown(event), error: error, origin: task.origin)
             conversions.report(error, event, isHandled: action != nil)
         }

@@ -88,7 +88,7 @@ nonisolated struct FluxFlights {
             case .end(let flight, let outcome):
                 let before = flight.task.close(outcome)
                 chores.add(flight, outcome)
-                if before.isClosed { continue }
+                if before.isTaken { continue }
                 land(flight.task, &chores)
                 chores.others.append(.finish(flight.task, outcome, isWatched: before.isWatched))
             case .chore(let chore): chores.others.append(chore)

@@ -10,6 +10,7 @@ import Synchronization
 /// | `leave`     | one less is under way, one more was sent     | the same                              |
 /// | `watch`     | whoever closes it has to tell those who wait | nobody will tell: it had been closed  |
 /// | `supervise` | whoever closes it has to tell the creator    | nobody will tell: it had been closed  |
+/// | `claim`     | none but the caller may close it, or enter   | refused                               |
 /// | `close`     | closed for good, with the way it ended       | refused                               |
 ///
 /// Each input is one atomic step and returns the word before it, so that of two at once one sees the other.
@@ -19,7 +20,7 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
         case completed, failed, cancelled, dropped
     }
 
-    // Bit 0: closed. 1: started. 2: watched. 3: supervised. 4 and 5: the end. 6: traced. From 8: how many dispatches are
+    // Bit 0: closed. 1: started. 2: watched. 3: supervised. 4 and 5: the end. 6: traced. 7: claimed. From 8: how many dispatches are
     // under way. From 32: how many actions were sent.
     /// What the bits say.
     struct Word {
@@ -28,12 +29,15 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
         fileprivate static var watched: UInt64 { 4 }
         fileprivate static var supervised: UInt64 { 8 }
         fileprivate static var traced: UInt64 { 64 }
+        fileprivate static var claimed: UInt64 { 128 }
         fileprivate static var underWay: UInt64 { 1 << 8 }
         fileprivate static var sent: UInt64 { 1 << 32 }
 
         fileprivate let bits: UInt64
 
         var isClosed: Bool { bits & Self.closed != 0 }
+        /// Whether it is closed, or about to be by who has claimed it.
+        var isTaken: Bool { bits & (Self.closed | Self.claimed) != 0 }
         var isStarted: Bool { bits & Self.started != 0 }
         var isWatched: Bool { bits & Self.watched != 0 }
         var isSupervised: Bool { bits & Self.supervised != 0 }
@@ -54,9 +58,17 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
     /// The word, in one order with what the caller has written before.
     var wordInOrder: Word { Word(bits: bits.load(ordering: .sequentiallyConsistent)) }
 
-    func start() -> Word { addUnlessClosed(Word.started) }
+    func start() -> Word { addUnlessTaken(Word.started) }
 
-    func close(_ end: End) -> Word { addUnlessClosed(Word.closed | end.rawValue << 4) }
+    func close(_ end: End) -> Word { addUnlessTaken(Word.closed | end.rawValue << 4) }
+
+    func claim() -> Word { addUnlessTaken(Word.claimed) }
+
+    /// Closes it for who has claimed it; the word it returns is that of a gate that was open.
+    func closeClaimed(_ end: End) -> Word {
+        let before = bits.bitwiseOr(Word.closed | end.rawValue << 4, ordering: .acquiringAndReleasing).oldValue
+        return Word(bits: before & ~Word.claimed)
+    }
 
     func watch() -> Word {
         Word(bits: bits.bitwiseOr(Word.watched, ordering: .acquiringAndReleasing).oldValue)
@@ -68,7 +80,7 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
 
     func enter() -> Word {
         let before = Word(bits: bits.add(Word.underWay, ordering: .acquiringAndReleasing).oldValue)
-        if before.isClosed { bits.subtract(Word.underWay, ordering: .releasing) }
+        if before.isTaken { bits.subtract(Word.underWay, ordering: .releasing) }
         return before
     }
 
@@ -81,9 +93,9 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
         Word(bits: bits.add(Word.sent, ordering: .acquiringAndReleasing).oldValue)
     }
 
-    private func addUnlessClosed(_ more: UInt64) -> Word {
+    private func addUnlessTaken(_ more: UInt64) -> Word {
         var before = bits.load(ordering: .relaxed)
-        while before & Word.closed == 0 {
+        while before & (Word.closed | Word.claimed) == 0 {
             let (isDone, original) = bits.weakCompareExchange(
                 expected: before, desired: before | more, ordering: .acquiringAndReleasing)
             if isDone { break }

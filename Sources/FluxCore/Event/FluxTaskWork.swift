@@ -42,7 +42,7 @@ nonisolated extension FluxTask {
     @usableFromInline
     func enter() -> Entry? {
         let before = gate.enter()
-        if before.isClosed { return nil }
+        if before.isTaken { return nil }
         let thread = FluxThreads.shared.current
         let entry = Entry(thread: thread, sending: thread.pointee.sending, origin: thread.pointee.origin)
         thread.pointee.sending = UnsafeRawPointer(fluxIdentity: self)
@@ -125,16 +125,27 @@ nonisolated extension FluxTask {
     // MARK: - Ending
 
     /// Ends the work unless it has ended; true: it had not.
-    ///
-    /// - Parameters:
-    ///   - outcome: How.
-    ///   - first: What to do before those are told who wait.
-    /// - Returns: Whether this has ended it.
     @usableFromInline @discardableResult
-    func end(_ outcome: Outcome, first: () -> Void = {}) -> Bool {
+    func end(_ outcome: Outcome) -> Bool {
         let before = close(outcome)
-        if before.isClosed { return false }
-        first()
+        if before.isTaken { return false }
+        hasClosed(before, outcome)
+        return true
+    }
+
+    /// Ends the work with an error unless it has ended; tells of the error before anybody can see the end.
+    func fail(_ error: any Error, telling: () -> Void) {
+        if gate.claim().isTaken { return }
+        telling()
+        let before = lock.withLock { machine in
+            machine.fail(error)
+            return gate.closeClaimed(.failed)
+        }
+        hasClosed(before, .failed(error))
+    }
+
+    /// Sees to the end, outside every lock.
+    private func hasClosed(_ before: FluxGate.Word, _ outcome: Outcome) {
         control?._withUnsafeGuaranteedRef { control in
             control.ended(self, outcome, isSupervised: before.isSupervised)
             if control.isSweepDue { return control.sweep(settling: self) }
@@ -142,7 +153,6 @@ nonisolated extension FluxTask {
             if isRuled && control.isSweepDue { control.sweep() }
         }
         finish(outcome, isWatched: before.isWatched)
-        return true
     }
 
     /// Ends the work, runs nobody's code, and returns what the gate said before.
@@ -154,10 +164,10 @@ nonisolated extension FluxTask {
         case .failed(let error):
             return lock.withLock { machine in
                 // Only one can fail first: an error is kept before anybody can see that there is one.
-                let word = gate.word
-                if word.isClosed { return word }
+                let word = gate.claim()
+                if word.isTaken { return word }
                 machine.fail(error)
-                return gate.close(.failed)
+                return gate.closeClaimed(.failed)
             }
         }
     }

@@ -39,6 +39,22 @@ import Testing
         #expect((gate.word.dispatches, gate.word.sent) == (0, 1))
     }
 
+    @Test func `Claimed: it is open to who looks, and only who has claimed it closes it`() {
+        let gate = FluxGate()
+        _ = gate.start()
+        #expect(!gate.claim().isTaken)
+        #expect(gate.word.isTaken && !gate.word.isClosed && gate.word.end == nil)
+        #expect(gate.claim().isTaken)
+        #expect(gate.close(.cancelled).isTaken)
+        #expect(gate.enter().isTaken)
+        #expect(gate.word.dispatches == 0, "the refused one has gone again")
+        #expect(!gate.watch().isClosed, "who closes it will tell")
+        #expect(!gate.supervise().isClosed)
+        let before = gate.closeClaimed(.failed)
+        #expect(!before.isTaken && before.isWatched && before.isSupervised)
+        #expect(gate.word.end == .failed)
+    }
+
     @Test(arguments: [(false, FluxGate.End.completed), (true, .failed), (false, .cancelled), (true, .dropped)])
     func `The end is kept, whatever else the word says`(isSupervised: Bool, end: FluxGate.End) {
         let gate = FluxGate(isSupervised: isSupervised)
