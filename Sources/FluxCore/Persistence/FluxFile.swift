@@ -24,8 +24,8 @@ import Dispatch
 ///
 /// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
-    /// The file as it was last read or written here; nil: not yet.
-    let known = FluxLock<FluxFileCalls.Identity?>(nil)
+    /// Changed on the queue alone, so in the order of reads and writes.
+    let known = FluxLock(FluxFileKnown.nothing)
     let calls: FluxFileCalls
     let version: Int
     let encode: @Sendable (State) throws -> [UInt8]
@@ -71,11 +71,21 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     /// - Returns: The state; nil if there is no file.
     /// - Throws: ``FluxFileError``, with the path.
     public func load() async throws -> State? {
-        let answer = try await perform { try self.read() }
-        // A store that has given up on the load goes on from another state, so the file counts as not read.
-        try _Concurrency.Task.checkCancellation()
-        guard let (state, identity) = answer else { return nil }
-        known.withLock { $0 = identity }
+        // A store that has given up on the load goes on from another state, so the file counts as not read then.
+        let mark = FluxLoadMark(partOf: .current)
+        let state = try await withTaskCancellationHandler {
+            try await perform { () throws -> State? in
+                // It may have waited long for its turn: nothing is to be moved any more either.
+                if mark.isVoid { throw _Concurrency.CancellationError() }
+                let answer = try self.read()
+                let found = answer.map { FluxFileKnown.file($0.1) } ?? .absence
+                self.known.withLock { $0 = .found(found, by: mark, before: $0.valid) }
+                return answer?.0
+            }
+        } onCancel: {
+            mark.void()
+        }
+        if mark.isVoid { throw _Concurrency.CancellationError() }
         return state
     }
 

@@ -67,6 +67,7 @@ nonisolated extension FluxFile {
                 try? calls.unlinkFile(name)
                 throw error
             }
+            known.withLock { $0 = .absence }
             try syncDirectory()
             return name
         }

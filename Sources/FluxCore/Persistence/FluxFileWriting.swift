@@ -29,7 +29,7 @@ nonisolated extension FluxFile {
             let identity = try calls.identity(of: descriptor)
             try calls.renameFile(name, to: calls.path)
             isRenamed = true
-            known.withLock { $0 = identity }
+            known.withLock { $0 = .file(identity) }
             try syncDirectory()
         } catch {
             if !isRenamed { try? calls.unlinkFile(name) }
@@ -75,9 +75,10 @@ nonisolated extension FluxFile {
     private func makeWay() throws(FluxFileError) {
         guard let found = try calls.identity(at: calls.path) else { return }
         if !found.isFile { throw FluxFileError(calls.path, .notAFile) }
-        if let known = known.withLock({ $0 }) {
-            if found != known { throw FluxFileError(calls.path, .changedByAnother) }
-            return
+        switch known.withLock({ $0 }).valid {
+        case .file(found): return
+        case .file, .absence: throw FluxFileError(calls.path, .changedByAnother)
+        case .nothing, .found: break
         }
         // Never read here, or not to the end. Unless it is of a newer version it makes way, and is kept.
         let descriptor = try calls.openFile(calls.path, O_RDONLY)
