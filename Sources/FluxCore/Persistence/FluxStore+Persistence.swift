@@ -19,8 +19,8 @@ nonisolated extension FluxStore {
     ///   - loadTimeout: How long to wait for the load; nil: for good.
     ///   - backoff: How long to wait before a save that failed is tried again.
     ///   - clock: What measures the timeout and the backoff.
-    ///   - onFailure: Told of every load or save that fails, on any thread and not on two at once; by default it goes to
-    ///     standard error.
+    ///   - onFailure: Told of every load or save that fails, on any thread and not on two at once; of a load before the
+    ///     store goes on, which waits for this to return. By default it goes to standard error.
     @inlinable
     public convenience init(
         initialState: State,
@@ -56,8 +56,8 @@ nonisolated extension FluxStore {
     ///   - loadTimeout: How long to wait for the load; nil: for good.
     ///   - backoff: How long to wait before a write that failed is tried again.
     ///   - clock: What measures the timeout and the backoff.
-    ///   - onFailure: Told of everything that fails, on any thread and not on two at once; by default it goes to standard
-    ///     error.
+    ///   - onFailure: Told of everything that fails, on any thread and not on two at once; of a load before the store
+    ///     goes on, which waits for this to return. By default it goes to standard error.
     @inlinable
     public convenience init(
         initialState: State,
