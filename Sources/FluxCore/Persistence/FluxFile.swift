@@ -19,8 +19,9 @@ import Dispatch
 /// that is taken) and reported. One of a newer version stays in its place, and saves are refused. One that something
 /// else has written meanwhile stays too: two stores cannot share a file.
 ///
-/// Its directory has to exist. The file can be read and written by its owner alone. A symbolic link is not followed: it
-/// is not a file.
+/// Its directory has to exist. One that may be written but not read, or whose file system syncs no directories, is not
+/// synced: a save counts once the file has its name, and a loss of power may bring the old state back. The file can be
+/// read and written by its owner alone. A symbolic link is not followed: it is not a file.
 ///
 /// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
