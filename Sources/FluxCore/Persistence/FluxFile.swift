@@ -17,7 +17,8 @@ import Dispatch
 /// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
 /// off, damaged, foreign, or of a version without a migration, is renamed (`.unreadable` at its end, with a number if
 /// that is taken) and reported. One of a newer version stays in its place, and saves are refused. One that something
-/// else has written meanwhile stays too: two stores cannot share a file.
+/// else has written meanwhile stays too: two stores cannot share a file. One that is let go saves what is due after that,
+/// so `await` its ``FluxStore/flush()`` first where the path is opened again in the same process.
 ///
 /// Its directory has to exist. One that may be written but not read, or whose file system syncs no directories, is not
 /// synced: a save counts once the file has its name, and a loss of power may bring the old state back. The file can be
