@@ -17,15 +17,17 @@ import Dispatch
 /// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
 /// off, damaged, foreign, or of a version without a migration, is renamed (`.unreadable` at its end, with a number if
 /// that is taken) and reported. One of a newer version stays in its place, and saves are refused. One that something
-/// else has written meanwhile stays too: two stores cannot share a file.
+/// else has written meanwhile stays too: two stores cannot share a file. One that is let go saves what is due after that,
+/// so `await` its ``FluxStore/flush()`` first where the path is opened again in the same process.
 ///
-/// Its directory has to exist. The file can be read and written by its owner alone. A symbolic link is not followed: it
-/// is not a file.
+/// Its directory has to exist. One that may be written but not read, or whose file system syncs no directories, is not
+/// synced: a save counts once the file has its name, and a loss of power may bring the old state back. The file can be
+/// read and written by its owner alone. A symbolic link is not followed: it is not a file.
 ///
 /// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
-    /// The file as it was last read or written here; nil: not yet.
-    let known = FluxLock<FluxFileCalls.Identity?>(nil)
+    /// Changed on the queue alone, so in the order of reads and writes.
+    let known = FluxLock(FluxFileKnown.nothing)
     let calls: FluxFileCalls
     let version: Int
     let encode: @Sendable (State) throws -> [UInt8]
@@ -71,11 +73,21 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     /// - Returns: The state; nil if there is no file.
     /// - Throws: ``FluxFileError``, with the path.
     public func load() async throws -> State? {
-        let answer = try await perform { try self.read() }
-        // A store that has given up on the load goes on from another state, so the file counts as not read.
-        try _Concurrency.Task.checkCancellation()
-        guard let (state, identity) = answer else { return nil }
-        known.withLock { $0 = identity }
+        // A store that has given up on the load goes on from another state, so the file counts as not read then.
+        let mark = FluxLoadMark(partOf: .current)
+        let state = try await withTaskCancellationHandler {
+            try await perform { () throws -> State? in
+                // It may have waited long for its turn: nothing is to be moved any more either.
+                if mark.isVoid { throw _Concurrency.CancellationError() }
+                let answer = try self.read()
+                let found = answer.map { FluxFileKnown.file($0.1) } ?? .absence
+                self.known.withLock { $0 = .found(found, by: mark, before: $0.valid) }
+                return answer?.0
+            }
+        } onCancel: {
+            mark.void()
+        }
+        if mark.isVoid { throw _Concurrency.CancellationError() }
         return state
     }
 

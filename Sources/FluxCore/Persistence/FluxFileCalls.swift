@@ -38,31 +38,37 @@ nonisolated struct FluxFileCalls: Sendable {
 
     // MARK: - By path
 
+    /// Sees that the path is one: the system would end it at a zero byte, and take what comes before.
+    func checkPath() throws(FluxFileError) {
+        if path.isEmpty || path.utf8.contains(0) { throw FluxFileError(path, .notAPath) }
+    }
+
     /// What is at a path; nil: nothing.
     func identity(at path: String) throws(FluxFileError) -> Identity? {
         var status = unsafe_stat()
         let code = attempt(.stat, path) { lstat(path, &status) }
         if code == ENOENT { return nil }
-        try check(.stat, code)
+        try check(.stat, code, at: path)
         return Identity(status)
     }
 
-    func openFile(_ path: String, _ flags: Int32) throws(FluxFileError) -> Int32 {
+    /// Opens a file; a symbolic link is refused unless it is to be followed.
+    func openFile(_ path: String, _ flags: Int32, follows: Bool = false) throws(FluxFileError) -> Int32 {
         var descriptor: Int32 = -1
         let code = attempt(.open, path) {
-            descriptor = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0o600)
+            descriptor = open(path, flags | O_CLOEXEC | O_NONBLOCK | (follows ? 0 : O_NOFOLLOW), 0o600)
             return descriptor
         }
-        try check(.open, code)
+        try check(.open, code, at: path)
         return descriptor
     }
 
     func renameFile(_ from: String, to: String) throws(FluxFileError) {
-        try check(.rename, attempt(.rename, from) { rename(from, to) })
+        try check(.rename, attempt(.rename, from) { rename(from, to) }, at: from)
     }
 
     func unlinkFile(_ path: String) throws(FluxFileError) {
-        try check(.unlink, attempt(.unlink, path) { unlink(path) })
+        try check(.unlink, attempt(.unlink, path) { unlink(path) }, at: path)
     }
 
     // MARK: - By descriptor
@@ -153,8 +159,11 @@ nonisolated struct FluxFileCalls: Sendable {
         }
     }
 
-    private func check(_ call: Call, _ code: Int32) throws(FluxFileError) {
-        if code != 0 { throw FluxFileError(path, .system(call: call.rawValue, code: code)) }
+    private func check(_ call: Call, _ code: Int32, at place: String? = nil) throws(FluxFileError) {
+        if code == 0 { return }
+        var error = FluxFileError(path, .system(call: call.rawValue, code: code))
+        if place != path { error.place = place }
+        throw error
     }
 }
 

@@ -18,6 +18,8 @@ nonisolated public struct FluxFileError: Error, CustomStringConvertible {
     public enum Reason: Sendable {
         /// The system refused a call, such as `open`, with a code from `errno`.
         case system(call: String, code: Int32)
+        /// The path is empty or has a zero byte in it, so that the system takes it for another.
+        case notAPath
         /// Something else than a regular file has the path, such as a directory.
         case notAFile
         /// The file has no content.
@@ -44,6 +46,10 @@ nonisolated public struct FluxFileError: Error, CustomStringConvertible {
     public let reason: Reason
     /// Where the file that could not be read has been moved; nil: nowhere.
     public internal(set) var keptAt: String?
+    /// What the system refused to do something with, where that is not the file itself.
+    var place: String?
+    /// Why the file that could not be read has not been moved.
+    var obstacle: String?
 
     init(_ path: String, _ reason: Reason, keptAt: String? = nil) {
         self.path = path
@@ -53,12 +59,23 @@ nonisolated public struct FluxFileError: Error, CustomStringConvertible {
 
     /// One line that begins with the path.
     public var description: String {
-        "\(path): \(explanation)" + (keptAt.map { "; it has been kept as \($0)" } ?? "")
+        var line = "\(name): \(explanation)"
+        if let keptAt { line += "; it has been kept as \(keptAt)" }
+        if let obstacle { line += "; it is left in its place, for it could not be renamed: \(obstacle)" }
+        return line
     }
 
-    private var explanation: String {
+    /// The path, so written that an empty one shows.
+    private var name: String {
+        guard case .notAPath = reason else { return path }
+        return "\"" + path.split(separator: "\0", omittingEmptySubsequences: false).joined(separator: "\\0") + "\""
+    }
+
+    var explanation: String {
         switch reason {
-        case .system(let call, let code): "\(call): \(String(cString: strerror(code)))"
+        case .system(let call, let code):
+            "\(call)\(place.map { " " + $0 } ?? ""): \(String(cString: strerror(code)))"
+        case .notAPath: path.isEmpty ? "the path is empty" : "the path has a zero byte in it"
         case .notAFile: "there is something else than a file"
         case .empty: "the file is empty"
         case .foreign: "the file was not written by FluxFile"
@@ -75,7 +92,7 @@ nonisolated public struct FluxFileError: Error, CustomStringConvertible {
     var isUnreadable: Bool {
         switch reason {
         case .empty, .foreign, .truncated, .damaged, .noMigration, .coding: true
-        case .system, .notAFile, .newer, .changedByAnother: false
+        case .system, .notAPath, .notAFile, .newer, .changedByAnother: false
         }
     }
 }

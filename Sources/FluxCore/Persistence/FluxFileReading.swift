@@ -11,6 +11,7 @@
 /// How a ``FluxFile`` reads, and what it does with a file that it cannot read.
 nonisolated extension FluxFile {
     func read() throws -> (State, FluxFileCalls.Identity)? {
+        try calls.checkPath()
         guard let found = try calls.identity(at: calls.path) else { return nil }
         if !found.isFile { throw FluxFileError(calls.path, .notAFile) }
         let descriptor = try calls.openFile(calls.path, O_RDONLY)
@@ -26,7 +27,10 @@ nonisolated extension FluxFile {
         do {
             return (try state(of: bytes), identity)
         } catch var error {
-            if error.isUnreadable { error.keptAt = try keepAside() }
+            if error.isUnreadable {
+                // What is wrong with the file is what has to be known, whatever is in the way of moving it.
+                do { error.keptAt = try keepAside() } catch let obstacle { error.obstacle = obstacle.explanation }
+            }
             throw error
         }
     }
@@ -67,7 +71,9 @@ nonisolated extension FluxFile {
                 try? calls.unlinkFile(name)
                 throw error
             }
-            try syncDirectory()
+            known.withLock { $0 = .absence }
+            // Renamed is renamed: a loss of power could only bring the old name back.
+            try? syncDirectory()
             return name
         }
     }

@@ -11,6 +11,7 @@
 /// How a ``FluxFile`` writes: beside the old file first, and then in its place.
 nonisolated extension FluxFile {
     func write(_ state: State) throws {
+        try calls.checkPath()
         let content: [UInt8]
         do {
             content = try encode(state)
@@ -29,7 +30,7 @@ nonisolated extension FluxFile {
             let identity = try calls.identity(of: descriptor)
             try calls.renameFile(name, to: calls.path)
             isRenamed = true
-            known.withLock { $0 = identity }
+            known.withLock { $0 = .file(identity) }
             try syncDirectory()
         } catch {
             if !isRenamed { try? calls.unlinkFile(name) }
@@ -41,13 +42,17 @@ nonisolated extension FluxFile {
 
     /// Makes the new file and locks it, once nobody else has one; one that a crash has left behind is removed.
     private func openNew(_ name: String) throws(FluxFileError) -> Int32 {
+        // Each round that did not end here waited for another who saved. A name that is neither free nor there, as some
+        // file systems may have one, must not be tried for good.
+        var rounds = 0
         while true {
+            rounds += 1
             var isNew = true
             var descriptor: Int32
             do {
                 descriptor = try calls.openFile(name, O_WRONLY | O_CREAT | O_EXCL)
             } catch {
-                guard case .system(_, EEXIST) = error.reason else { throw error }
+                guard case .system(_, EEXIST) = error.reason, rounds <= 1_000 else { throw error }
                 isNew = false
                 do {
                     descriptor = try calls.openFile(name, O_WRONLY)
@@ -75,9 +80,10 @@ nonisolated extension FluxFile {
     private func makeWay() throws(FluxFileError) {
         guard let found = try calls.identity(at: calls.path) else { return }
         if !found.isFile { throw FluxFileError(calls.path, .notAFile) }
-        if let known = known.withLock({ $0 }) {
-            if found != known { throw FluxFileError(calls.path, .changedByAnother) }
-            return
+        switch known.withLock({ $0 }).valid {
+        case .file(found): return
+        case .file, .absence: throw FluxFileError(calls.path, .changedByAnother)
+        case .nothing, .found: break
         }
         // Never read here, or not to the end. Unless it is of a newer version it makes way, and is kept.
         let descriptor = try calls.openFile(calls.path, O_RDONLY)
@@ -89,11 +95,25 @@ nonisolated extension FluxFile {
         _ = try keepAside()
     }
 
-    /// Has the directory remember what was renamed in it.
+    /// Has the directory remember what was renamed in it, if that can be asked of it.
+    ///
+    /// One that may be written but not read, or whose file system syncs no directories, refuses that each time: what was
+    /// renamed in it counts all the same, or no save would ever end.
     func syncDirectory() throws(FluxFileError) {
+        do {
+            try syncDirectoryIfAllowed()
+        } catch {
+            switch error.reason {
+            case .system(_, EACCES), .system(_, EPERM), .system(_, EINVAL), .system(_, ENOTSUP): return
+            default: throw error
+            }
+        }
+    }
+
+    private func syncDirectoryIfAllowed() throws(FluxFileError) {
         let end = calls.path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let directory = end.map { $0 == calls.path.startIndex ? "/" : String(calls.path[..<$0]) } ?? "."
-        let descriptor = try calls.openFile(directory, O_RDONLY)
+        let descriptor = try calls.openFile(directory, O_RDONLY, follows: true)
         do {
             try calls.syncFile(descriptor)
         } catch {

@@ -46,6 +46,16 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
         keeping: FluxKeeping,
         limits: (capacity: Int, compactEvery: Int) = (.max, .max)
     ) {
+        if let timeout = keeping.loadTimeout {
+            fluxRequire(
+                timeout >= .zero, "a loadTimeout cannot be negative (\(timeout)). Give nil to wait for good.")
+        }
+        fluxRequire(
+            limits.compactEvery > 0,
+            "compactEvery: \(limits.compactEvery) asks for a snapshot after less than one action. Give 1 or more.")
+        fluxRequire(
+            limits.capacity > 0,
+            "with a capacity of \(limits.capacity) no action could be dispatched durably. Give it 1 or more.")
         self.storage = storage
         self.keeping = keeping
         var isLog = false
@@ -53,7 +63,7 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
         let machine = Machine(
             hold: FluxHold(),
             writing: FluxWriting(
-                isLog: isLog, capacity: max(limits.capacity, 1), compactEvery: UInt64(max(limits.compactEvery, 1))))
+                isLog: isLog, capacity: limits.capacity, compactEvery: UInt64(limits.compactEvery)))
         lock = FluxLock(machine)
     }
 

@@ -95,7 +95,10 @@ nonisolated extension FluxKeeper {
         load.isDone(
             by: _Concurrency.Task.detached {
                 do {
-                    if let recovery = try await self.load(initialState: { load.initialState }) { load.end(recovery) }
+                    let recovery = try await FluxLoadMark.$current.withValue(load.mark) {
+                        try await self.load(initialState: { load.initialState })
+                    }
+                    if let recovery { load.end(recovery) }
                 } catch {
                     load.end(FluxRecovery(.failed(error)))
                 }
@@ -111,6 +114,8 @@ nonisolated final class FluxLoad<State: FluxState>: Sendable {
         var task: _Concurrency.Task<Void, Never>?
     }
 
+    /// What the task of the load carries.
+    let mark = FluxLoadMark()
     private let lock: FluxLock<Race>
 
     init(_ core: FluxStoreCore<State>) {
@@ -135,8 +140,11 @@ nonisolated final class FluxLoad<State: FluxState>: Sendable {
     func end(_ recovery: FluxRecovery<State>) {
         let (core, task) = lock.withLock { race in (fluxTake(&race.core), fluxTake(&race.task)) }
         guard let core else { return }
+        if case .timedOut = recovery.restoration {
+            // Before the store goes on, and can save: from here on nothing that the load finds counts.
+            mark.void()
+            task?.cancel()
+        }
         core.restore(recovery)
-        // Of no use any more where the time was up; where it was the load itself that ended, it does not mind.
-        task?.cancel()
     }
 }

@@ -16,11 +16,11 @@ nonisolated extension FluxStore {
     ///   - initialState: The state if none is stored.
     ///   - dispatcher: The dispatcher whose actions it receives; nil: only what is dispatched to the store itself.
     ///   - persistence: Where to load from and to save to; used by this store alone.
-    ///   - loadTimeout: How long to wait for the load; nil: for good.
+    ///   - loadTimeout: How long to wait for the load, not negative; nil: for good.
     ///   - backoff: How long to wait before a save that failed is tried again.
     ///   - clock: What measures the timeout and the backoff.
-    ///   - onFailure: Told of every load or save that fails, on any thread and not on two at once; by default it goes to
-    ///     standard error.
+    ///   - onFailure: Told of every load or save that fails, on any thread and not on two at once; of a load before the
+    ///     store goes on, which waits for this to return. By default it goes to standard error.
     @inlinable
     public convenience init(
         initialState: State,
@@ -51,13 +51,13 @@ nonisolated extension FluxStore {
     ///   - initialState: What the first action of a new log is applied to.
     ///   - dispatcher: The dispatcher whose actions it receives; nil: only what is dispatched to the store itself.
     ///   - log: Where to load from and to append to; used by this store alone.
-    ///   - compactEvery: After how many actions a snapshot takes their place; nothing is appended meanwhile.
-    ///   - capacity: How many actions may be unwritten before ``dispatch(durably:)`` waits.
-    ///   - loadTimeout: How long to wait for the load; nil: for good.
+    ///   - compactEvery: After how many actions, 1 or more, a snapshot takes their place; nothing is appended meanwhile.
+    ///   - capacity: How many actions, 1 or more, may be unwritten before ``dispatch(durably:)`` waits.
+    ///   - loadTimeout: How long to wait for the load, not negative; nil: for good.
     ///   - backoff: How long to wait before a write that failed is tried again.
     ///   - clock: What measures the timeout and the backoff.
-    ///   - onFailure: Told of everything that fails, on any thread and not on two at once; by default it goes to standard
-    ///     error.
+    ///   - onFailure: Told of everything that fails, on any thread and not on two at once; of a load before the store
+    ///     goes on, which waits for this to return. By default it goes to standard error.
     @inlinable
     public convenience init(
         initialState: State,
@@ -108,8 +108,8 @@ nonisolated extension FluxStore {
     ///   - log: Where to load from and to append to; used by this store alone.
     ///   - initialState: What the first action of a new log is applied to.
     ///   - dispatcher: The dispatcher whose actions it receives from then on; nil: only what is dispatched to it itself.
-    ///   - compactEvery: After how many actions a snapshot takes their place; nothing is appended meanwhile.
-    ///   - capacity: How many actions may be unwritten before ``dispatch(durably:)`` waits.
+    ///   - compactEvery: After how many actions, 1 or more, a snapshot takes their place; nothing is appended meanwhile.
+    ///   - capacity: How many actions, 1 or more, may be unwritten before ``dispatch(durably:)`` waits.
     ///   - backoff: How long to wait before a write that failed is tried again.
     ///   - clock: What measures the backoff.
     ///   - onFailure: Told of every write that fails; by default it goes to standard error.

@@ -26,6 +26,8 @@ nonisolated extension FluxStoreCore {
     /// Goes on from what was loaded, and applies what was held back in the meantime, in order.
     func restore(_ recovery: FluxRecovery<State>) {
         guard let keeper else { return }
+        // While all is held back still: nobody writes yet, whose failure could be reported meanwhile.
+        keeper.report(recovery.restoration)
         var stored = recovery.state
         var wakes: ContiguousArray<FluxWakes<Outlet>> = []
         var outcome = FluxStepOutcome<State>()
@@ -62,7 +64,6 @@ nonisolated extension FluxStoreCore {
         for waiter in release.waiters { waiter.leave() }
         if outcome.startsWriter { keeper.startWriter(self) }
         if release.isClosed { work(self, .end) }
-        keeper.report(recovery.restoration)
     }
 
     /// Ends the subscriptions after what is due, what is held back included.

@@ -189,6 +189,8 @@ nonisolated struct FluxWriting<Action, Waiter> {
         attempt += 1
         // What could not be compacted is appended, so that those who wait for it need not wait for that too.
         if step == .compact { compactAt = snapshotDue(after: last) }
+        // And there may be an action that the log can never take: a snapshot has what that did, and holds up nobody.
+        if step == .append && attempt > 1 { compactAt = done }
         return attempt
     }
 

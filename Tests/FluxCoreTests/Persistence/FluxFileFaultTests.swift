@@ -146,11 +146,12 @@ import Testing
     }
 
     @Test func `Each call's failure names the call`() async throws {
-        let folder = Folder()
         for call in FluxFileCalls.Call.allCases where ![.read, .unlink].contains(call) {
+            let folder = Folder()
             let file = folder.file { found, _ in found == call ? .code(EIO) : nil }
             let error = await #expect(throws: FluxFileError.self) { try await file.save("new") }
-            #expect(error?.description == "\(folder.state): \(call.rawValue): Input/output error")
+            let place = [.stat, .open, .rename].contains(call) ? " \(folder.state).new" : ""
+            #expect(error?.description == "\(folder.state): \(call.rawValue)\(place): Input/output error")
         }
     }
 
@@ -188,7 +189,7 @@ import Testing
                 let load = await #expect(throws: FluxFileError.self) { try await file.load() }
                 #expect(load?.description == "\(folder.state): open: Permission denied")
                 let save = await #expect(throws: FluxFileError.self) { try await file.save("new") }
-                #expect(save?.description == "\(folder.state): open: Permission denied")
+                #expect(save?.description == "\(folder.state): open \(folder.state).new: Permission denied")
                 if getuid() == 0 { try #require(seteuid(0) == 0 && setegid(0) == 0) }
                 chmod(folder.path, 0o755)
                 chmod(folder.state, 0o600)
@@ -197,6 +198,44 @@ import Testing
                 let next = folder.file()
                 #expect(try await next.load() == "old")
                 try await next.save("new")
+            }
+        }
+
+        @Test func `In a folder that may be written and not listed, what was renamed counts as saved`() async {
+            await #expect(processExitsWith: .success) {
+                let folder = Folder()
+                chmod(folder.path, 0o733)
+                if geteuid() == 0 {
+                    try #require(setegid(65_534) == 0 && seteuid(65_534) == 0)
+                } else {
+                    chmod(folder.path, 0o333)
+                }
+                let file = folder.file()
+                try await file.save("old")
+                try await file.save("new")
+                #expect(try await folder.file().load() == "new")
+                if getuid() == 0 { try #require(seteuid(0) == 0 && setegid(0) == 0) }
+                chmod(folder.path, 0o755)
+                #expect(folder.names == ["state"])
+            }
+        }
+
+        @Test func `What cannot be kept aside stays, and the error says first what is wrong with it`() async {
+            await #expect(processExitsWith: .success) {
+                let folder = Folder()
+                folder.write(Array("garbage".utf8))
+                chmod(folder.state, 0o644)
+                chmod(folder.path, 0o555)
+                if geteuid() == 0 { try #require(setegid(65_534) == 0 && seteuid(65_534) == 0) }
+                let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+                #expect(
+                    error?.description
+                        == "\(folder.state): the file was not written by FluxFile; it is left in its place, for it could "
+                        + "not be renamed: open \(folder.state).unreadable: Permission denied")
+                #expect(error?.keptAt == nil)
+                if getuid() == 0 { try #require(seteuid(0) == 0 && setegid(0) == 0) }
+                chmod(folder.path, 0o755)
+                #expect(folder.names == ["state"])
             }
         }
 

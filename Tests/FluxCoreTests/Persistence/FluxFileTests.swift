@@ -103,7 +103,7 @@ import Testing
     @Test func `A directory that does not exist is said with the path`() async throws {
         let path = folder.path + "/none/state"
         let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).save("new") }
-        #expect(error?.description == "\(path): open: No such file or directory")
+        #expect(error?.description == "\(path): open \(path).new: No such file or directory")
     }
 
     @Test func `A file never read is kept aside by a save, and not overwritten`() async throws {

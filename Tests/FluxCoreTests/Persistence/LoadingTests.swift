@@ -1,4 +1,5 @@
 import FluxCore
+import Foundation
 import Testing
 
 /// A store that goes on from what is stored: what it does until it knows that, and how that may end.
@@ -80,6 +81,40 @@ import Testing
         #expect(failures.values[0].operation == .load)
         #expect(failures.values[0].retryAfter == nil)
         #expect(failures.values[0].error is StorageScript.Refusal)
+    }
+
+    @Test func `A failed load is reported before anybody goes on, and no failed save at the same time`() async {
+        struct Failing: FluxPersistence {
+            func load() async throws -> Counter? { throw Broken() }
+            func save(_ state: Counter) async throws { throw Broken() }
+        }
+        for _ in 0..<20 {
+            let (isInside, overlaps, clock) = (Locked(false), Locked(0), TestClock())
+            let (told, goesOn) = (Recorder<FluxPersistenceFailure.Operation>(), Recorder<Int>())
+            let store = FluxStore(
+                initialState: Counter(), dispatcher: nil, persistence: Failing(), backoff: .constant(.seconds(1)),
+                clock: clock,
+                onFailure: { failure in
+                    if isInside.withLock({ isInside in
+                        defer { isInside = true }
+                        return isInside
+                    }) {
+                        overlaps.withLock { $0 += 1 }
+                    }
+                    // Long enough for a save that does not wait for this to fail meanwhile.
+                    if failure.operation == .load { usleep(5_000) }
+                    told.record(failure.operation)
+                    isInside.withLock { $0 = false }
+                })
+            store.dispatch(action: .add(1))
+            _ = await store.ready
+            goesOn.record(told.values.count)
+            store.dispatch(action: .add(1))
+            await told.count(2)
+            #expect(told.values == [.load, .save])
+            #expect(goesOn.values[0] >= 1)
+            #expect(overlaps.current == 0)
+        }
     }
 
     @Test func `After a timeout it goes on, and an answer that comes late changes nothing`() async {
