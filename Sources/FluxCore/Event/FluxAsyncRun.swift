@@ -45,9 +45,7 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
     @inlinable
     nonisolated(nonsending) func run() async {
         task._withUnsafeGuaranteedRef { task in
-            withUnsafeCurrentTask { current in
-                if task.isCancelled(runBy: unsafeBitCast(current, to: UInt.self)) { current?.cancel() }
-            }
+            withUnsafeCurrentTask { task.note(runner: $0) }
         }
         if conversions.rules.isEmpty {
             await attempt()

@@ -20,8 +20,8 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
         case completed, failed, cancelled, dropped
     }
 
-    // Bit 0: closed. 1: started. 2: watched. 3: supervised. 4 and 5: the end. 6: traced. 7: claimed. From 8: how many dispatches are
-    // under way. From 32: how many actions were sent.
+    // Bit 0: closed. 1: started. 2: watched. 3: supervised. 4 and 5: the end. 6: traced. 7: claimed. From 8: how many
+    // dispatches are under way. From 32: how many actions were sent.
     /// What the bits say.
     struct Word {
         fileprivate static var closed: UInt64 { 1 }

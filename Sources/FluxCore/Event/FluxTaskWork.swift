@@ -78,15 +78,15 @@ nonisolated extension FluxTask {
 
     // MARK: - The Swift task
 
-    /// Notes the Swift task that runs the conversion, to be cancelled with this; true: it is to be cancelled now.
+    /// Notes the Swift task that runs the conversion, to be cancelled with this.
     ///
     /// Nobody retains it, for most are never cancelled. So it must not end while somebody cancels it: it calls
     /// ``letRunnerGo()`` last.
     @usableFromInline
-    func isCancelled(runBy runner: UInt) -> Bool {
-        self.runner.store(runner, ordering: .sequentiallyConsistent)
+    func note(runner: _Concurrency.UnsafeCurrentTask?) {
+        self.runner.store(Self.name(of: runner), ordering: .sequentiallyConsistent)
         // In one order with who closes and then looks for the runner: one of the two sees the other.
-        return gate.wordInOrder.end == .cancelled
+        if gate.wordInOrder.end == .cancelled { runner?.cancel() }
     }
 
     /// The conversion has returned; if somebody cancels it, waits until that one has let go of the Swift task.

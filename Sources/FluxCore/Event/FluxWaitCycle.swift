@@ -20,7 +20,10 @@ nonisolated extension FluxTask {
     }
 
     /// Names the calling Swift task; 0 outside of any.
-    static var caller: UInt { withUnsafeCurrentTask { unsafeBitCast($0, to: UInt.self) } }
+    static var caller: UInt { withUnsafeCurrentTask { name(of: $0) } }
+
+    /// Names a Swift task by the address it is at; 0 for none.
+    static func name(of task: _Concurrency.UnsafeCurrentTask?) -> UInt { unsafeBitCast(task, to: UInt.self) }
 
     /// Whether a Swift task is the one that runs the conversion of this task; false in those that it has made,
     /// for the conversion may well end before them.

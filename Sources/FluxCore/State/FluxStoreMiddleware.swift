@@ -53,16 +53,7 @@ nonisolated extension FluxStore {
 
     @usableFromInline
     func add(_ middleware: some FluxMiddleware, _ priority: Int, _ resident: FluxResident) -> FluxRegistration {
-        add(FluxStation(middleware), priority, resident)
-    }
-
-    @usableFromInline
-    func add(_ middleware: FluxInterceptor, _ priority: Int, _ resident: FluxResident) -> FluxRegistration {
-        add(FluxStation(middleware), priority, resident)
-    }
-
-    private func add(_ station: FluxStation, _ priority: Int, _ resident: FluxResident) -> FluxRegistration {
-        let id = resident.add(station, priority: priority, to: core)
+        let id = resident.add(FluxStation(middleware), priority: priority, to: core)
         return FluxRegistration { resident.remove { $0.remove(id) } }
     }
 

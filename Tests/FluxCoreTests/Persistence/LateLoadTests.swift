@@ -47,6 +47,16 @@ import Testing
         String(decoding: try FluxFileFormat.parse(folder.read(name)).content, as: UTF8.self)
     }
 
+    /// The time is up: the store goes on from its initial state, and what was stored is kept aside.
+    private func goesOn(_ store: FluxStore<Counter>) async throws {
+        clock.advance(by: .seconds(1))
+        expect(await store.ready, is: "timedOut")
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(try content() == "1")
+        #expect(try content("state.unreadable") == "42")
+    }
+
     @Test func `An answer that comes while the timeout is reported changes nothing`() async throws {
         try await prepare()
         let decoding = Gate()
@@ -59,12 +69,7 @@ import Testing
                 fluxWait(upTo: .seconds(2)) { slow.hasEnded.isOpen }
             })
         await clock.sleepers(1)
-        clock.advance(by: .seconds(1))
-        expect(await store.ready, is: "timedOut")
-        store.dispatch(action: .add(1))
-        await store.flush()
-        #expect(try content() == "1")
-        #expect(try content("state.unreadable") == "42")
+        try await goesOn(store)
     }
 
     @Test func `An answer that was read in time, and is handed on too late, changes nothing`() async throws {
@@ -76,12 +81,7 @@ import Testing
             onFailure: { _ in })
         await clock.sleepers(1)
         await slow.hasRead.opened()
-        clock.advance(by: .seconds(1))
-        expect(await store.ready, is: "timedOut")
-        store.dispatch(action: .add(1))
-        await store.flush()
-        #expect(try content() == "1")
-        #expect(try content("state.unreadable") == "42")
+        try await goesOn(store)
         ends.open()
         await slow.hasEnded.opened()
         store.dispatch(action: .add(1))
