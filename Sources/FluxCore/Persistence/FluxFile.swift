@@ -71,52 +71,57 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     /// Reads the state in the file.
     ///
     /// - Returns: The state; nil if there is no file.
-    /// - Throws: ``FluxFileError``, with the path.
+    /// - Throws: ``FluxFileError``, with the path; `CancellationError`, at once, in a task that is cancelled: what is read
+    ///   then counts as not read.
     public func load() async throws -> State? {
         // A store that has given up on the load goes on from another state, so the file counts as not read then.
         let mark = FluxLoadMark(partOf: .current)
-        let state = try await withTaskCancellationHandler {
-            try await perform { () throws -> State? in
-                // It may have waited long for its turn: nothing is to be moved any more either.
-                if mark.isVoid { throw _Concurrency.CancellationError() }
-                let answer = try self.read()
-                let found = answer.map { FluxFileKnown.file($0.1) } ?? .absence
-                self.known.withLock { $0 = .found(found, by: mark, before: $0.valid) }
-                return answer?.0
-            }
+        let work = FluxFileWork(on: queue) { () throws -> State? in
+            // It may have waited long for its turn: nothing is to be moved any more either.
+            if mark.isVoid { throw _Concurrency.CancellationError() }
+            let answer = try self.read()
+            let found = answer.map { FluxFileKnown.file($0.1) } ?? .absence
+            self.known.withLock { $0 = .found(found, by: mark, before: $0.valid) }
+            return answer?.0
+        }
+        await withTaskCancellationHandler {
+            await work.latch.wait()
         } onCancel: {
             mark.void()
         }
         if mark.isVoid { throw _Concurrency.CancellationError() }
-        return state
+        return try work.result.get()
     }
 
-    /// Puts a state into the file.
+    /// Puts a state into the file, also in a task that is cancelled.
     ///
     /// - Parameter state: The state to keep.
     /// - Throws: ``FluxFileError``, with the path.
     public func save(_ state: State) async throws {
-        try await perform { try self.write(state) }
-    }
-
-    // MARK: - Support
-
-    /// Runs a body on the queue, so that a slow disk keeps no thread of the tasks' pool.
-    private func perform<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
-        let latch = FluxLatch()
-        let answer = FluxAnswer<Value>()
-        latch.enter()
-        queue.async {
-            answer.lock.withLock { $0 = Swift.Result { try body() } }
-            latch.leave()
-        }
-        await latch.wait()
-        guard let result = answer.lock.withLock({ $0 }) else { throw _Concurrency.CancellationError() }
-        return try result.get()
+        let work = FluxFileWork(on: queue) { try self.write(state) }
+        await work.latch.waitToTheEnd()
+        try work.result.get()
     }
 }
 
-/// What a body on a queue came to.
-nonisolated private final class FluxAnswer<Value: Sendable>: Sendable {
-    let lock = FluxLock<Swift.Result<Value, any Error>?>(nil)
+/// Work on the queue of a file, so that a slow disk keeps no thread of the tasks' pool.
+nonisolated private final class FluxFileWork<Value: Sendable>: Sendable {
+    /// Open once there is a result.
+    let latch = FluxLatch()
+    private let answer = FluxLock<Swift.Result<Value, any Error>?>(nil)
+
+    init(on queue: DispatchQueue, _ body: @escaping @Sendable () throws -> Value) {
+        latch.enter()
+        queue.async {
+            // Not under the lock: who is cancelled waits for no disk and no decoder.
+            let result = Swift.Result { try body() }
+            self.answer.withLock { $0 = result }
+            self.latch.leave()
+        }
+    }
+
+    /// What the body came to; whoever waits no longer learns that it was cancelled.
+    var result: Swift.Result<Value, any Error> {
+        answer.withLock { $0 } ?? .failure(_Concurrency.CancellationError())
+    }
 }

@@ -1,6 +1,6 @@
 /// Hands what a subscription got to one iterator, which need not take it as fast.
 nonisolated final class FluxChannel<Element: Sendable>: Sendable {
-    private typealias Machine = FluxChannelMachine<Element, UnsafeContinuation<Void, Never>>
+    private typealias Machine = FluxChannelMachine<Element, FluxContinuation>
 
     private let lock: FluxLock<Machine>
 
@@ -25,7 +25,7 @@ nonisolated final class FluxChannel<Element: Sendable>: Sendable {
     /// Takes the next element, and waits for it if there is none.
     func next(
         isolation actor: isolated (any Actor)?
-    ) async -> FluxChannelMachine<Element, UnsafeContinuation<Void, Never>>.Taken {
+    ) async -> FluxChannelMachine<Element, FluxContinuation>.Taken {
         while true {
             if _Concurrency.Task.isCancelled { cancel() }
             let taken = lock.withLock { $0.take() }
@@ -36,7 +36,7 @@ nonisolated final class FluxChannel<Element: Sendable>: Sendable {
 
     private func wait(isolation actor: isolated (any Actor)?) async {
         await withTaskCancellationHandler {
-            await withUnsafeContinuation { continuation in
+            await fluxSuspend { continuation in
                 if !lock.withLock({ $0.wait(continuation) }) { continuation.resume() }
             }
         } onCancel: {

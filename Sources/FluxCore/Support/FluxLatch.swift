@@ -6,7 +6,7 @@ nonisolated final class FluxLatch: Sendable {
     private struct Gate {
         var inside = 1
         var isOpen = false
-        var continuation: UnsafeContinuation<Void, Never>?
+        var continuation: FluxContinuation?
     }
 
     private let gate = FluxLock(Gate())
@@ -34,22 +34,38 @@ nonisolated final class FluxLatch: Sendable {
     func wait() async {
         leave()
         await withTaskCancellationHandler {
-            await withUnsafeContinuation { continuation in
-                let isOpen = gate.withLock { gate in
-                    if !gate.isOpen { gate.continuation = continuation }
-                    return gate.isOpen
-                }
-                if isOpen { continuation.resume() }
-            }
+            await sleep()
         } onCancel: {
             release { _ in true }
         }
-        // Nothing to do, but ThreadSanitizer sees by it that what happened before the last party left is over.
+        seeTheEnd()
+    }
+
+    /// Leaves as the maker and suspends until the latch is open, also in a task that is cancelled.
+    func waitToTheEnd() async {
+        leave()
+        await sleep()
+        seeTheEnd()
+    }
+
+    @inline(__always)
+    private func sleep() async {
+        await fluxSuspend { continuation in
+            let isOpen = gate.withLock { gate in
+                if !gate.isOpen { gate.continuation = continuation }
+                return gate.isOpen
+            }
+            if isOpen { continuation.resume() }
+        }
+    }
+
+    /// Nothing to do, but ThreadSanitizer sees by it that what the parties and the handler of a cancellation did is over.
+    private func seeTheEnd() {
         gate.withLock { _ in }
     }
 
     private func release(_ opens: (inout Gate) -> Bool) {
-        let continuation = gate.withLock { gate -> UnsafeContinuation<Void, Never>? in
+        let continuation = gate.withLock { gate -> FluxContinuation? in
             guard opens(&gate), !gate.isOpen else { return nil }
             gate.isOpen = true
             return fluxTake(&gate.continuation)

@@ -113,12 +113,45 @@ import Testing
         try await prepare()
         let decoding = Gate()
         let slow = Slow(folder, decoding: decoding)
-        let loading = Task { try await slow.file.load() }
-        loading.cancel()
-        await #expect(throws: CancellationError.self) { try await loading.value }
+        for _ in 0..<2 {
+            let loading = Task { try await slow.file.load() }
+            loading.cancel()
+            await #expect(throws: CancellationError.self) { try await loading.value }
+        }
         decoding.open()
         try await slow.save(Counter(count: 1))
         #expect(try content("state.unreadable") == "42")
+    }
+
+    @Test func `A load that is cancelled while it decodes ends at once`() async throws {
+        try await prepare()
+        let (inside, decoding) = (Gate(), Gate())
+        let file = FluxFile<Counter>(
+            path: folder.state, encode: { Array("\($0.count)".utf8) },
+            decode: { _ in
+                inside.open()
+                decoding.wait()
+                return Counter()
+            })
+        let loading = Task { try await file.load() }
+        await inside.opened()
+        loading.cancel()
+        await #expect(throws: CancellationError.self) { try await loading.value }
+        decoding.open()
+        try await file.save(Counter(count: 1))
+        #expect(try content("state.unreadable") == "42")
+    }
+
+    @Test func `A save in a task that is cancelled is done all the same`() async throws {
+        let file = folder.file()
+        try await Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            for number in 0..<20 {
+                try await file.save("\(number)")
+                #expect(try content() == "\(number)")
+            }
+        }.value
+        #expect(folder.names == ["state"])
     }
 
     @Test func `Answer and timeout at once: a state is overwritten only by a store that went on from it`() async throws

@@ -39,6 +39,8 @@ final class TestClock: Clock {
             state.lastID += 1
             return state.lastID
         }
+        // ThreadSanitizer sees by it that the handler below, or who moved the time, is done with this.
+        defer { state.withLock { _ in } }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let due = state.withLock { state -> [Gate]? in
