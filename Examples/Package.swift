@@ -37,6 +37,7 @@ let package = Package(
             dependencies: [
                 "FluxCore", "SQLiteLog", "durable-counter",
                 .product(name: "FluxCoreTesting", package: "FluxCore"),
+                .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .target(

@@ -13,8 +13,9 @@ import GRDB
 /// ```
 ///
 /// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It is
-/// locked for as long as it is open, so that it belongs to one store of one process. What it cannot read it reports and leaves as it is: a store does not write to a
-/// log that it could not read.
+/// locked for as long as it is open, so that it belongs to one store of one process. A database of something else is
+/// refused as it is. What it cannot read it reports and leaves as it is: a store does not write to a log that it could
+/// not read.
 ///
 /// Thread safety: all of it may be used from any thread; the database takes one call at a time.
 public final class SQLiteLog<State: FluxState>: FluxLog {
@@ -74,6 +75,14 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         public var description: String { "it is of version \(stored), and this program knows \(known)" }
     }
 
+    /// The database is of another program, or of another part of this one, so it is refused as it is.
+    public struct Foreign: Error, CustomStringConvertible {
+        /// One line that says so.
+        public var description: String { "it is a database of something else" }
+    }
+
+    /// By this in its header a database is known as one of these.
+    private static var application: Int { 0x466C_7578 }
     private let path: String
     private let coding: Coding
     private let database: DatabaseQueue
@@ -92,6 +101,10 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         configuration.journalMode = .wal
         configuration.busyMode = .timeout(patience)
         configuration.prepareDatabase { database in
+            // First of all: even the journal mode would be written into it.
+            let application = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+            let isEmpty = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") == 0
+            guard application == Self.application || application == 0 && isEmpty else { throw Foreign() }
             // Two stores would both number their actions on, and each lose what the other has acknowledged.
             try database.execute(sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL")
         }
@@ -100,6 +113,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             try database.write { database in
                 try database.execute(
                     sql: """
+                        PRAGMA application_id = \(Self.application);
                         CREATE TABLE IF NOT EXISTS actions
                             (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, bytes BLOB NOT NULL);
                         CREATE TABLE IF NOT EXISTS snapshot

@@ -1,6 +1,7 @@
 import FluxCore
 import FluxCoreTesting
 import Foundation
+import GRDB
 import SQLiteLog
 import Testing
 
@@ -61,6 +62,18 @@ import Testing
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
         #expect(error?.description.hasPrefix(path + ": ") == true)
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == content)
+    }
+
+    @Test func `A database of something else is refused with its path, and stays as it is`() async throws {
+        // Two of them: with tables of its own, and with nothing but its number in the header.
+        for sql in ["CREATE TABLE actions (id INTEGER PRIMARY KEY, title TEXT)", "PRAGMA application_id = 7"] {
+            try? FileManager.default.removeItem(atPath: path)
+            try await DatabaseQueue(path: path).write { try $0.execute(sql: sql) }
+            let content = try Data(contentsOf: URL(fileURLWithPath: path))
+            let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
+            #expect(error?.description == "\(path): it is a database of something else")
+            #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == content)
+        }
     }
 
     @Test func `A folder that does not exist is refused with the path`() throws {
