@@ -10,6 +10,7 @@ nonisolated extension FluxStore {
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
     ///   - handler: Gets the action with the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @_disfavoredOverload
     public func subscribeActions(
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<State.Action>) -> Void
@@ -19,6 +20,19 @@ nonisolated extension FluxStore {
         return core.useOwnTap().subscribe(on: queue, as: use) { applied in
             if let applied = applied.narrowed(to: State.Action.self) { handler(applied) }
         }
+    }
+
+    /// Calls a handler on the main actor with every action that this store applies from now on, after it was applied.
+    ///
+    /// - Parameters:
+    ///   - main: The main queue.
+    ///   - handler: Gets the action with the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    public func subscribeActions(
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<State.Action>) -> Void
+    ) -> FluxSubscription {
+        subscribeActions(on: DispatchQueue.main, main.bind(handler))
     }
 }
 
@@ -33,6 +47,7 @@ nonisolated extension FluxDispatcher {
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     /// - Complexity: O(*n*) for *n* attached stores for the first that subscribes and the last that leaves.
+    @_disfavoredOverload
     public func subscribeActions(
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
@@ -53,6 +68,7 @@ nonisolated extension FluxDispatcher {
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @_disfavoredOverload
     public func subscribeActions<Action: FluxAction>(
         of type: Action.Type,
         on queue: DispatchQueue? = nil,
@@ -61,5 +77,34 @@ nonisolated extension FluxDispatcher {
         subscribeActions(on: queue) { applied in
             if let applied = applied.narrowed(to: Action.self) { handler(applied) }
         }
+    }
+
+    /// Calls a handler on the main actor with every action that any store of this dispatcher applies from now on.
+    ///
+    /// - Parameters:
+    ///   - main: The main queue.
+    ///   - handler: Gets the action with the store and the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*n*) for *n* attached stores for the first that subscribes and the last that leaves.
+    public func subscribeActions(
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<any FluxAction>) -> Void
+    ) -> FluxSubscription {
+        subscribeActions(on: DispatchQueue.main, main.bind(handler))
+    }
+
+    /// Calls a handler on the main actor with every action of one type that any store of this dispatcher applies.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the actions to be told of.
+    ///   - main: The main queue.
+    ///   - handler: Gets the action with the store and the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    public func subscribeActions<Action: FluxAction>(
+        of type: Action.Type,
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<Action>) -> Void
+    ) -> FluxSubscription {
+        subscribeActions(of: type, on: DispatchQueue.main, main.bind(handler))
     }
 }

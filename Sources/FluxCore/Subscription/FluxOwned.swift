@@ -24,14 +24,7 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Owner, State) -> Void
     ) {
-        let leash = FluxLeash { [weak owner] in owner != nil }
-        let subscriber = feed.origin.enroll(
-            FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent)
-        ) { [weak owner] state in
-            if let owner { handler(owner, state) } else { leash.cut() }
-        }
-        leash.hold(subscriber)
-        feed.origin.keep(leash)
+        bind(to: owner, FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent), handler)
     }
 
     /// Calls a handler on the main actor with an object of yours and the states that are announced from now on.
@@ -56,5 +49,75 @@ nonisolated extension FluxSource {
         subscribe(
             with: owner, delivery, on: DispatchQueue.main, startingWithCurrent: startingWithCurrent,
             main.bind(handler))
+    }
+
+    /// Calls a handler with an object of yours and a part of the state whenever that part has changed, while it lives.
+    ///
+    /// ```swift
+    /// store.subscribe(with: index, to: \.items) { index, items in index.rebuild(items) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - owner: Whose life the subscription shares; held weakly.
+    ///   - select: The part, as a key path or a closure; called at most once per change, on the queue of the subscription.
+    ///   - delivery: What to select from where changes come faster than they are taken; by default each of them.
+    ///   - queue: Where to select and to call the handler; by default on a serial queue of the source.
+    ///   - startingWithCurrent: True to be called with the current part first, in one step with the start (C5).
+    ///   - handler: Gets the object, and the part as the change left it; must not capture the object itself.
+    @inlinable @_disfavoredOverload
+    public func subscribe<Owner: AnyObject & Sendable, Value: Equatable & Sendable>(
+        with owner: Owner,
+        to select: @escaping @Sendable (State) -> Value,
+        _ delivery: FluxDelivery = .every,
+        on queue: DispatchQueue? = nil,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @Sendable (Owner, Value) -> Void
+    ) {
+        let (wish, watch) = watching(
+            select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: startingWithCurrent
+        ) { [weak owner] old, new in
+            if let owner, old != nil || startingWithCurrent { handler(owner, new) }
+        }
+        bind(to: owner, wish) { _, state in watch(state) }
+    }
+
+    /// Calls a handler on the main actor with an object of yours and a part of the state whenever that has changed.
+    ///
+    /// ```swift
+    /// store.subscribe(with: self, to: \.title, .latest, on: .main) { controller, title in controller.label.text = title }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - owner: Whose life the subscription shares; held weakly.
+    ///   - select: The part, as a key path or a closure; called at most once per change, on the main queue.
+    ///   - delivery: What to select from where changes come faster than they are taken; by default each of them.
+    ///   - main: The main queue.
+    ///   - startingWithCurrent: True to be called with the current part first, in one step with the start (C5).
+    ///   - handler: Gets the object, and the part as the change left it; must not capture the object itself.
+    @inlinable
+    public func subscribe<Owner: AnyObject & Sendable, Value: Equatable & Sendable>(
+        with owner: Owner,
+        to select: @escaping @Sendable (State) -> Value,
+        _ delivery: FluxDelivery = .every,
+        on main: FluxMainQueue,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @MainActor @Sendable (Owner, Value) -> Void
+    ) {
+        subscribe(
+            with: owner, to: select, delivery, on: DispatchQueue.main, startingWithCurrent: startingWithCurrent,
+            main.bind(handler))
+    }
+
+    /// Subscribes for as long as an object lives.
+    @usableFromInline
+    func bind<Owner: AnyObject & Sendable>(
+        to owner: Owner, _ wish: FluxWish, _ handler: @escaping @Sendable (Owner, State) -> Void
+    ) {
+        let leash = FluxLeash { [weak owner] in owner != nil }
+        let subscriber = feed.origin.enroll(wish) { [weak owner] state in
+            if let owner { handler(owner, state) } else { leash.cut() }
+        }
+        leash.hold(subscriber)
+        feed.origin.keep(leash)
     }
 }

@@ -186,8 +186,6 @@ nonisolated extension FluxSource {
     }
 
     /// Calls a function with what was selected last and what is now, if they differ; first with nil and the first.
-    ///
-    /// Made in the client's module, so that selecting and comparing are the client's own code.
     @inlinable
     func watch<Value: Sendable>(
         _ select: @escaping @Sendable (State) -> Value,
@@ -197,15 +195,35 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool,
         _ body: @escaping @Sendable (_ old: Value?, _ new: Value) -> Void
     ) -> FluxSubscription {
+        let (wish, handler) = watching(
+            select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, body)
+        return subscribe(wish, handler)
+    }
+
+    /// What to ask for, and what to do with each state, to call a function as ``watch`` does.
+    ///
+    /// Made in the client's module, so that selecting and comparing are the client's own code.
+    @inlinable
+    func watching<Value: Sendable>(
+        _ select: @escaping @Sendable (State) -> Value,
+        by isSame: @escaping @Sendable (Value, Value) -> Bool,
+        _ delivery: FluxDelivery,
+        on queue: DispatchQueue?,
+        startingWithCurrent: Bool,
+        _ body: @escaping @Sendable (_ old: Value?, _ new: Value) -> Void
+    ) -> (FluxWish, @Sendable (State) -> Void) {
         let known = startingWithCurrent ? nil : partBeforeStart(delivery, select)
         let last = FluxLast(known)
-        return subscribe(FluxWish(delivery, on: queue, startingWithCurrent: known == nil)) { state in
-            let new = select(state)
-            if let old = last.value, isSame(old, new) { return }
-            let old = last.value
-            last.value = new
-            body(old, new)
-        }
+        return (
+            FluxWish(delivery, on: queue, startingWithCurrent: known == nil),
+            { state in
+                let new = select(state)
+                if let old = last.value, isSame(old, new) { return }
+                let old = last.value
+                last.value = new
+                body(old, new)
+            }
+        )
     }
 }
 

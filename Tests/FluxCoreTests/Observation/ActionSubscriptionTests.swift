@@ -30,6 +30,28 @@ import Testing
         #expect(seen.values.count == 3)
     }
 
+    @MainActor final class Journal {
+        var lines: [String] = []
+    }
+
+    @Test @MainActor func `On the main queue actions are told on the main actor`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let journal = Journal()
+        let subscriptions = [
+            store.subscribeActions(on: .main) { journal.lines.append("store \($0.action)") },
+            dispatcher.subscribeActions(on: .main) { journal.lines.append("any \($0.action)") },
+            dispatcher.subscribeActions(of: Counter.Action.self, on: .main) { applied in
+                journal.lines.append("type \(applied.action)")
+            },
+            dispatcher.subscribeActions(of: Name.Action.self, on: .main) { _ in journal.lines.append("name") },
+        ]
+        dispatcher.dispatch(action: Counter.Action.add(1))
+        await store.flush()
+        #expect(journal.lines.sorted() == ["any add(1)", "store add(1)", "type add(1)"])
+        FluxSubscription(subscriptions).unsubscribe()
+    }
+
     @Test func `A dispatcher tells of all its stores, those attached later too, also of one type`() async {
         let dispatcher = FluxDispatcher()
         let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)

@@ -65,6 +65,27 @@ import Testing
         #expect(seen.values == [0, 1])
     }
 
+    @Test func `A part of an owner is told when it changes, and lets go with the next change after the owner`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (ownerGone, handlerGone) = (Gate(), Gate())
+        let canary = Locked<Canary?>(Canary(handlerGone))
+        var owner: Owner? = Owner(ownerGone)
+        let seen = owner!.seen
+        store.subscribe(with: owner!, to: { $0.count / 10 }) { [canary = canary.current] owner, tens in
+            withExtendedLifetime(canary) { owner.seen.record(tens) }
+        }
+        canary.withLock { $0 = nil }
+        for amount in [1, 10, 1, 20] { store.dispatch(action: .add(amount)) }
+        await store.flush()
+        #expect(seen.values == [1, 3])
+        owner = nil
+        await ownerGone.opened()
+        // Any change, also one that leaves the part as it was.
+        store.dispatch(action: .add(1))
+        await handlerGone.opened()
+        #expect(seen.values == [1, 3])
+    }
+
     @MainActor final class Controller {
         var title = ""
     }
@@ -75,9 +96,14 @@ import Testing
         store.subscribe(with: controller, .latest, on: .main) { controller, state in
             controller.title = "\(state.count)"
         }
+        let other = Controller()
+        store.subscribe(with: other, to: \.count, on: .main, startingWithCurrent: true) { controller, count in
+            controller.title += "\(count)"
+        }
         store.dispatch(action: .add(3))
         await store.flush()
         #expect(controller.title == "3")
+        #expect(other.title == "03")
     }
 
     #if canImport(Observation)

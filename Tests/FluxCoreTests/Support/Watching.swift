@@ -4,14 +4,15 @@ import Observation
 
 /// Every kind of subscription, for the suites that promise the same of each.
 enum Watching: CaseIterable, Sendable {
-    case every, latest, newest, oldest, failing, selector, oldAndNew, anyOf, owner, mainQueue
+    case every, latest, newest, oldest, failing, selector, oldAndNew, anyOf, owner, ownerOfPart, mainQueue
     case states, everyState, newestStates, failingStates, values, everyValue
     case view, viewStates, viewOfView, part, mirror
 
     /// Whether it gets each change; the others may skip.
     var isLossless: Bool {
         switch self {
-        case .every, .newest, .oldest, .failing, .selector, .oldAndNew, .anyOf, .owner, .mainQueue: true
+        case .every, .newest, .oldest, .failing, .selector, .oldAndNew, .anyOf: true
+        case .owner, .ownerOfPart, .mainQueue: true
         case .everyState, .newestStates, .failingStates, .everyValue: true
         case .latest, .states, .values, .view, .viewStates, .viewOfView, .part, .mirror: false
         }
@@ -58,6 +59,10 @@ enum Watching: CaseIterable, Sendable {
         case .owner:
             let owner = WatchingOwner()
             store.subscribe(with: owner, startingWithCurrent: true) { _, state in see(state.count) }
+            return Watch(owner)
+        case .ownerOfPart:
+            let owner = WatchingOwner()
+            store.subscribe(with: owner, to: \.count, startingWithCurrent: true) { _, count in see(count) }
             return Watch(owner)
         case .mainQueue:
             return Watch(
