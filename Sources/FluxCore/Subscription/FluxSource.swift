@@ -23,12 +23,13 @@ nonisolated public protocol FluxSource<State>: Sendable {
     var feed: FluxFeed<State> { get }
 }
 
-/// What all ways to watch a source are made from: it can be handed on, and that is all.
+/// What all ways to watch a source are made from: a source that does not keep the store or the view it is of.
 ///
-/// It keeps what it feeds from readable, but a store that is let go ends its subscriptions all the same.
+/// It keeps the state readable, but a store that is let go ends its subscriptions all the same. Also the way to combine
+/// what is known as `any FluxSource` alone: `FluxView(cart.feed, user.feed) { … }`.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxFeed<State: Sendable>: Sendable {
+nonisolated public struct FluxFeed<State: Sendable>: FluxSource {
     @usableFromInline let origin: any FluxFeeding<State>
     /// Find the dispatchers whose actions may change the state.
     @usableFromInline let homes: ContiguousArray<FluxHomes.Finder>
@@ -38,6 +39,9 @@ nonisolated public struct FluxFeed<State: Sendable>: Sendable {
         self.origin = origin
         self.homes = homes
     }
+
+    /// Itself.
+    public var feed: FluxFeed<State> { self }
 
     /// Takes what the state follows from, with the locks of all dispatchers held.
     ///
@@ -53,11 +57,6 @@ nonisolated public struct FluxFeed<State: Sendable>: Sendable {
         let state = origin.state(&stamp)
         return FluxCapture(stamp: stamp, .known(state))
     }
-}
-
-/// A source by its feed alone: it keeps neither the store nor the view.
-nonisolated struct FluxFed<State: Sendable>: FluxSource {
-    let feed: FluxFeed<State>
 }
 
 /// Where a feed comes from: the core of a store or of a view.

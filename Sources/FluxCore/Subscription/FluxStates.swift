@@ -162,15 +162,14 @@ nonisolated extension FluxSource {
     ) -> FluxStates<Value, Never> {
         // What may wait in the store is not bounded by how many parts may wait for the iterator: most are dropped.
         let upstream: FluxDelivery = if case .latest = delivery.kind { .latest } else { .every }
-        let origin = feed.origin
-        let source = FluxFed(feed: feed)
+        let feed = feed
         return FluxStates {
             let channel = FluxChannel<Value>(delivery.kind)
             let input = FluxChannel.Input(channel)
-            let known = startingWithCurrent ? nil : source.partBeforeStart(upstream, select)
+            let known = startingWithCurrent ? nil : feed.partBeforeStart(upstream, select)
             let last = FluxLast(known)
-            let wish = FluxWish(upstream, on: origin.relay, startingWithCurrent: known == nil)
-            let subscriber = origin.enroll(wish) { state in
+            let wish = FluxWish(upstream, on: feed.origin.relay, startingWithCurrent: known == nil)
+            let subscriber = feed.origin.enroll(wish) { state in
                 let new = select(state)
                 if let old = last.value, isSame(old, new) { return }
                 let isFirst = last.value == nil
