@@ -1,3 +1,4 @@
+import Dispatch
 import Synchronization
 
 /// An event that carries its own work for one store: one type per operation, and no switch to edit for a new one.
@@ -84,7 +85,8 @@ nonisolated extension FluxCommand where Output == Void {
 nonisolated extension FluxStore {
     /// Runs a command on this store.
     ///
-    /// Each change it makes is announced like that of an action. Cancelling the task leaves the state as it is then.
+    /// Commands that one thread runs begin in that order, also those of different types, unless rules have them wait
+    /// (C3). Each change it makes is announced like that of an action. Cancelling the task leaves the state as it is then.
     ///
     /// - Parameters:
     ///   - command: What to do.
@@ -96,7 +98,8 @@ nonisolated extension FluxStore {
         _ command: Command,
         dependency: Command.Dependency
     ) -> FluxTask where Command.State == State {
-        core.conversions(for: Command.self).fire(FluxCommandRun(command, dependency), on: nil)
+        let (conversions, queue) = core.conversions(for: Command.self)
+        return conversions.fire(FluxCommandRun(command, dependency), on: queue)
     }
 
     /// Runs a command that needs nothing from outside on this store.
@@ -156,9 +159,10 @@ nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConv
         send: @escaping @Sendable (Action) -> Void
     ) async throws {
         let command = run.command
-        await core.keeper?.loaded()
         if !run.hasBegun.exchange(true, ordering: .sequentiallyConsistent) {
             send(Action(command, "begin") { command.begin(state: &$0) })
+            // Held back while the store loads, in its turn; the work is done on what was loaded.
+            await core.keeper?.loaded()
         }
         let output = try await command.execute(state: core.read { $0.state }, dependency: run.dependency)
         send(Action(command, "reduce") { command.reduce(state: &$0, output: output) })
@@ -179,16 +183,25 @@ nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConv
     }
 }
 
+/// What the commands of a store are run with.
+nonisolated struct FluxCommandTypes {
+    /// By type of command.
+    var known: [ObjectIdentifier: AnyObject] = [:]
+    /// Where all of them begin: in one order (C3).
+    lazy var queue = DispatchQueue(label: "FluxStore.commands", autoreleaseFrequency: .workItem, target: .global())
+}
+
 nonisolated extension FluxStoreCore {
-    /// What commands of a type are run with, made on the first run.
+    /// What commands of a type are run with, made on the first run, and where those of all types begin.
     func conversions<Command: FluxCommand>(
         for type: Command.Type
-    ) -> FluxConversions<FluxCommandConverter<Command>> where Command.State == State {
+    ) -> (FluxConversions<FluxCommandConverter<Command>>, DispatchQueue) where Command.State == State {
+        typealias Conversions = FluxConversions<FluxCommandConverter<Command>>
         let id = ObjectIdentifier(type)
-        let known = extras.commands.withLock { $0[id] }
-        if let known { return unsafeDowncast(known, to: FluxConversions<FluxCommandConverter<Command>>.self) }
+        let (known, queue) = extras.commands.withLock { ($0.known[id], $0.queue) }
+        if let known { return (unsafeDowncast(known, to: Conversions.self), queue) }
         // Made outside the lock: rules and clock are the user's code, and may run commands.
-        let made = FluxConversions<FluxCommandConverter<Command>>(
+        let made = Conversions(
             dependency: self, rules: Command.rules.map { $0.forRuns() }, clock: Command.clock,
             onFailure: { FluxCommandConverter<Command>.report($0, $1) }
         ) { [self] in
@@ -199,11 +212,11 @@ nonisolated extension FluxStoreCore {
             FluxCommandConverter<Command>._convert($1, by: $0, &$2)
         }
         let first = extras.commands.withLock { commands in
-            let first = commands[id] ?? made
-            commands[id] = first
+            let first = commands.known[id] ?? made
+            commands.known[id] = first
             return first
         }
-        return unsafeDowncast(first, to: FluxConversions<FluxCommandConverter<Command>>.self)
+        return (unsafeDowncast(first, to: Conversions.self), queue)
     }
 }
 

@@ -7,8 +7,8 @@ nonisolated final class FluxStoreExtras: Sendable {
     /// It targets a global queue rather than the overcommitting default, so that thousands of busy stores share a few
     /// threads.
     let queue = DispatchQueue(label: "FluxStore", autoreleaseFrequency: .workItem, target: .global())
-    /// By type of command, what those of this store are run with.
-    let commands = FluxLock<[ObjectIdentifier: AnyObject]>([:])
+    /// What the commands of this store are run with.
+    let commands = FluxLock(FluxCommandTypes())
     /// What loads and writes the state of a store that has a persistence or a log: a `FluxKeeper`.
     let keeper: (any AnyObject & Sendable)?
 
@@ -34,8 +34,8 @@ nonisolated final class FluxStoreExtras: Sendable {
     func endCommands() {
         // Released outside the lock: what they hold is the user's.
         let ended = commands.withLock { commands in
-            defer { commands = [:] }
-            return commands
+            defer { commands.known = [:] }
+            return commands.known
         }
         withExtendedLifetime(ended) {}
     }

@@ -65,6 +65,44 @@ import Testing
         subscription.unsubscribe()
     }
 
+    struct Journal: FluxState {
+        typealias Action = FluxMutation<Journal>
+        var begun: [Int: [Int]] = [:]
+    }
+
+    /// Commands of as many types as there are types to put in.
+    struct Enter<Kind>: FluxCommand {
+        let thread: Int
+        let number: Int
+        func begin(state: inout Journal) { state.begun[thread, default: []].append(number) }
+        func execute(state: Journal, dependency: Void) async throws {}
+    }
+
+    /// C3: Also while the store is still loading, and what was begun then is held back.
+    @Test(arguments: [false, true]) func `Commands that a thread runs begin in that order, whatever their types`(
+        isLoading: Bool
+    ) async {
+        let (loads, persistence) = (Gate(), MemoryPersistence<Journal>())
+        if isLoading { persistence.script.block(until: loads) }
+        let store = FluxStore(initialState: Journal(), dispatcher: nil, persistence: persistence)
+        if !isLoading { _ = await store.ready }
+        let tasks = Recorder<FluxTask>()
+        await onThreads(3) { thread in
+            for number in 0..<200 {
+                switch number % 4 {
+                case 0: tasks.record(store.run(Enter<Int>(thread: thread, number: number)))
+                case 1: tasks.record(store.run(Enter<String>(thread: thread, number: number)))
+                case 2: tasks.record(store.run(Enter<Bool>(thread: thread, number: number)))
+                default: tasks.record(store.run(Enter<Int>(thread: thread, number: number)))
+                }
+            }
+        }
+        persistence.script.block(until: nil)
+        loads.open()
+        for task in tasks.values { #expect(await task.outcome.name == "completed") }
+        for thread in 0..<3 { #expect(store.state.begun[thread] == Array(0..<200)) }
+    }
+
     @Test func `A failure is retried by the rules without beginning again, then brought in`() async {
         let store = FluxStore(initialState: Feed(), dispatcher: nil)
         #expect(await store.run(Load(page: 1), dependency: Server(failures: 1)).outcome.name == "completed")
