@@ -187,8 +187,15 @@ nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConv
 nonisolated struct FluxCommandTypes {
     /// By type of command.
     var known: [ObjectIdentifier: AnyObject] = [:]
-    /// Where all of them begin: in one order (C3).
-    lazy var queue = DispatchQueue(label: "FluxStore.commands", autoreleaseFrequency: .workItem, target: .global())
+    private var queue: DispatchQueue?
+
+    /// Where all of them begin, in one order (C3); made on the first run.
+    mutating func start() -> DispatchQueue {
+        let start =
+            queue ?? DispatchQueue(label: "FluxStore.commands", autoreleaseFrequency: .workItem, target: .global())
+        queue = start
+        return start
+    }
 }
 
 nonisolated extension FluxStoreCore {
@@ -198,7 +205,7 @@ nonisolated extension FluxStoreCore {
     ) -> (FluxConversions<FluxCommandConverter<Command>>, DispatchQueue) where Command.State == State {
         typealias Conversions = FluxConversions<FluxCommandConverter<Command>>
         let id = ObjectIdentifier(type)
-        let (known, queue) = extras.commands.withLock { ($0.known[id], $0.queue) }
+        let (known, queue) = extras.commands.withLock { ($0.known[id], $0.start()) }
         if let known { return (unsafeDowncast(known, to: Conversions.self), queue) }
         // Made outside the lock: rules and clock are the user's code, and may run commands.
         let made = Conversions(
