@@ -80,16 +80,17 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
             return true
         }
         if let delay = conversions.delay(after: failures, event) {
+            // Made before anybody hears of it.
+            let pause = FluxDeadline(in: delay, on: conversions.control.clock)
             task.retry(after: failures, error)
             conversions.watchers()?.tellRetried(
                 conversions.shown(event), attempt: failures, error: error, origin: task.origin)
             // Cut short only by the end of the task.
-            try? await fluxSleep(delay, on: conversions.control.clock)
+            try? await pause.reached()
             return task.hasEnded
         }
         let action = Converter.action(for: error, event: event)
-        if let action { send(action) }
-        task.fail(error) {
+        task.fail(error, dispatching: action.map { action in { self.conversions.send(action) } }) {
             conversions.watchers()?.tellFailed(conversions.shown(event), error: error, origin: task.origin)
             conversions.report(error, event, isHandled: action != nil)
         }

@@ -127,6 +127,8 @@ nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxRun, CustomStr
     let dependency: Command.Dependency
     /// So that a retry does not begin again.
     let hasBegun = Synchronization.Atomic<Bool>(false)
+    /// The work that it is, set before that begins, which keeps it.
+    @exclusivity(unchecked) nonisolated(unsafe) var task: Unmanaged<FluxTask>?
     /// Whether the command has brought its failure into the state itself.
     let hasToldOfFailure = Synchronization.Atomic<Bool>(false)
 
@@ -165,7 +167,12 @@ nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConv
             await core.keeper?.loaded()
         }
         let output = try await command.execute(state: core.read { $0.state }, dependency: run.dependency)
-        send(Action(command, "reduce") { command.reduce(state: &$0, output: output) })
+        // One step with the end: a command that was cancelled has brought nothing in, and one that has, has completed.
+        run.task?._withUnsafeGuaranteedRef { task in
+            task.complete {
+                core.change(Action(command, "reduce") { command.reduce(state: &$0, output: output) })
+            }
+        }
     }
 
     static func action(for error: any Error, event: Event) -> Action? {
@@ -215,8 +222,10 @@ nonisolated extension FluxStoreCore {
             chainIfWatched
         } send: { [self] step in
             change(step)
-        } run: {
-            FluxCommandConverter<Command>._convert($1, by: $0, &$2)
+        } run: { conversions, task, spare in
+            let run = task._withUnsafeGuaranteedRef { fluxRead($0.load, as: FluxCommandRun<Command>.self) }
+            run.task = task
+            FluxCommandConverter<Command>._convert(task, by: conversions, &spare)
         }
         let first = extras.commands.withLock { commands in
             let first = commands.known[id] ?? made

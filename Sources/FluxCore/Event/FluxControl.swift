@@ -124,8 +124,9 @@ nonisolated final class FluxControl: Sendable {
     }
 
     private func sleep(_ id: UInt64, _ duration: Swift.Duration) {
+        let end = FluxDeadline(in: duration, on: clock)
         let sleeper = _Concurrency.Task.detached { [self] in
-            try? await fluxSleep(duration, on: clock)
+            try? await end.reached()
             if !_Concurrency.Task.isCancelled { decide { $0.elapsed(id, &$1) } }
         }
         let isWanted = flights.withLock { $0.ruled?.keep(sleeper, id) ?? false }

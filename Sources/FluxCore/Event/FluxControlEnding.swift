@@ -53,7 +53,7 @@ nonisolated extension FluxControl {
         // The last first: the end of one that runs must not start those that wait for it.
         let tasks = flights.withLock { $0.open() }
         for task in tasks.reversed() { task.end(.cancelled) }
-        for task in tasks { task.awaitDispatches() }
+        FluxTask.awaitDispatches(of: tasks)
     }
 
     var inFlight: Int {
@@ -89,16 +89,23 @@ nonisolated extension FluxControl {
     func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
         fluxStopInsideHandle("shutdown(within:)")
         flights.withLock { $0.isShutDown = true }
-        let conversion = conversionOfCaller
+        let (conversion, deadline) = (conversionOfCaller, FluxDeadline(in: duration, on: clock))
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.flush(inside: conversion) }
-            group.addTask { try? await fluxSleep(duration, on: self.clock) }
+            group.addTask { try? await deadline.reached() }
             await group.next()
             group.cancelAll()
         }
-        cancelAll()
-        // Each is tallied a moment after it has ended, by the thread that ended it.
-        for task in flights.withLock({ $0.unsettled() }) { fluxWait(upTo: .seconds(2)) { task.isSettled } }
+        await fluxSuspend { continuation in
+            // What may have to wait keeps no thread of the tasks' pool.
+            DispatchQueue.global().async {
+                self.cancelAll()
+                // Each is tallied a moment after it has ended, by the thread that ended it.
+                let late = self.flights.withLock { $0.unsettled() }
+                fluxWait(upTo: .seconds(2)) { late.allSatisfy(\.isSettled) }
+                continuation.resume()
+            }
+        }
         return tally.totals
     }
 

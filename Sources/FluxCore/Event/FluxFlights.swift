@@ -86,11 +86,11 @@ nonisolated struct FluxFlights {
             switch effect {
             case .start(let flight): launch(flight.task, flight.converter, flight.queue, &chores)
             case .end(let flight, let outcome):
-                let before = flight.task.close(outcome)
+                let end = flight.task.close(outcome)
                 chores.add(flight, outcome)
-                if before.isTaken { continue }
+                guard let end else { continue }
                 land(flight.task, &chores)
-                chores.others.append(.finish(flight.task, outcome, isWatched: before.isWatched))
+                chores.others.append(.finish(flight.task, end.outcome, isWatched: end.before.isWatched))
             case .chore(let chore): chores.others.append(chore)
             }
         }

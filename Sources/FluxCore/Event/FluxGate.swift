@@ -10,8 +10,10 @@ import Synchronization
 /// | `leave`     | one less is under way, one more was sent     | the same                              |
 /// | `watch`     | whoever closes it has to tell those who wait | nobody will tell: it had been closed  |
 /// | `supervise` | whoever closes it has to tell the creator    | nobody will tell: it had been closed  |
-/// | `claim`     | none but the caller may close it, or enter   | refused                               |
+/// | `claim`     | nothing enters or closes it by the way       | refused                               |
 /// | `close`     | closed for good, with the way it ended       | refused                               |
+///
+/// Who has claimed it closes it, or leaves that to whoever comes by and knows the end, with `closeClaimed`.
 ///
 /// Each input is one atomic step and returns the word before it, so that of two at once one sees the other.
 nonisolated struct FluxGate: ~Copyable, Sendable {
@@ -62,11 +64,19 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
 
     func close(_ end: End) -> Word { addUnlessTaken(Word.closed | end.rawValue << 4) }
 
-    func claim() -> Word { addUnlessTaken(Word.claimed) }
+    /// With `entering`, a dispatch is under way from here on.
+    func claim(entering: Bool) -> Word { addUnlessTaken(Word.claimed, entering ? Word.underWay : 0) }
 
-    /// Closes it for who has claimed it; the word it returns is that of a gate that was open.
+    /// Closes it once it is claimed; the word it returns is that of a gate that nobody had claimed.
     func closeClaimed(_ end: End) -> Word {
         let before = bits.bitwiseOr(Word.closed | end.rawValue << 4, ordering: .acquiringAndReleasing).oldValue
+        return Word(bits: before & ~Word.claimed)
+    }
+
+    /// The same with the last dispatch, which ends in the same step; nobody else may close it.
+    func closeClaimedLeaving(_ end: End) -> Word {
+        let more = (Word.closed | end.rawValue << 4) &+ (Word.sent &- Word.underWay)
+        let before = bits.add(more, ordering: .acquiringAndReleasing).oldValue
         return Word(bits: before & ~Word.claimed)
     }
 
@@ -93,11 +103,11 @@ nonisolated struct FluxGate: ~Copyable, Sendable {
         Word(bits: bits.add(Word.sent, ordering: .acquiringAndReleasing).oldValue)
     }
 
-    private func addUnlessTaken(_ more: UInt64) -> Word {
+    private func addUnlessTaken(_ more: UInt64, _ count: UInt64 = 0) -> Word {
         var before = bits.load(ordering: .relaxed)
         while before & (Word.closed | Word.claimed) == 0 {
             let (isDone, original) = bits.weakCompareExchange(
-                expected: before, desired: before | more, ordering: .acquiringAndReleasing)
+                expected: before, desired: (before | more) &+ count, ordering: .acquiringAndReleasing)
             if isDone { break }
             before = original
         }

@@ -17,8 +17,9 @@ nonisolated final class FluxHandler<Converter: FluxActionConverter>: Sendable {
     @usableFromInline
     func end() {
         guard let task else { return }
-        self.task = nil
+        // First: ThreadSanitizer sees by the gate that those who sent, on other threads, have let go of this.
         task._withUnsafeGuaranteedRef { _ = $0.end(.completed) }
+        self.task = nil
         task.release()
     }
 

@@ -139,7 +139,8 @@ nonisolated public final class FluxTask: Sendable {
     /// Ends the work: once this has returned, no further action of it is dispatched (C9).
     ///
     /// The task has ended then, with the outcome `.cancelled`, also for the rules of its creator, whatever the converter
-    /// still does; an asynchronous one has its Swift task cancelled. On work that has ended it does nothing.
+    /// still does; an asynchronous one has its Swift task cancelled. On work that has ended it does nothing; work that has
+    /// failed, and whose failure is just being told, ends with that at once.
     ///
     /// If another thread is dispatching an action of it at that moment, this waits until that has been applied, for two
     /// seconds at most: a dispatch that waits for the calling thread does not hang it.
@@ -151,14 +152,21 @@ nonisolated public final class FluxTask: Sendable {
         let parts = lock.withLock { $0.parts }
         for part in parts.reversed() { part.end(.cancelled) }
         end(.cancelled)
-        for part in parts { part.awaitDispatches() }
-        awaitDispatches()
+        Self.awaitDispatches(of: parts + [self])
     }
 
-    /// Waits until no other thread is dispatching an action.
-    func awaitDispatches() {
-        let own: UInt64 = FluxThreads.shared.current.pointee.sending == UnsafeRawPointer(fluxIdentity: self) ? 1 : 0
-        fluxWait(upTo: .seconds(2)) { gate.word.dispatches <= own }
+    /// Waits until no other thread is dispatching an action of some tasks, for two seconds in all.
+    static func awaitDispatches(of tasks: ContiguousArray<FluxTask>) {
+        let sending = FluxThreads.shared.current.pointee.sending
+        var rest = tasks[...]
+        fluxWait(upTo: .seconds(2)) {
+            while let task = rest.last,
+                task.gate.word.dispatches <= (sending == UnsafeRawPointer(fluxIdentity: task) ? 1 : 0)
+            {
+                rest.removeLast()
+            }
+            return rest.isEmpty
+        }
     }
 
     @usableFromInline var hasEnded: Bool { gate.word.isClosed }

@@ -70,6 +70,8 @@ nonisolated struct FluxTaskMachine<Waiter> {
         details.error = error
     }
 
+    var error: (any Error)? { made?.error }
+
     /// How the work ended, by the word of its gate; nil while it goes on.
     func outcome(_ word: FluxGate.Word) -> FluxTask.Outcome? {
         switch word.end {

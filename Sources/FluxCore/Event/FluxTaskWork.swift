@@ -42,21 +42,27 @@ nonisolated extension FluxTask {
     @usableFromInline
     func enter() -> Entry? {
         let before = gate.enter()
-        if before.isTaken { return nil }
+        return before.isTaken ? nil : entry(isTraced: before.isTraced)
+    }
+
+    private func entry(isTraced: Bool) -> Entry {
         let thread = FluxThreads.shared.current
         let entry = Entry(thread: thread, sending: thread.pointee.sending, origin: thread.pointee.origin)
         thread.pointee.sending = UnsafeRawPointer(fluxIdentity: self)
-        thread.pointee.origin = before.isTraced ? origin : 0
+        thread.pointee.origin = isTraced ? origin : 0
         return entry
     }
 
     /// Ends a dispatch.
     @usableFromInline
     func leave(_ entry: Entry) {
-        entry.thread.pointee.sending = entry.sending
-        entry.thread.pointee.origin = entry.origin
+        entry.restore()
         if gate.leave().isWatched { tell() }
-        if let parent, parent.gate.count().isWatched { parent.tell() }
+        parent?.partSent()
+    }
+
+    private func partSent() {
+        if gate.count().isWatched { tell() }
     }
 
     /// A dispatch under way on a thread, and what it is in the middle of.
@@ -65,6 +71,11 @@ nonisolated extension FluxTask {
         fileprivate let thread: UnsafeMutablePointer<FluxThread>
         fileprivate let sending: UnsafeRawPointer?
         fileprivate let origin: UInt64
+
+        fileprivate func restore() {
+            thread.pointee.sending = sending
+            thread.pointee.origin = origin
+        }
     }
 
     /// What its actions carry; 0 if nobody watched when it was fired.
@@ -127,21 +138,48 @@ nonisolated extension FluxTask {
     /// Ends the work unless it has ended; true: it had not.
     @usableFromInline @discardableResult
     func end(_ outcome: Outcome) -> Bool {
-        let before = close(outcome)
-        if before.isTaken { return false }
+        guard let (before, outcome) = close(outcome) else { return false }
         hasClosed(before, outcome)
         return true
     }
 
+    /// Ends the work with its last action, unless it has ended: who cancels it comes before that, or too late.
+    func complete(dispatching dispatch: () -> Void) {
+        let before = gate.claim(entering: true)
+        if before.isTaken { return }
+        let entry = entry(isTraced: before.isTraced)
+        dispatch()
+        entry.restore()
+        let end = gate.closeClaimedLeaving(.completed)
+        if end.isWatched { tell() }
+        parent?.partSent()
+        hasClosed(end, .completed)
+    }
+
     /// Ends the work with an error unless it has ended; tells of the error before anybody can see the end.
-    func fail(_ error: any Error, telling: () -> Void) {
-        if gate.claim().isTaken { return }
-        telling()
-        let before = lock.withLock { machine in
-            machine.fail(error)
-            return gate.closeClaimed(.failed)
+    ///
+    /// It has failed from here on: who cancels it does not wait until that is told.
+    ///
+    /// - Parameters:
+    ///   - error: What was thrown.
+    ///   - dispatch: Dispatches the action that the error becomes, if any.
+    ///   - telling: Tells of it.
+    @usableFromInline
+    func fail(_ error: any Error, dispatching dispatch: (() -> Void)?, telling: () -> Void) {
+        let claimed = lock.withLock { machine in
+            let before = gate.claim(entering: dispatch != nil)
+            if !before.isTaken { machine.fail(error) }
+            return before
         }
-        hasClosed(before, .failed(error))
+        if claimed.isTaken { return }
+        if let dispatch {
+            let entry = entry(isTraced: claimed.isTraced)
+            dispatch()
+            leave(entry)
+        }
+        telling()
+        let before = gate.closeClaimed(.failed)
+        if !before.isClosed { hasClosed(before, .failed(error)) }
     }
 
     /// Sees to the end, outside every lock.
@@ -155,21 +193,29 @@ nonisolated extension FluxTask {
         finish(outcome, isWatched: before.isWatched)
     }
 
-    /// Ends the work, runs nobody's code, and returns what the gate said before.
-    func close(_ outcome: Outcome) -> FluxGate.Word {
+    /// Ends the work unless it has ended, and runs nobody's code.
+    ///
+    /// - Parameter outcome: How it is to end; one that has failed, and is only being told of, ends so.
+    /// - Returns: What the gate said before, and how it ended; nil if it had, or is just ending with its last action.
+    func close(_ outcome: Outcome) -> (before: FluxGate.Word, outcome: Outcome)? {
+        let before: FluxGate.Word
         switch outcome {
-        case .completed: return gate.close(.completed)
-        case .cancelled: return gate.close(.cancelled)
-        case .dropped: return gate.close(.dropped)
+        case .completed: before = gate.close(.completed)
+        case .cancelled: before = gate.close(.cancelled)
+        case .dropped: before = gate.close(.dropped)
         case .failed(let error):
-            return lock.withLock { machine in
-                // Only one can fail first: an error is kept before anybody can see that there is one.
-                let word = gate.claim()
-                if word.isTaken { return word }
+            // Only one can fail first: an error is kept before anybody can see that there is one.
+            before = lock.withLock { machine in
+                let before = gate.claim(entering: false)
+                if before.isTaken { return before }
                 machine.fail(error)
                 return gate.closeClaimed(.failed)
             }
         }
+        if !before.isTaken { return (before, outcome) }
+        guard !before.isClosed, let error = lock.withLock({ $0.error }) else { return nil }
+        let late = gate.closeClaimed(.failed)
+        return late.isClosed ? nil : (late, .failed(error))
     }
 
     var isSettled: Bool { settled.load(ordering: .sequentiallyConsistent) }

@@ -156,10 +156,11 @@ nonisolated final class FluxKeeper<State: FluxState>: Sendable {
     func pause(after error: any Error, _ step: Step) async {
         let attempt = lock.withLock { $0.writing.fail() }
         let delay = keeping.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+        let pause = FluxDeadline(in: delay, on: keeping.clock)
         keeping.onFailure(
             FluxPersistenceFailure(
                 operation: FluxPersistenceFailure.Operation(step), error: error, attempt: attempt, retryAfter: delay))
-        try? await fluxSleep(delay, on: keeping.clock)
+        try? await pause.reached()
     }
 }
 

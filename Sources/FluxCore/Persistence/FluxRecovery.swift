@@ -87,8 +87,9 @@ nonisolated extension FluxKeeper {
         let load = FluxLoad(core)
         let keeping = keeping
         let alarm = keeping.loadTimeout.map { timeout in
-            _Concurrency.Task.detached {
-                do { try await fluxSleep(timeout, on: keeping.clock) } catch { return }
+            let end = FluxDeadline(in: timeout, on: keeping.clock)
+            return _Concurrency.Task.detached {
+                do { try await end.reached() } catch { return }
                 load.end(FluxRecovery(.timedOut))
             }
         }

@@ -1,4 +1,5 @@
 import FluxCore
+import Foundation
 import Testing
 
 /// Commands and mutations: operations without a switch.
@@ -101,6 +102,60 @@ import Testing
         loads.open()
         for task in tasks.values { #expect(await task.outcome.name == "completed") }
         for thread in 0..<3 { #expect(store.state.begun[thread] == Array(0..<200)) }
+    }
+
+    /// Says when it is being brought in, and waits for leave to be.
+    struct Deposit: FluxCommand {
+        static let rules: [FluxRule<Deposit>] = [.unique(cancelling: .earlier, for: { $0.key })]
+        var key: Int?
+        var fails = false
+        var inside = Gate.open
+        var gate = Gate.open
+
+        func execute(state: Counter, dependency: Void) async throws {
+            if fails { throw WorkConverter.Failure(number: 1) }
+        }
+        func reduce(state: inout Counter, output: Void) { state.count += take() }
+        func reduce(state: inout Counter, error: any Error) { state.count += take() }
+        private func take() -> Int {
+            inside.open()
+            gate.wait()
+            return 1
+        }
+    }
+
+    @Test(arguments: [false, true]) func `A command that is cancelled while it brings in what came of it has ended so`(
+        fails: Bool
+    ) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (inside, gate, cancelled) = (Gate(), Gate(), Gate())
+        let task = store.run(Deposit(fails: fails, inside: inside, gate: gate))
+        await inside.opened()
+        Thread {
+            task.cancel()
+            cancelled.open()
+        }.start()
+        gate.open()
+        #expect(await task.outcome.name == (fails ? "failed" : "completed"))
+        await cancelled.opened()
+        #expect(store.state.count == 1)
+    }
+
+    @Test(.stress, arguments: [false, true])
+    func `Stress: as many commands are brought in as have not been cancelled`(byRule: Bool) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let ended = Locked(0)
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<4_000 {
+                group.addTask {
+                    let task = store.run(Deposit(key: byRule ? number % 4 : nil, fails: number % 3 == 0))
+                    if !byRule { task.cancel() }
+                    let outcome = await task.outcome.name
+                    if outcome != "cancelled" { ended.withLock { $0 += 1 } }
+                }
+            }
+        }
+        #expect(store.state.count == ended.current)
     }
 
     @Test func `A failure is retried by the rules without beginning again, then brought in`() async {

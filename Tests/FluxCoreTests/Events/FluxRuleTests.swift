@@ -341,4 +341,24 @@ import Testing
         await creator.flush()
         #expect(results.state.all == ["needle: [\"31.txt\"]"])
     }
+
+    /// Nobody has to wait until a rule sleeps: it counts from where it decided.
+    @Test func `A clock that is moved right after the event moves its rules`() async {
+        for _ in 0..<200 {
+            let clock = TestClock()
+            let debounced = FluxActionCreator<WorkConverter>(
+                dependency: .init(), store: store, rules: [.debounce(for: { _ in 1 }, .seconds(1))], clock: clock)
+            let first = debounced.fire(.add(1))
+            clock.advance(by: .seconds(1))
+            #expect(await first.outcome.name == "completed")
+
+            let throttled = FluxActionCreator<WorkConverter>(
+                dependency: .init(), store: store, rules: [.throttle(for: { _ in 1 }, .seconds(1), latest: true)],
+                clock: clock)
+            for _ in 0..<2 {
+                #expect(await throttled.fire(.add(1)).outcome.name == "completed")
+                clock.advance(by: .seconds(1))
+            }
+        }
+    }
 }

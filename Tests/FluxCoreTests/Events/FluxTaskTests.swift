@@ -226,6 +226,74 @@ import Testing
         }
     }
 
+    /// C9: It has failed by then; what is left is to say so.
+    @Test(arguments: [[], [FluxRule<WorkConverter.Event>.sequence { _ in 1 }]])
+    func `Who cancels work whose failure is being told is not kept waiting, nor is who waits for it`(
+        rules: [FluxRule<WorkConverter.Event>]
+    ) async {
+        let (inside, gate, told) = (Gate(), Gate(), Recorder<Int>())
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store, rules: rules) { _, event in
+            inside.open()
+            gate.wait()
+            told.record(event.number)
+        }
+        let queue = DispatchQueue(label: "own")
+        let task = creator.fire(.fail(1), executionQueue: queue)
+        await inside.opened()
+        let next = creator.fire(.add(2), executionQueue: DispatchQueue(label: "other"))
+        if rules.isEmpty { _ = await next.outcome }
+        #expect(creator.inFlight == (rules.isEmpty ? 1 : 2))
+        task.cancel()
+        #expect(await task.outcome.name == "failed")
+        #expect(await next.outcome.name == "completed")
+        #expect(!task.isCancelled)
+        await creator.flush()
+        #expect(creator.inFlight == 0)
+        #expect(await creator.shutdown(within: .zero).completed == 2)
+        gate.open()
+        await told.count(1)
+    }
+
+    @Test func `Work that is cancelled by what is told of its failure has failed`() async {
+        let task = Locked<FluxTask?>(nil)
+        let fired = Gate()
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { _, _ in
+            fired.wait()
+            task.current?.cancel()
+        }
+        task.withLock { $0 = creator.fire(.fail(1)) }
+        fired.open()
+        #expect(await task.current?.outcome.name == "failed")
+        await creator.flush()
+    }
+
+    /// C9: Two seconds in all, however many they are.
+    @Test(arguments: [false, true]) func `Many dispatches that hang hold up who cancels them all no longer than one`(
+        byShutdown: Bool
+    ) async {
+        let (dispatcher, gate, inside) = (FluxDispatcher(), Gate(), Recorder<Int>())
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        dispatcher.add(
+            .before { _ in
+                inside.record(1)
+                gate.wait()
+            })
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), dispatcher: dispatcher)
+        for number in 0..<4 { creator.fire(.add(number), executionQueue: DispatchQueue(label: "\(number)")) }
+        await inside.count(4)
+        let time = await ContinuousClock().measure {
+            if byShutdown {
+                #expect(await creator.shutdown(within: .zero).cancelled == 4)
+            } else {
+                creator.cancelAll()
+            }
+        }
+        #expect(time < .seconds(7), "one after the other would be eight")
+        #expect(creator.inFlight == 0)
+        gate.open()
+        withExtendedLifetime(store) {}
+    }
+
     @Test func `A converter known only by the callback form still works when it is asynchronous`() async {
         let seen = Recorder<Int>()
         func convert<C: FluxActionConverter>(_ type: C.Type, _ event: C.Event, _ dependency: C.Dependency)

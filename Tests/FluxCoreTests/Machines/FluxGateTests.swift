@@ -42,9 +42,9 @@ import Testing
     @Test func `Claimed: it is open to who looks, and only who has claimed it closes it`() {
         let gate = FluxGate()
         _ = gate.start()
-        #expect(!gate.claim().isTaken)
+        #expect(!gate.claim(entering: false).isTaken)
         #expect(gate.word.isTaken && !gate.word.isClosed && gate.word.end == nil)
-        #expect(gate.claim().isTaken)
+        #expect(gate.claim(entering: false).isTaken)
         #expect(gate.close(.cancelled).isTaken)
         #expect(gate.enter().isTaken)
         #expect(gate.word.dispatches == 0, "the refused one has gone again")
@@ -53,6 +53,20 @@ import Testing
         let before = gate.closeClaimed(.failed)
         #expect(!before.isTaken && before.isWatched && before.isSupervised)
         #expect(gate.word.end == .failed)
+    }
+
+    @Test func `Claimed with a dispatch: that is under way, and ends with it in one step`() {
+        let gate = FluxGate()
+        _ = gate.enter()
+        #expect(!gate.claim(entering: true).isTaken)
+        #expect((gate.word.dispatches, gate.word.sent) == (2, 0))
+        #expect(gate.claim(entering: true).isTaken)
+        #expect(gate.word.dispatches == 2, "the refused one does not count")
+        _ = gate.watch()
+        #expect(gate.closeClaimedLeaving(.completed).isWatched)
+        #expect((gate.word.dispatches, gate.word.sent) == (1, 1))
+        #expect(gate.word.end == .completed)
+        #expect(gate.closeClaimed(.failed).isClosed, "who comes by later learns that it is closed")
     }
 
     @Test(arguments: [(false, FluxGate.End.completed), (true, .failed), (false, .cancelled), (true, .dropped)])

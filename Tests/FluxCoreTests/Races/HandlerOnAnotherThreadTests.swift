@@ -1,0 +1,29 @@
+import Dispatch
+import FluxCore
+import Testing
+
+/// A callback converter hands its handler to another thread, which may let go of it before the converter has returned.
+@Suite struct HandlerOnAnotherThreadTests {
+    enum Handing: FluxActionConverter {
+        struct Event: FluxEvent { let patience: Int }
+
+        static func convert(
+            event: Event, dependency queue: DispatchQueue,
+            actionHandler: @escaping @Sendable (Counter.Action) -> Void
+        ) {
+            queue.async { actionHandler(.add(1)) }
+            // Nothing that would order the two threads: the count of the handler's references alone does.
+            var turns = event.patience
+            while turns > 0 { turns -= 1 }
+        }
+    }
+
+    @Test(.stress) func `Whoever is the last to let go of the handler ends the work`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let creator = FluxActionCreator<Handing>(dependency: DispatchQueue(label: "handler"), store: store)
+        for number in 0..<5_000 { creator.fire(Handing.Event(patience: number)) }
+        await creator.flush()
+        #expect(store.state.count == 5_000)
+        #expect(creator.inFlight == 0)
+    }
+}
