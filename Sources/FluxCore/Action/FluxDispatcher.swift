@@ -35,6 +35,14 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         for middleware in middleware { add(middleware) }
     }
 
+    /// Makes a dispatcher with middleware of closures: `FluxDispatcher(middleware: [.before { print($0) }])`.
+    ///
+    /// - Parameter middleware: What every action passes on its way to the stores, first things first.
+    @_disfavoredOverload
+    public convenience init(middleware: [FluxInterceptor]) {
+        self.init(middleware: middleware as [any FluxMiddleware])
+    }
+
     deinit {
         pipeline.close()
     }

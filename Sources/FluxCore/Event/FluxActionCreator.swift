@@ -179,7 +179,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     ///   - executionQueue: Where to convert instead of on the creator's own serial queue.
     /// - Returns: The work of all of them.
     /// - Complexity: O(1) without rules; the array is not copied. With rules as for one event, for each.
-    @inlinable @discardableResult
+    @inlinable @discardableResult @_disfavoredOverload
     public func fire(_ events: [Converter.Event], executionQueue: DispatchQueue? = nil) -> FluxTask {
         conversions.fire(events, on: executionQueue)
     }

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// ```swift
 /// struct Load: FluxCommand {
-///     static let rules: [FluxRule<Load>] = [.unique(cancelling: .earlier, for: FluxRule.caseName)]
+///     static let rules: [FluxRule<Load>] = [.unique(cancelling: .earlier)]
 ///     let page: Int
 ///
 ///     func begin(state: inout Feed) { state.isLoading = true }

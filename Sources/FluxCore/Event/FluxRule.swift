@@ -6,13 +6,13 @@
 ///     rules: [
 ///         .debounce(for: FluxRule.caseName, .milliseconds(300)),
 ///         .unique(cancelling: .earlier, for: FluxRule.caseName),
-///         .retry(for: FluxRule.caseName, limit: 3, backoff: .exponential(.seconds(1))),
+///         .retry(limit: 3, backoff: .exponential(.seconds(1))),
 ///     ])
 /// ```
 ///
 /// Rules apply in their order: an event that one of them holds back has not reached those behind it. A `key` says which
-/// events belong together: those for which it returns the same value; nil leaves an event out of the rule. Keys,
-/// conditions and rules of one's own are pure: they may not fire or dispatch.
+/// events belong together: those for which it returns the same value; nil leaves an event out of the rule. Without a key
+/// all events of the creator do. Keys, conditions and rules of one's own are pure: they may not fire or dispatch.
 ///
 /// Thread safety: a value; its closures are called on the threads that fire.
 nonisolated public struct FluxRule<Event: FluxEvent>: Sendable {
@@ -52,12 +52,12 @@ nonisolated public struct FluxRule<Event: FluxEvent>: Sendable {
     ///
     /// - Parameters:
     ///   - side: Whether the event in flight is cancelled, or the one that was fired dropped.
-    ///   - key: Which events belong together.
+    ///   - key: Which events belong together; by default all of the creator.
     ///   - condition: Which pairs of one key exclude each other; by default all.
     /// - Returns: The rule.
     public static func unique(
         cancelling side: Side,
-        for key: @escaping Key,
+        for key: @escaping Key = { _ in true },
         when condition: Condition? = nil
     ) -> FluxRule {
         FluxRule(kind: .unique(side, condition), key: key)
@@ -66,20 +66,24 @@ nonisolated public struct FluxRule<Event: FluxEvent>: Sendable {
     /// Events of one key run strictly one after the other, in the order fired, however each ends.
     ///
     /// - Parameters:
-    ///   - key: Which events belong together, of one kind or of several.
+    ///   - key: Which events belong together, of one kind or of several; by default all of the creator.
     ///   - condition: For which pairs of one key the later waits for the earlier; by default all.
     /// - Returns: The rule.
-    public static func sequence(for key: @escaping Key, when condition: Condition? = nil) -> FluxRule {
+    public static func sequence(
+        for key: @escaping Key = { _ in true }, when condition: Condition? = nil
+    ) -> FluxRule {
         FluxRule(kind: .sequence(condition), key: key)
     }
 
     /// An event goes on once no other of its key was fired for a while; those before it are dropped.
     ///
     /// - Parameters:
-    ///   - key: Which events belong together.
+    ///   - key: Which events belong together; by default all of the creator.
     ///   - duration: How long it has to be quiet.
     /// - Returns: The rule.
-    public static func debounce(for key: @escaping Key, _ duration: Swift.Duration) -> FluxRule {
+    public static func debounce(
+        for key: @escaping Key = { _ in true }, _ duration: Swift.Duration
+    ) -> FluxRule {
         fluxRequire(duration >= .zero, "FluxRule.debounce: a duration cannot be negative (\(duration))")
         return FluxRule(kind: .debounce(duration), key: key)
     }
@@ -87,11 +91,13 @@ nonisolated public struct FluxRule<Event: FluxEvent>: Sendable {
     /// One event per key and interval: the first goes on at once, those that follow too soon are dropped.
     ///
     /// - Parameters:
-    ///   - key: Which events belong together.
+    ///   - key: Which events belong together; by default all of the creator.
     ///   - interval: How long after one event the next may go on.
     ///   - latest: True to keep the last of those that came too soon, and let it go on at the end of the interval.
     /// - Returns: The rule.
-    public static func throttle(for key: @escaping Key, _ interval: Swift.Duration, latest: Bool) -> FluxRule {
+    public static func throttle(
+        for key: @escaping Key = { _ in true }, _ interval: Swift.Duration, latest: Bool
+    ) -> FluxRule {
         fluxRequire(interval >= .zero, "FluxRule.throttle: an interval cannot be negative (\(interval))")
         return FluxRule(kind: .throttle(interval, latest: latest), key: key)
     }
@@ -110,11 +116,13 @@ nonisolated public struct FluxRule<Event: FluxEvent>: Sendable {
     /// Of several that cover an event the first applies.
     ///
     /// - Parameters:
-    ///   - key: Which events it covers: those for which it is not nil.
+    ///   - key: Which events it covers: those for which it is not nil; by default all.
     ///   - limit: How often to try again after the first attempt, 0 for never.
     ///   - backoff: How long to wait before each further attempt.
     /// - Returns: The rule.
-    public static func retry(for key: @escaping Key, limit: Int, backoff: FluxBackoff = .none) -> FluxRule {
+    public static func retry(
+        for key: @escaping Key = { _ in true }, limit: Int, backoff: FluxBackoff = .none
+    ) -> FluxRule {
         fluxRequire(limit >= 0, "FluxRule.retry: a limit cannot be negative (\(limit))")
         return FluxRule(kind: .retry(limit: limit, backoff), key: key)
     }

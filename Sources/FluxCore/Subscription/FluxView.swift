@@ -32,13 +32,12 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @inlinable
-    public init<each Source: FluxSource>(
+    public convenience init<each Source: FluxSource>(
         _ source: repeat each Source,
         by isSame: @escaping @Sendable (State, State) -> Bool,
         _ transform: @escaping @Sendable (repeat (each Source).State) -> State
     ) {
         let feeds = (repeat (each source).feed)
-        sources = (repeat each source)
         var stores: ContiguousArray<ObjectIdentifier> = []
         var homes: ContiguousArray<FluxHomes.Finder> = []
         for feed in repeat each feeds {
@@ -66,9 +65,18 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
                 }
                 return watchers
             })
+        self.init(parts, keeping: (repeat each source), by: isSame)
+    }
+
+    @usableFromInline
+    init(
+        _ parts: FluxViewParts<State>, keeping sources: any Sendable,
+        by isSame: @escaping @Sendable (State, State) -> Bool
+    ) {
         let first = parts.cut()
         let inner = FluxStoreCore(initialState: FluxDerived(value: first.state, stamp: first.stamp)) { $0.perform($1) }
         core = FluxViewCore(parts, inner: inner, isSame: isSame)
+        self.sources = sources
     }
 
     /// Makes a view that announces what is not equal to the value before.
@@ -84,6 +92,51 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         transform: @escaping @Sendable (repeat (each Source).State) -> State
     ) where State: Equatable {
         self.init(repeat each source, by: { $0 == $1 }, transform)
+    }
+
+    /// Makes a view of any number of sources of one type that announces a value unless a function of yours says that it is
+    /// as good as the last.
+    ///
+    /// - Parameters:
+    ///   - sources: What to combine, such as the stores of all rooms; those of several types by their ``FluxSource/feed``.
+    ///   - isSame: Whether two values are as good as equal.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    public convenience init<Source: FluxSource>(
+        _ sources: [Source],
+        by isSame: @escaping @Sendable (State, State) -> Bool,
+        _ transform: @escaping @Sendable ([Source.State]) -> State
+    ) {
+        let feeds = sources.map(\.feed)
+        let parts = FluxViewParts<State>(
+            stores: ContiguousArray(feeds.flatMap(\.origin.stores)),
+            homes: ContiguousArray(feeds.flatMap(\.homes)),
+            stamp: { feeds.reduce(0) { $0 &+ $1.origin.stamp } },
+            capture: { cut in
+                let captures = feeds.map { $0.capture(in: cut) }
+                return FluxCapture(
+                    stamp: captures.reduce(0) { $0 &+ $1.stamp }, .computed { transform(captures.map(\.state)) })
+            },
+            watch: { wish, changed in feeds.map { $0.origin.enroll(wish) { _ in changed() } } })
+        self.init(parts, keeping: sources, by: isSame)
+    }
+
+    /// Makes a view of any number of sources of one type that announces what is not equal to the value before.
+    ///
+    /// ```swift
+    /// let guests = FluxView(rooms) { rooms in rooms.reduce(0) { $0 + $1.guests.count } }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - sources: What to combine, such as the stores of all rooms; those of several types by their ``FluxSource/feed``.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    public convenience init<Source: FluxSource>(
+        _ sources: [Source], transform: @escaping @Sendable ([Source.State]) -> State
+    ) where State: Equatable {
+        self.init(sources, by: { $0 == $1 }, transform)
     }
 
     deinit {

@@ -54,6 +54,18 @@ import Testing
         #expect(torn == [])
     }
 
+    @Test(.stress) func `Stress: and views of as many sources as there are`() async {
+        let dispatcher = FluxDispatcher()
+        let stores = (0..<5).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        let other = FluxStore(initialState: Other(), dispatcher: dispatcher)
+        let all = FluxView(stores) { $0.map(\.count) }
+        let view = FluxView([all.feed, FluxView(other) { [$0.count] }.feed, all.feed]) { Array($0.joined()) }
+        let torn = await tears(view) { for _ in 0..<3_000 { dispatcher.dispatch(action: Counter.Action.add(1)) } }
+        #expect(torn == [])
+        #expect(view.state == Array(repeating: 3_000, count: 11))
+        #expect(FluxView([FluxStore<Counter>]()) { $0.count }.state == 0, "of none there is a value too")
+    }
+
     @Test(.stress) func `Stress: one store twice in a view is read once, also of what goes past the dispatcher`() async
     {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)

@@ -11,6 +11,25 @@ import Testing
         store = FluxStore(initialState: Log(), dispatcher: dispatcher)
     }
 
+    @Test func `A dispatcher is made with middleware of a type, of closures, or of both`() {
+        struct Twice: FluxMiddleware {
+            func handle(action: any FluxAction, next: FluxNext) {
+                next(action)
+                next(action)
+            }
+        }
+        let seen = Locked(0)
+        let dispatchers = [
+            FluxDispatcher(), FluxDispatcher(middleware: []), FluxDispatcher(middleware: [Twice()]),
+            FluxDispatcher(middleware: [.before { _ in seen.withLock { $0 += 1 } }, .after { _ in }]),
+            FluxDispatcher(middleware: [Twice(), FluxInterceptor.before { _ in seen.withLock { $0 += 10 } }]),
+        ]
+        let stores = dispatchers.map { FluxStore(initialState: Counter(), dispatcher: $0) }
+        for dispatcher in dispatchers { dispatcher.dispatch(action: Counter.Action.add(1)) }
+        #expect(stores.map(\.state.count) == [1, 1, 2, 1, 2])
+        #expect(seen.current == 21)
+    }
+
     @Test func `It acts before and after, and finds the action applied after next`() {
         let seen = Recorder<[Int]>()
         dispatcher.add(

@@ -361,4 +361,42 @@ import Testing
             }
         }
     }
+
+    @Test func `Without a key a rule covers all events of the creator`() async {
+        let clock = TestClock()
+        func run(_ rule: FluxRule<WorkConverter.Event>) async -> [String] {
+            let site = WorkConverter.Site { $0 == 1 }
+            let creator = FluxActionCreator<WorkConverter>(
+                dependency: site, store: store, rules: [rule], clock: clock, onFailure: { _, _ in })
+            let tasks = [creator.fire(.job("a", 1)), creator.fire(.add(2)), creator.fire(.fail(3))]
+            clock.advance(by: .seconds(1))
+            site.gate(1).open()
+            var ends: [String] = []
+            for task in tasks { ends.append(await task.outcome.name) }
+            return ends + ["\(site.attempts.values.count)"]
+        }
+        #expect(await run(.unique(cancelling: .earlier)) == ["cancelled", "cancelled", "failed", "1"])
+        #expect(await run(.unique(cancelling: .later)) == ["completed", "dropped", "dropped", "0"])
+        #expect(await run(.sequence()) == ["completed", "completed", "failed", "1"])
+        #expect(await run(.debounce(.seconds(1))) == ["dropped", "dropped", "failed", "1"])
+        #expect(await run(.throttle(.seconds(1), latest: false)) == ["completed", "dropped", "dropped", "0"])
+        #expect(await run(.retry(limit: 2)) == ["completed", "completed", "failed", "3"])
+    }
+
+    enum Bare: FluxActionConverter {
+        struct Event: FluxEvent {}
+        static func convert(
+            event: Event, dependency: Void, actionHandler: @escaping @Sendable (Counter.Action) -> Void
+        ) {
+            actionHandler(.add(1))
+        }
+    }
+
+    @Test func `An event is fired by its initialiser alone, and an array as one`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let creator = FluxActionCreator<Bare>(store: store)
+        _ = await creator.fire(.init()).outcome
+        _ = await creator.fire([.init(), .init()]).outcome
+        #expect(store.state.count == 3)
+    }
 }

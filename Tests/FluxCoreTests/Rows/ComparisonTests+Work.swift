@@ -21,7 +21,7 @@ extension ComparisonTests {
         let site = WorkConverter.Site()
         let creator = FluxActionCreator<WorkConverter>(
             dependency: site, dispatcher: dispatcher,
-            rules: [.retry(for: FluxRule.caseName, limit: 2, backoff: .none)], onFailure: { _, _ in })
+            rules: [.retry(limit: 2)], onFailure: { _, _ in })
         #expect(await creator.fire(.fail(0)).outcome.name == "failed")
         #expect(site.attempts.values == [0, 0, 0])
     }
