@@ -343,7 +343,7 @@ import Testing
     }
 
     /// Nobody has to wait until a rule sleeps: it counts from where it decided.
-    @Test func `A clock that is moved right after the event moves its rules`() async {
+    @Test(.stress) func `A clock that is moved right after the event moves its rules`() async {
         for _ in 0..<200 {
             let clock = TestClock()
             let debounced = FluxActionCreator<WorkConverter>(
