@@ -121,6 +121,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
 
     @usableFromInline var stamp: UInt64 { parts.stamp() }
 
+    @usableFromInline var difference: (@Sendable (Value, Value) -> Bool)? { isSame }
+
     @usableFromInline var isStore: Bool { false }
 
     @usableFromInline var stores: ContiguousArray<ObjectIdentifier> { parts.stores }
