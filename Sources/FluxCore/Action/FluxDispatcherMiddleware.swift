@@ -55,6 +55,9 @@ nonisolated extension FluxDispatcher {
     /// workers are behind, and to the stores of this dispatcher. What the worker's middleware replaced or stopped is
     /// replaced or stopped for all of these. What is dispatched on the worker itself stays there.
     ///
+    /// One that works for this one already moves to the end of its priority, and sees an action once, as a store that is
+    /// attached again does; what was returned for its old place removes nothing from then on.
+    ///
     /// Each dispatcher has one order of its own (C4); between the two there is none but that of C3.
     ///
     /// - Parameters:
@@ -62,14 +65,14 @@ nonisolated extension FluxDispatcher {
     ///   - priority: Its place among the middleware.
     /// - Returns: What to remove it by; letting go of that removes nothing.
     /// - Throws: ``FluxCycle`` if an action would come back to this dispatcher.
-    /// - Complexity: O(*w*) for *w* workers below the worker.
+    /// - Complexity: O(*m* + *w*) for *m* middleware, and *w* workers below the worker.
     @discardableResult
     public func attach(_ worker: FluxDispatcher, priority: Int = 0) throws(FluxCycle) -> FluxRegistration {
         // One at a time in the whole program: two that are attached to each other at once would not see the cycle.
         let station = FluxStation(FluxWorker(dispatcher: worker))
         var kept: ContiguousArray<FluxChain> = []
         let id = Self.attaching.withLock { _ in
-            worker.leads(to: self, keeping: &kept) ? nil : pipeline.add(station, priority: priority, keeping: &kept)
+            worker.leads(to: self, keeping: &kept) ? nil : pipeline.place(station, priority: priority, keeping: &kept)
         }
         kept = []
         guard let id else { throw FluxCycle() }
@@ -79,11 +82,11 @@ nonisolated extension FluxDispatcher {
     /// Takes out a dispatcher that works for this one.
     ///
     /// - Parameter worker: The dispatcher.
-    /// - Returns: How often it had been attached.
+    /// - Returns: Whether it worked for this one.
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
-    public func detach(_ worker: FluxDispatcher) -> Int {
-        pipeline.remove { $0.worker === worker }
+    public func detach(_ worker: FluxDispatcher) -> Bool {
+        pipeline.remove { $0.worker === worker } > 0
     }
 
     private static let attaching = FluxLock(())

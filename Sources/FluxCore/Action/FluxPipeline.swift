@@ -47,12 +47,16 @@ nonisolated final class FluxPipeline: Sendable {
         change { $0.stations.add(station, priority: priority) }
     }
 
-    /// The same for a caller with a lock, who has to let go of the old chain without: it may be the last to know somebody.
-    func add(_ station: FluxStation, priority: Int, keeping old: inout ContiguousArray<FluxChain>) -> UInt64 {
+    /// Gives a worker a place, or another one if it has one here; returns the id of the place.
+    ///
+    /// The caller has a lock and lets go of the old chain without: it may be the last to know somebody.
+    func place(_ station: FluxStation, priority: Int, keeping old: inout ContiguousArray<FluxChain>) -> UInt64 {
         lock.withLock { machine in
             old.append(machine.chain)
             defer { machine.renew() }
-            return machine.stations.add(station, priority: priority)
+            // The same station: one that is detached later passes by what is under way in the old chain too.
+            let known = machine.stations.removeAll { $0.worker === station.worker }.first
+            return machine.stations.add(known ?? station, priority: priority)
         }
     }
 

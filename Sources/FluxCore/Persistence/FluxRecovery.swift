@@ -82,6 +82,33 @@ nonisolated extension FluxKeeper {
         }
     }
 
+    /// Loads for a core that nobody else knows, and waits for that, or until the task is cancelled.
+    ///
+    /// In a task of its own: what the user wrote may never return, whoever cancels it.
+    ///
+    /// - Parameter core: Whose initial state it goes on from; not kept by a load that is given up on.
+    /// - Returns: What to go on from.
+    /// - Throws: What the load throws, ``FluxLogGap``, or `CancellationError`.
+    func load(_ core: Core) async throws -> FluxRecovery<State> {
+        try _Concurrency.Task.checkCancellation()
+        let load = FluxLoad(core)
+        let answer = FluxAnswer<FluxRecovery<State>>()
+        load.isDone(
+            by: _Concurrency.Task {
+                do {
+                    let recovery = try await FluxLoadMark.$current.withValue(load.mark) {
+                        try await self.load(initialState: { load.initialState })
+                    }
+                    if let recovery { answer.give(.success(recovery)) }
+                } catch {
+                    answer.give(.failure(error))
+                }
+            })
+        if let result = await answer.wait() { return try result.get() }
+        load.giveUp()
+        throw _Concurrency.CancellationError()
+    }
+
     /// Loads, and has the core go on from what comes first, an answer or the end of the time for it.
     func startLoading(_ core: FluxStoreCore<State>) {
         let load = FluxLoad(core)
@@ -105,47 +132,5 @@ nonisolated extension FluxKeeper {
                 }
                 alarm?.cancel()
             })
-    }
-}
-
-/// A load under way: the first answer counts, and after it neither the core nor the load is kept.
-nonisolated final class FluxLoad<State: FluxState>: Sendable {
-    private struct Race {
-        var core: FluxStoreCore<State>?
-        var task: _Concurrency.Task<Void, Never>?
-    }
-
-    /// What the task of the load carries.
-    let mark = FluxLoadMark()
-    private let lock: FluxLock<Race>
-
-    init(_ core: FluxStoreCore<State>) {
-        lock = FluxLock(Race(core: core))
-    }
-
-    /// The state of the core; nil once the load is over.
-    var initialState: State? {
-        lock.withLock { $0.core }?.read { $0.state }
-    }
-
-    /// Says which task loads, so that it can be cancelled.
-    func isDone(by task: _Concurrency.Task<Void, Never>) {
-        let isOver = lock.withLock { race in
-            if race.core != nil { race.task = task }
-            return race.core == nil
-        }
-        if isOver { task.cancel() }
-    }
-
-    /// Has the core go on, unless it has already.
-    func end(_ recovery: FluxRecovery<State>) {
-        let (core, task) = lock.withLock { race in (fluxTake(&race.core), fluxTake(&race.task)) }
-        guard let core else { return }
-        if case .timedOut = recovery.restoration {
-            // Before the store goes on, and can save: from here on nothing that the load finds counts.
-            mark.void()
-            task?.cancel()
-        }
-        core.restore(recovery)
     }
 }

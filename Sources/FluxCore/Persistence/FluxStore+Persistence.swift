@@ -78,6 +78,8 @@ nonisolated extension FluxStore {
 
     /// Loads first and makes the store then, so that nothing is held back and a load that fails leaves no store behind.
     ///
+    /// Where the task is cancelled it ends at once, though the load may go on: what that still finds counts for nothing.
+    ///
     /// - Parameters:
     ///   - persistence: Where to load from and to save to; used by this store alone.
     ///   - initialState: The state if none is stored.
@@ -86,7 +88,7 @@ nonisolated extension FluxStore {
     ///   - clock: What measures the backoff.
     ///   - onFailure: Told of every save that fails; by default it goes to standard error.
     /// - Returns: A store with the stored state, at revision 1, or with the initial one.
-    /// - Throws: What the load throws.
+    /// - Throws: What the load throws, or `CancellationError`.
     @inlinable
     public static func restored(
         from persistence: any FluxPersistence<State>,
@@ -104,6 +106,8 @@ nonisolated extension FluxStore {
 
     /// Reads the log first and makes the store then, so that nothing is held back and a load that fails leaves no store.
     ///
+    /// Where the task is cancelled it ends at once, though the load may go on: what that still finds counts for nothing.
+    ///
     /// - Parameters:
     ///   - log: Where to load from and to append to; used by this store alone.
     ///   - initialState: What the first action of a new log is applied to.
@@ -114,7 +118,7 @@ nonisolated extension FluxStore {
     ///   - clock: What measures the backoff.
     ///   - onFailure: Told of every write that fails; by default it goes to standard error.
     /// - Returns: A store with the state and the revision after the last action in the log.
-    /// - Throws: What the load throws, or ``FluxLogGap``.
+    /// - Throws: What the load throws, ``FluxLogGap``, or `CancellationError`.
     @inlinable
     public static func restored(
         from log: any FluxLog<State>,
@@ -191,7 +195,7 @@ nonisolated extension FluxStoreCore {
     @usableFromInline
     func load() async throws {
         guard let keeper else { return }
-        if let recovery = try await keeper.load(initialState: { self.read { $0.state } }) { restore(recovery) }
+        restore(try await keeper.load(self))
     }
 }
 

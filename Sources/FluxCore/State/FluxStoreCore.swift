@@ -40,7 +40,7 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
         case .leave(let subscriber): leave(subscriber)
         case .end:
             endExtras()
-            _ = letGo(of: lock.withLock { $0.end() })
+            letGo(of: lock.withLock { $0.end() })
         case .read(let state, let stamp):
             read { machine in
                 state.initialize(to: machine.state)
@@ -155,22 +155,20 @@ nonisolated final class FluxStoreCore<State: FluxState>: FluxResiding, FluxFeedi
         return outlet
     }
 
-    /// Removes a subscriber that is no longer live; when this returns, no call of its handler begins (C7).
+    /// Removes a subscriber that is no longer live; it is retired now, or by the drain that has it.
     @inlinable
     func leave(_ subscriber: FluxSubscriber<State>) {
-        let outlet = subscriber.outlet._withUnsafeGuaranteedRef { $0 }
-        if letGo(of: lock.withLock { $0.leave(id: subscriber.id, outlet: outlet.id) }) { return }
-        outlet.awaitCall(of: subscriber)
+        let outlet = subscriber.outlet._withUnsafeGuaranteedRef { $0.id }
+        letGo(of: lock.withLock { $0.leave(id: subscriber.id, outlet: outlet) })
     }
 
-    /// Releases, outside the lock, what was taken out under it; true if that was a member.
+    /// Releases, outside the lock, what was taken out under it.
     @inlinable
-    func letGo(of remains: Machine.Remains) -> Bool {
+    func letGo(of remains: Machine.Remains) {
         for member in remains.members { member.retire() }
         for entry in remains.entries {
             for waiter in entry.mailbox.waiters { waiter.leave() }
         }
-        return !remains.members.isEmpty
     }
 
     @usableFromInline

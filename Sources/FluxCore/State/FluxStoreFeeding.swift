@@ -25,6 +25,8 @@ nonisolated extension FluxStoreCore {
 
     @usableFromInline var relay: DispatchQueue { extras.relay }
 
+    @usableFromInline var difference: (@Sendable (State, State) -> Bool)? { nil }
+
     @usableFromInline var isStore: Bool { true }
 
     @usableFromInline var stores: ContiguousArray<ObjectIdentifier> { [ObjectIdentifier(self)] }

@@ -64,6 +64,13 @@ nonisolated final class FluxBound: Sendable {
         return all - told
     }
 
+    /// Counts what waits no longer because nobody is left to get it: those who wait for it would wait for good.
+    @usableFromInline
+    func passAll(_ positions: Int) {
+        passed += positions - head
+        head = 0
+    }
+
     @usableFromInline
     func drop() {
         drops.count.add(1, ordering: .relaxed)

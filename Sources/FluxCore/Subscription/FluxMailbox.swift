@@ -106,8 +106,8 @@ nonisolated struct FluxMailbox<Element, Member, Waiter> {
         var departure = Departure()
         audience -= 1
         if audience == 0 {
+            bound?.passAll(pending.count)
             swap(&pending, &departure.elements)
-            bound?.head = 0
             isMarked = false
         }
         if let joiner = removeJoiner(id) {

@@ -180,19 +180,18 @@ nonisolated final class FluxOutlet<State: FluxState>: Sendable {
     /// Waits while another thread may be between its look at `isLive` and the first line of the handler.
     ///
     /// From outside, a handler that has begun cannot be told from one about to, so this waits for the call to return.
-    /// But not for long: the handler may be slow, or waiting for the very thread that unsubscribes. A tenth of a second
-    /// is far longer than a scheduler keeps a thread from its next instruction.
+    /// But not for long: the handler may be slow, or waiting for the very thread that unsubscribes.
     ///
     /// On the thread that drains it returns at once.
     @usableFromInline
-    func awaitCall(of subscriber: FluxSubscriber<State>, limit: DispatchTimeInterval = .milliseconds(100)) {
+    func awaitCall(of subscriber: FluxSubscriber<State>, until deadline: DispatchTime) {
         if core.threads.current.pointee.draining == UnsafeRawPointer(fluxIdentity: self) { return }
         let subscriber = UInt(bitPattern: UnsafeRawPointer(fluxIdentity: subscriber))
         let start = DispatchTime.now()
         let never = DispatchSemaphore(value: 0)
         // The drain stores `called` without a fence, so it may show a moment late: a microsecond is ample for that.
         while DispatchTime.now() < start + .microseconds(1) || isCalled(subscriber) {
-            if DispatchTime.now() >= start + limit { return }
+            if DispatchTime.now() >= deadline { return }
             if isCalled(subscriber) { _ = never.wait(timeout: .now() + .microseconds(20)) }
         }
     }

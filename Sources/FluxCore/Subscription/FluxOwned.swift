@@ -114,10 +114,10 @@ nonisolated extension FluxSource {
         to owner: Owner, _ wish: FluxWish, _ handler: @escaping @Sendable (Owner, State) -> Void
     ) {
         let leash = FluxLeash { [weak owner] in owner != nil }
-        let subscriber = feed.origin.enroll(wish) { [weak owner] state in
+        let handOver = distinct(wish.delivery) { [weak owner] state in
             if let owner { handler(owner, state) } else { leash.cut() }
         }
-        leash.hold(subscriber)
+        leash.hold(feed.origin.enroll(wish, handler: handOver))
         feed.origin.keep(leash)
     }
 }

@@ -79,6 +79,9 @@ nonisolated protocol FluxFeeding<Element>: AnyObject, Sendable {
     /// The serial queue that iterators are told on: no handler of a user runs there.
     var relay: DispatchQueue { get }
 
+    /// Whether two states are as good as equal, if it announces only those that are not; nil: it announces any.
+    var difference: (@Sendable (Element, Element) -> Bool)? { get }
+
     /// Whether it is a store rather than a view.
     var isStore: Bool { get }
 
@@ -124,7 +127,8 @@ nonisolated extension FluxSource {
 
     @usableFromInline
     func subscribe(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
-        FluxSubscription(feed.origin.enroll(wish, handler: handler), keeping: wish.bound?.drops)
+        let subscriber = feed.origin.enroll(wish, handler: distinct(wish.delivery, handler))
+        return FluxSubscription(subscriber, keeping: wish.bound?.drops)
     }
 
     /// Calls a handler with the states that are announced from now on, as ``FluxStore`` does.

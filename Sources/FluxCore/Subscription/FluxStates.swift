@@ -17,9 +17,17 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         case newest(FluxChannel<Void>, any FluxFeeding<Element>)
     }
 
-    let start: @Sendable () -> (intake: Intake, subscription: FluxSubscription)
+    /// What an iterator starts with.
+    struct Start: Sendable {
+        let intake: Intake
+        let subscription: FluxSubscription
+        /// What of the intake the iterator gives.
+        var distinct = FluxDistinct<Element>(by: nil)
+    }
 
-    init(start: @escaping @Sendable () -> (intake: Intake, subscription: FluxSubscription)) {
+    let start: @Sendable () -> Start
+
+    init(start: @escaping @Sendable () -> Start) {
         self.start = start
     }
 
@@ -34,10 +42,12 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
     public struct Iterator: AsyncIteratorProtocol {
         private let intake: Intake
         private let subscription: FluxSubscription
+        /// Compares with what was given last, outside the lock of the channel: comparing is the user's.
+        private var distinct: FluxDistinct<Element>
         private var stamp: UInt64?
 
-        init(_ start: (intake: Intake, subscription: FluxSubscription)) {
-            (intake, subscription) = start
+        init(_ start: Start) {
+            (intake, subscription, distinct) = (start.intake, start.subscription, start.distinct)
         }
 
         /// How many changes it was not handed because there was no room for them.
@@ -64,16 +74,18 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
                     // Told of a change that was read already, together with the one before.
                     if newest == stamp { continue }
                     stamp = newest
-                    return state
+                    if distinct.passes(state) { return state }
                 }
                 return nil
             }
-            switch await channel.next(isolation: actor) {
-            case .element(let element): return element
-            case .empty, .end(nil): return nil
-            case .end(let error?):
-                if let error = error as? Failure { throw error }
-                return nil
+            while true {
+                switch await channel.next(isolation: actor) {
+                case .element(let element?): if distinct.passes(element) { return element }
+                case .element(nil), .empty, .end(nil): return nil
+                case .end(let error?):
+                    if let error = error as? Failure { throw error }
+                    return nil
+                }
             }
         }
     }
@@ -85,7 +97,8 @@ nonisolated extension FluxStates.Iterator: Sendable {}
 nonisolated extension FluxSource {
     /// The newest state, again and again: each iterator starts with the current one and never goes back.
     ///
-    /// An iterator that is slow skips states and keeps none; it always ends on the newest (C5).
+    /// An iterator that is slow skips states and keeps none; it always ends on the newest (C5). That of a view keeps the
+    /// value that it gave last, and gives no value that is as good as that.
     public var states: FluxStates<State, Never> { states(.latest) }
 
     /// The states of the source by a delivery of your choice.
@@ -105,7 +118,9 @@ nonisolated extension FluxSource {
             let wish = FluxWish(.latest, on: origin.relay, startingWithCurrent: false)
             let subscriber = origin.enroll(wish) { _ in input.push(()) }
             if startingWithCurrent { signal.push(()) }
-            return (.newest(signal, origin), FluxSubscription(subscriber))
+            return FluxStates.Start(
+                intake: .newest(signal, origin), subscription: FluxSubscription(subscriber),
+                distinct: FluxDistinct(by: origin.difference))
         }
     }
 
@@ -125,11 +140,15 @@ nonisolated extension FluxSource {
             let bound = FluxBound(.failing { input.fail($0) }, limit: limit)
             let wish = FluxWish(
                 .every, on: origin.relay, startingWithCurrent: startingWithCurrent, bound: bound)
-            return (.queue(channel), FluxSubscription(origin.enroll(wish) { input.push($0) }, keeping: bound.drops))
+            let subscriber = origin.enroll(wish) { input.push($0) }
+            return FluxStates.Start(
+                intake: .queue(channel), subscription: FluxSubscription(subscriber, keeping: bound.drops))
         }
     }
 
     /// A part of the state, whenever that part has changed.
+    ///
+    /// An iterator gives no part that is as good as the one it gave last, whatever it has skipped between the two.
     ///
     /// - Parameters:
     ///   - select: The part, as a key path or a closure; called at most once per change and iterator, on a queue of the
@@ -146,6 +165,8 @@ nonisolated extension FluxSource {
     }
 
     /// A part of the state that is not Equatable, whenever that part is another.
+    ///
+    /// An iterator gives no part that is as good as the one it gave last, whatever it has skipped between the two.
     ///
     /// - Parameters:
     ///   - select: The part, as a key path or a closure; called at most once per change and iterator, on a queue of the
@@ -176,7 +197,9 @@ nonisolated extension FluxSource {
                 last.value = new
                 if !isFirst || startingWithCurrent { input.push(new) }
             }
-            return (.queue(channel), FluxSubscription(subscriber))
+            return FluxStates.Start(
+                intake: .queue(channel), subscription: FluxSubscription(subscriber),
+                distinct: FluxDistinct(by: delivery.skips ? isSame : nil, after: known))
         }
     }
 
@@ -190,7 +213,9 @@ nonisolated extension FluxSource {
             let input = FluxChannel.Input(channel)
             let wish = FluxWish(delivery, on: origin.relay, startingWithCurrent: startingWithCurrent)
             let subscriber = origin.enroll(wish) { push($0, input) }
-            return (.queue(channel), FluxSubscription(subscriber, keeping: wish.bound?.drops))
+            return FluxStates.Start(
+                intake: .queue(channel), subscription: FluxSubscription(subscriber, keeping: wish.bound?.drops),
+                distinct: FluxDistinct(by: delivery.skips ? origin.difference : nil))
         }
     }
 }

@@ -13,7 +13,7 @@ import Synchronization
 ///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
 nonisolated public final class FluxSubscription: Sendable {
-    private let subscriber: any FluxCancellable
+    fileprivate let subscriber: any FluxCancellable
     /// What it was not handed, if there is a bound.
     private let drops: FluxDrops?
 
@@ -43,7 +43,7 @@ nonisolated public final class FluxSubscription: Sendable {
     ///
     /// If another thread is inside the handler at that moment, this gives it up to a tenth of a second to return, and
     /// goes on then: a slow handler, or one that waits for the calling thread, does not hang it. It never waits for the
-    /// handler of another subscription.
+    /// handler of another subscription. A token of many ends all of them first, and then gives them that time together.
     ///
     /// - Complexity: O(log *n*) of the subscriptions on the same queue, amortised.
     public func unsubscribe() {
@@ -74,7 +74,7 @@ nonisolated private final class FluxTokens: FluxCancellable {
         self.all = all
     }
 
-    func cancel() {
-        for token in all { token.unsubscribe() }
+    func end(_ unsettled: inout ContiguousArray<any FluxUnsettled>) {
+        for token in all { token.subscriber.end(&unsettled) }
     }
 }

@@ -121,6 +121,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
 
     @usableFromInline var stamp: UInt64 { parts.stamp() }
 
+    @usableFromInline var difference: (@Sendable (Value, Value) -> Bool)? { isSame }
+
     @usableFromInline var isStore: Bool { false }
 
     @usableFromInline var stores: ContiguousArray<ObjectIdentifier> { parts.stores }
@@ -207,15 +209,15 @@ nonisolated final class FluxViewCore<Value: Sendable>: FluxFeeding {
 nonisolated private final class FluxViewUse: FluxCancellable {
     private let subscriber: any FluxCancellable
     private let isOver = Synchronization.Atomic<Bool>(false)
-    private let end: @Sendable () -> Void
+    private let tellOfEnd: @Sendable () -> Void
 
-    init(_ subscriber: any FluxCancellable, end: @escaping @Sendable () -> Void) {
+    init(_ subscriber: any FluxCancellable, tellOfEnd: @escaping @Sendable () -> Void) {
         self.subscriber = subscriber
-        self.end = end
+        self.tellOfEnd = tellOfEnd
     }
 
-    func cancel() {
-        subscriber.cancel()
-        if !isOver.exchange(true, ordering: .acquiringAndReleasing) { end() }
+    func end(_ unsettled: inout ContiguousArray<any FluxUnsettled>) {
+        subscriber.end(&unsettled)
+        if !isOver.exchange(true, ordering: .acquiringAndReleasing) { tellOfEnd() }
     }
 }

@@ -175,9 +175,40 @@ import Testing
         await store.flush()
     }
 
+    @Test func `Many blocked handlers are given the time of one, also by tokens of tokens`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let view = store.view(\.count)
+        let gate = Gate()
+        let entered = Recorder<Int>()
+        let seen = Recorder<Int>()
+        let blocked: @Sendable (Int) -> Void = { number in
+            if number > 1 { seen.record(number) }
+            entered.record(number)
+            gate.wait()
+        }
+        let tokens = (0..<40).map { index in
+            let queue = DispatchQueue(label: "blocked \(index)")
+            return index % 4 == 0
+                ? view.subscribe(on: queue) { blocked($0) } : store.subscribe(on: queue) { blocked($0.count) }
+        }
+        let all = FluxSubscription([FluxSubscription(Array(tokens[..<20]))] + tokens[20...])
+        store.dispatch(action: .add(1))
+        await entered.count(40)
+        store.dispatch(action: .add(1))
+        let time = ContinuousClock().measure { all.unsubscribe() }
+        gate.open()
+        await store.flush()
+        await view.flush()
+        #expect(time < .seconds(2), "one after the other takes 4 seconds")
+        #expect(time >= .milliseconds(90), "each of them is given its tenth of a second")
+        #expect(seen.values.isEmpty)
+    }
+
+    enum Ending: CaseIterable { case unsubscribing, dropping, many }
+
     /// The handler is called all the time; each round ends it from another thread and looks for a call that begins after.
-    @Test(.stress, arguments: [false, true])
-    func `Stress: ended from another thread, no call begins afterwards`(byDroppingTheToken: Bool) async {
+    @Test(.stress, arguments: Ending.allCases)
+    func `Stress: ended from another thread, no call begins afterwards`(by ending: Ending) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let isDone = Locked(false)
         let late = Locked(0)
@@ -205,10 +236,10 @@ import Testing
                         isCalled.set()
                     })
                 while !isCalled.isSet { sched_yield() }
-                if byDroppingTheToken {
-                    subscription.withLock { $0 = nil }
-                } else {
-                    subscription.current?.unsubscribe()
+                switch ending {
+                case .dropping: subscription.withLock { $0 = nil }
+                case .unsubscribing: subscription.current?.unsubscribe()
+                case .many: FluxSubscription([store.subscribe { _ in }, subscription.current!]).unsubscribe()
                 }
                 hasEnded.set()
             }

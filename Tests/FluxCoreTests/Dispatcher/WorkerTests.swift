@@ -45,9 +45,41 @@ import Testing
         token.remove()
         #expect(main.add(1) == 0)
         try main.attach(worker)
-        #expect(main.detach(worker) == 1)
+        #expect(main.detach(worker))
         #expect(!main.responds(to: Counter.Action.self))
         #expect(store.state.entries.isEmpty)
+    }
+
+    @Test func `Attached once more it moves, and sees an action once`() throws {
+        let other = FluxDispatcher()
+        let order = Locked<[Int]>([])
+        let stores = [(worker, 1), (other, 2)].map { dispatcher, number in
+            FluxStore(initialState: C4OneOrderTests.Noting(number: number, order: order), dispatcher: dispatcher)
+        }
+        let first = try main.attach(worker)
+        try main.attach(other)
+        #expect(main.add(1) == 2)
+        let second = try main.attach(worker)
+        #expect(main.add(1) == 2)
+        try main.attach(worker, priority: 1)
+        #expect(main.add(1) == 2)
+        #expect(order.current == [1, 2, 2, 1, 1, 2], "behind its equals, then before all")
+        first.remove()
+        second.remove()
+        #expect(main.add(1) == 2, "they were of places that it has no more")
+        #expect(main.detach(worker))
+        #expect(!main.detach(worker))
+        #expect(main.add(1) == 1)
+        withExtendedLifetime(stores) {}
+    }
+
+    @Test func `An action under way reaches a worker that moves, once`() throws {
+        let store = FluxStore(initialState: Log(), dispatcher: worker)
+        main.add(.before { [main, worker] _ in _ = try? main.attach(worker, priority: -1) }, priority: 1)
+        try main.attach(worker)
+        #expect(main.add(1) == 1)
+        #expect(main.add(2) == 1)
+        #expect(store.state.entries == [1, 2])
     }
 
     @Test func `A cycle is refused, of one, two or three`() throws {

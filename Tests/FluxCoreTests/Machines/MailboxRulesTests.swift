@@ -167,6 +167,85 @@ import Testing
         #expect(rig.batch.waiters == [7], "1 was taken, 2 dropped, and 3 is in this batch")
     }
 
+    @Test(arguments: [FluxBound.Rule.newest, .oldest, .failing { _ in }])
+    func `bounded: a waiter is told though the member leaves while what it waited for waits`(rule: FluxBound.Rule) {
+        let rig = Rig(.every, bound: FluxBound(rule, limit: 3))
+        rig.join(1)
+        for _ in 0..<5 { rig.put() }
+        #expect(rig.begin())
+        #expect(rig.wait(7))
+        #expect(rig.mailbox.leave(id: 1).elements.compactMap { $0 }.count == 2)
+        #expect(rig.exchange())
+        #expect(rig.batch.waiters == [7])
+        #expect(!rig.exchange())
+
+        rig.join(2)
+        rig.put()
+        #expect(rig.wait(8))
+        #expect(rig.begin())
+        #expect(rig.batch.waiters == [8], "the count goes on where it was")
+    }
+
+    @Test func `failing: one who waits behind the overflow is told with what came before it`() {
+        let rig = Rig(.every, bound: FluxBound(.failing { _ in }, limit: 2))
+        rig.join(1)
+        for _ in 0..<5 { rig.put() }
+        #expect(rig.wait(7))
+        #expect(rig.begin())
+        #expect(rig.batch.waiters.isEmpty)
+        #expect(rig.exchange())
+        #expect(rig.batch.overflow != nil)
+        #expect(rig.batch.waiters == [7])
+        #expect(!rig.exchange())
+    }
+
+    /// Whatever happens in whatever order: who waits is told before the mailbox comes to rest, or is dropped with it.
+    @Test func `Nobody is left to wait in a mailbox at rest, by any rule and any course`() {
+        var random = SystemRandomNumberGenerator()
+        for round in 0..<3_000 {
+            let kinds: [(FluxDelivery.Kind, FluxBound?)] = [
+                (.every, nil), (.latest, nil), (.every, FluxBound(.newest, limit: 1 + round % 3)),
+                (.every, FluxBound(.oldest, limit: 1 + round % 3)),
+                (.every, FluxBound(.failing { _ in }, limit: 1 + round % 3)),
+            ]
+            let (kind, bound) = kinds[round % kinds.count]
+            let rig = Rig(kind, bound: bound)
+            var (steps, waiting, told, last) = ("", 0, 0, 0)
+            var member: Int?
+            func drained(_ isDue: Bool) {
+                told += rig.batch.waiters.count
+                if !isDue && told != waiting { Issue.record("\(kind) \(rig.mailbox.rule): at rest after \(steps)") }
+            }
+            for _ in 0..<40 {
+                switch Int.random(in: 0..<10, using: &random) {
+                case 0...3:
+                    rig.put()
+                    steps += "p"
+                case 4:
+                    if rig.wait(waiting) { waiting += 1 }
+                    steps += "w"
+                case 5 where member == nil:
+                    last += 1
+                    member = last
+                    rig.join(last, current: Bool.random(using: &random))
+                    steps += "j"
+                case 6:
+                    guard let id = member else { continue }
+                    _ = rig.mailbox.leave(id: UInt64(id))
+                    member = nil
+                    steps += "l"
+                default:
+                    switch rig.mailbox.phase {
+                    case .idle: continue
+                    case .scheduled: drained(rig.begin())
+                    case .draining: drained(rig.exchange())
+                    }
+                    steps += "d"
+                }
+            }
+        }
+    }
+
     @Test func `The last to leave takes along what waits, and the next starts afresh`() {
         for kind in [FluxDelivery.latest, .buffered(newest: 2), .buffered(oldest: 2)] {
             let rig = Rig(kind.kind, bound: FluxBound(kind))

@@ -53,6 +53,86 @@ import Testing
         #expect(await [values.next(), values.next()] == [0, 1])
     }
 
+    /// What differed was skipped: what is left may be as good as what was given last.
+    @Test(arguments: [FluxDelivery.latest, .buffered(newest: 1)])
+    func `No part comes twice in a row where what came between was skipped`(delivery: FluxDelivery) async {
+        for isView in [false, true] {
+            var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
+            var view: FluxView<Int>? = isView ? store!.view(\.count) : nil
+            let counts = view?.states(delivery) ?? store!.values(of: \.count, delivery)
+            var iterator = counts.makeAsyncIterator()
+            #expect(await iterator.next() == 0)
+            for amount in [1, -1] {
+                store?.dispatch(action: .add(amount))
+                await view?.flush()
+                await store?.flush()
+            }
+            (view, store) = (nil, nil)
+            let last = await iterator.next()
+            #expect(last == nil, "it ends without the 0 that it has given already")
+        }
+    }
+
+    @Test func `No part comes twice in a row where what came between was left out`() async {
+        var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
+        var counts = store!.values(of: \.count, .buffered(oldest: 1)).makeAsyncIterator()
+        #expect(await counts.next() == 0)
+        for amount in [1, 1] {
+            store?.dispatch(action: .add(amount))
+            await store?.flush()
+        }
+        #expect(await counts.next() == 1)
+        store?.dispatch(action: .add(-1))
+        await store?.flush()
+        store = nil
+        let last = await counts.next()
+        #expect(last == nil)
+    }
+
+    @Test func `An iterator that starts with the next part waits for one that differs from the part at its start`()
+        async
+    {
+        var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
+        var counts = store!.values(of: \.count, startingWithCurrent: false).makeAsyncIterator()
+        for amount in [1, -1] {
+            store?.dispatch(action: .add(amount))
+            await store?.flush()
+        }
+        store = nil
+        let last = await counts.next()
+        #expect(last == nil)
+    }
+
+    @Test(arguments: [FluxDelivery.latest, .buffered(newest: 1), .every])
+    func `A view hands a closure no value twice in a row, whatever it skipped`(delivery: FluxDelivery) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let view = store.view(\.count)
+        let owner = Flag()
+        let (entered, gate) = (Recorder<Int>(), Gate())
+        let (seen, owned) = (Recorder<Int>(), Recorder<Int>())
+        let token = view.subscribe(delivery, on: DispatchQueue(label: "one"), startingWithCurrent: true) { count in
+            seen.record(count)
+            entered.record(1)
+            gate.wait()
+        }
+        view.subscribe(with: owner, delivery, on: DispatchQueue(label: "other"), startingWithCurrent: true) {
+            _, count in
+            owned.record(count)
+            entered.record(1)
+            gate.wait()
+        }
+        await entered.count(2)
+        for amount in [1, -1] {
+            store.dispatch(action: .add(amount))
+            #expect(view.state == store.state.count, "which announces it")
+        }
+        gate.open()
+        await view.flush()
+        #expect(seen.values == (delivery == .every ? [0, 1, 0] : [0]))
+        #expect(owned.values == seen.values)
+        token.unsubscribe()
+    }
+
     @Test func `Cancelling the task ends it at once, also with states waiting, and none waits afterwards`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         for states in [store.states, store.states(.every)] {

@@ -123,6 +123,21 @@ import Testing
         #expect(try content("state.unreadable") == "42")
     }
 
+    @Test func `What a store that was given up on would have gone on from does not count as read`() async throws {
+        try await prepare()
+        let ends = Gate()
+        let late = Slow(folder, ends: ends)
+        let restoring = Task { try await FluxStore.restored(from: late, initialState: Counter(), dispatcher: nil) }
+        await late.hasRead.opened()
+        restoring.cancel()
+        await #expect(throws: CancellationError.self) { try await restoring.value }
+        ends.open()
+        await late.hasEnded.opened()
+        try await late.save(Counter(count: 1))
+        #expect(try content() == "1")
+        #expect(try content("state.unreadable") == "42")
+    }
+
     @Test func `A load that is cancelled while it decodes ends at once`() async throws {
         try await prepare()
         let (inside, decoding) = (Gate(), Gate())

@@ -241,6 +241,52 @@ import Testing
         #expect(empty.revision == 0)
     }
 
+    @Test(arguments: [false, true])
+    func `restored(from:) ends at once where its task is cancelled, though the load does not`(isLog: Bool) async {
+        let (persistence, log) = (MemoryPersistence<Owner>(), MemoryLog<Owner>())
+        let script = isLog ? log.script : persistence.script
+        let (gate, gone) = (Gate(), Gate())
+        script.block(until: gate)
+        let dispatcher = FluxDispatcher()
+        let restoring = Task {
+            let owner = Owner(canary: Canary(gone))
+            if isLog { return try await FluxStore.restored(from: log, initialState: owner, dispatcher: dispatcher) }
+            return try await FluxStore.restored(from: persistence, initialState: owner, dispatcher: dispatcher)
+        }
+        await script.calls.count(1)
+        restoring.cancel()
+        await #expect(throws: CancellationError.self) { try await restoring.value }
+        // What hangs keeps nothing of the store.
+        await gone.opened()
+        gate.open()
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
+    }
+
+    @Test func `restored(from:) does not begin to load in a task that is cancelled`() async {
+        let persistence = MemoryPersistence(Counter(count: 5))
+        let restoring = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await FluxStore.restored(from: persistence, initialState: Counter(), dispatcher: nil)
+        }
+        await #expect(throws: CancellationError.self) { try await restoring.value }
+        #expect(persistence.script.calls.values.isEmpty)
+    }
+
+    @Test(.stress) func `Stress: restored(from:), cancelled at any moment, has a store or throws`() async {
+        for round in 0..<500 {
+            let persistence = MemoryPersistence(Counter(count: 5))
+            let restoring = Task {
+                try await FluxStore.restored(from: persistence, initialState: Counter(), dispatcher: nil)
+            }
+            for _ in 0..<round % 20 { await Task.yield() }
+            restoring.cancel()
+            switch await restoring.result {
+            case .success(let store): #expect(store.state.count == 5)
+            case .failure(let error): #expect(error is CancellationError)
+            }
+        }
+    }
+
     @Test func `restored(from:) throws what the load throws, and leaves no store behind`() async throws {
         let persistence = MemoryPersistence(Counter(count: 5))
         let dispatcher = FluxDispatcher()

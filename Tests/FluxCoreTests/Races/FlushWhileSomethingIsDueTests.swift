@@ -68,6 +68,52 @@ import Testing
         subscriptions.forEach { $0.unsubscribe() }
     }
 
+    enum Way: CaseIterable, Sendable { case states, part, anyOf, owner, failing }
+
+    @Test(
+        .timeLimit(.minutes(1)), arguments: Way.allCases,
+        [FluxDelivery.every, .latest, .buffered(newest: 2), .buffered(newest: 9), .buffered(oldest: 2)])
+    func `It returns when the subscription ends inside its handler, whatever still waited for it`(
+        way: Way, delivery: FluxDelivery
+    ) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (entered, gate) = (Gate(), Gate())
+        // Its own: of those that stores share, few threads may be blocked.
+        let queue = DispatchQueue(label: "blocked")
+        let kept = Locked<(any Sendable)?>(nil)
+        let handle: @Sendable () -> Void = {
+            entered.open()
+            gate.wait()
+            let gone = kept.withLock { $0.take() }
+            withExtendedLifetime(gone) {}
+        }
+        switch way {
+        case .states: kept.withLock { $0 = store.subscribe(delivery, on: queue) { _ in handle() } }
+        case .part: kept.withLock { $0 = store.subscribe(to: \.count, delivery, on: queue) { _ in handle() } }
+        case .anyOf:
+            kept.withLock { $0 = store.subscribe(toAnyOf: \.count, delivery: delivery, on: queue) { _, _ in handle() } }
+        case .owner:
+            let owner = Flag()
+            kept.withLock { $0 = owner }
+            store.subscribe(with: owner, delivery, on: queue) { _, _ in handle() }
+        case .failing:
+            let limit = delivery == .buffered(newest: 9) ? 9 : 2
+            kept.withLock { $0 = store.subscribe(failingAfter: limit, on: queue) { _ in handle() } }
+        }
+        store.dispatch(action: .add(1))
+        await entered.opened()
+        for _ in 0..<5 { store.dispatch(action: .add(1)) }
+        // A child, so that the time limit ends its wait.
+        async let flushing: Void = store.flush()
+        await waiters(of: store, are: 1)
+        gate.open()
+        await flushing
+        // And none that comes later finds anything to wait for.
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(kept.current == nil)
+    }
+
     private func waiters(of store: FluxStore<Counter>, are count: Int) async {
         func current() -> Int {
             store.core.lock.withLock { machine in

@@ -15,7 +15,7 @@ import Testing
             let order = Recorder<String>()
             await onThreads(2) { index in
                 if index == 0 {
-                    rig.outlet.awaitCall(of: rig.subscriber, limit: .seconds(300))
+                    rig.outlet.awaitCall(of: rig.subscriber, until: .now() + .seconds(300))
                     order.record("unsubscribed")
                 } else {
                     order.record("called")
@@ -39,7 +39,7 @@ import Testing
         FluxThreads.shared.current.pointee.draining = UnsafeRawPointer(fluxIdentity: rig.outlet)
         defer { FluxThreads.shared.current.pointee.draining = nil }
         let start = ContinuousClock.now
-        rig.outlet.awaitCall(of: rig.subscriber, limit: .seconds(60))
+        rig.outlet.awaitCall(of: rig.subscriber, until: .now() + .seconds(60))
         #expect(ContinuousClock.now - start < .seconds(60), "the limit of the wait was not reached")
     }
 
