@@ -76,7 +76,7 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     public func load() async throws -> State? {
         // A store that has given up on the load goes on from another state, so the file counts as not read then.
         let mark = FluxLoadMark(partOf: .current)
-        let work = FluxFileWork(on: queue) { () throws -> State? in
+        let answer = perform { () throws -> State? in
             // It may have waited long for its turn: nothing is to be moved any more either.
             if mark.isVoid { throw _Concurrency.CancellationError() }
             let answer = try self.read()
@@ -84,13 +84,13 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
             self.known.withLock { $0 = .found(found, by: mark, before: $0.valid) }
             return answer?.0
         }
-        await withTaskCancellationHandler {
-            await work.latch.wait()
+        let result = await withTaskCancellationHandler {
+            await answer.wait()
         } onCancel: {
             mark.void()
         }
-        if mark.isVoid { throw _Concurrency.CancellationError() }
-        return try work.result.get()
+        guard !mark.isVoid, let result else { throw _Concurrency.CancellationError() }
+        return try result.get()
     }
 
     /// Puts a state into the file, also in a task that is cancelled.
@@ -98,30 +98,13 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     /// - Parameter state: The state to keep.
     /// - Throws: ``FluxFileError``, with the path.
     public func save(_ state: State) async throws {
-        let work = FluxFileWork(on: queue) { try self.write(state) }
-        await work.latch.waitToTheEnd()
-        try work.result.get()
-    }
-}
-
-/// Work on the queue of a file, so that a slow disk keeps no thread of the tasks' pool.
-nonisolated private final class FluxFileWork<Value: Sendable>: Sendable {
-    /// Open once there is a result.
-    let latch = FluxLatch()
-    private let answer = FluxLock<Swift.Result<Value, any Error>?>(nil)
-
-    init(on queue: DispatchQueue, _ body: @escaping @Sendable () throws -> Value) {
-        latch.enter()
-        queue.async {
-            // Not under the lock: who is cancelled waits for no disk and no decoder.
-            let result = Swift.Result { try body() }
-            self.answer.withLock { $0 = result }
-            self.latch.leave()
-        }
+        try await perform { try self.write(state) }.waitToTheEnd()?.get()
     }
 
-    /// What the body came to; whoever waits no longer learns that it was cancelled.
-    var result: Swift.Result<Value, any Error> {
-        answer.withLock { $0 } ?? .failure(_Concurrency.CancellationError())
+    /// Does something on the queue, so that a slow disk keeps no thread of the tasks' pool.
+    private func perform<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) -> FluxAnswer<Value> {
+        let answer = FluxAnswer<Value>()
+        queue.async { answer.give(Swift.Result { try body() }) }
+        return answer
     }
 }

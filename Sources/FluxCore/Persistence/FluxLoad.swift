@@ -48,24 +48,3 @@ nonisolated final class FluxLoad<State: FluxState>: Sendable {
         withExtendedLifetime(core) {}
     }
 }
-
-/// What a task has come to, for one that may not wait for it to the end.
-nonisolated final class FluxAnswer<Value: Sendable>: Sendable {
-    private let latch = FluxLatch()
-    private let result = FluxLock<Swift.Result<Value, any Error>?>(nil)
-
-    init() {
-        latch.enter()
-    }
-
-    func give(_ answer: Swift.Result<Value, any Error>) {
-        result.withLock { $0 = answer }
-        latch.leave()
-    }
-
-    /// Waits for the answer; nil: the task that waits was cancelled before there was one.
-    func wait() async -> Swift.Result<Value, any Error>? {
-        await latch.wait()
-        return result.withLock { $0 }
-    }
-}
