@@ -93,7 +93,13 @@ enum Watching: CaseIterable, Sendable {
     }
 }
 
-private final class WatchingOwner: Sendable {}
+private final class WatchingOwner: Sendable {
+    let gone = Gate()
+
+    deinit {
+        gone.open()
+    }
+}
 
 /// A subscription of any kind, to be ended.
 final class Watch: Sendable {
@@ -124,14 +130,20 @@ final class Watch: Sendable {
         }
     }
 
-    /// Ends it, and waits until a sequence has.
+    /// Ends it, and waits until a sequence has, and until an owner is gone: a call that is under way keeps it until then.
     func end() async {
         token.withLock { $0 as? FluxSubscription }?.unsubscribe()
         (token.withLock { $0 as? Mirroring })?.end()
-        let gone = (token.withLock { $0.take() }, kept.withLock { $0.take() })
-        withExtendedLifetime(gone) {}
+        let ownerIsGone = token.withLock { ($0 as? WatchingOwner)?.gone }
+        letGo()
+        await ownerIsGone?.opened()
         task?.cancel()
         if task != nil { await finished.opened() }
+    }
+
+    private func letGo() {
+        let gone = (token.withLock { $0.take() }, kept.withLock { $0.take() })
+        withExtendedLifetime(gone) {}
     }
 
     /// Lets go of a view, which would keep the store.
