@@ -210,7 +210,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Ends the work of the creator: no new events, a while for those in flight, then the rest is cancelled.
     ///
     /// An event fired from now on is dropped. Returns as soon as all have ended, at the deadline at the latest; where an
-    /// action is being dispatched then, once that is applied, two seconds after the deadline at the latest (C9).
+    /// action is being dispatched then, once that is applied, two seconds after the deadline at the latest (C9). An
+    /// `onFailure` that is being called at the deadline may go on after it.
     ///
     /// - Parameter duration: How long those in flight may take, by the clock of the creator.
     /// - Returns: What became of all events that were ever fired on the creator.

@@ -90,10 +90,12 @@ nonisolated final class FluxAsyncRun<Converter: FluxAsyncActionConverter>: Senda
             return task.hasEnded
         }
         let action = Converter.action(for: error, event: event)
-        task.fail(error, dispatching: action.map { action in { self.conversions.send(action) } }) {
+        let hasFailed = task.fail(error, dispatching: action.map { action in { self.conversions.send(action) } }) {
             conversions.watchers()?.tellFailed(conversions.shown(event), error: error, origin: task.origin)
             conversions.report(error, event, isHandled: action != nil)
         }
+        // It was ended while it threw.
+        if !hasFailed { reportCycle() }
         return true
     }
 

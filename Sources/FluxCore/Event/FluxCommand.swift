@@ -39,6 +39,9 @@ nonisolated public protocol FluxCommand<State>: FluxEvent {
 
     /// Does the work.
     ///
+    /// Up to where it first suspends, it runs where all commands of the store begin, one after the other: what computes for
+    /// long there keeps the others from beginning. Await it in a task or an actor of its own.
+    ///
     /// - Parameters:
     ///   - state: The state as `begin` left it.
     ///   - dependency: What `run` was given.
@@ -86,7 +89,8 @@ nonisolated extension FluxStore {
     /// Runs a command on this store.
     ///
     /// Commands that one thread runs begin in that order, also those of different types, unless rules have them wait
-    /// (C3). Each change it makes is announced like that of an action. Cancelling the task leaves the state as it is then.
+    /// (C3). Each change it makes is announced like that of an action. Cancelling the task leaves the state as it is then; while
+    /// the store is still loading, `begin` is held back as an action is, and comes to pass all the same.
     ///
     /// - Parameters:
     ///   - command: What to do.
@@ -163,8 +167,9 @@ nonisolated enum FluxCommandConverter<Command: FluxCommand>: FluxAsyncActionConv
         let command = run.command
         if !run.hasBegun.exchange(true, ordering: .sequentiallyConsistent) {
             send(Action(command, "begin") { command.begin(state: &$0) })
-            // Held back while the store loads, in its turn; the work is done on what was loaded.
+            // Held back while the store loads, in its turn; the work is done on what was loaded, or not at all.
             await core.keeper?.loaded()
+            try _Concurrency.Task.checkCancellation()
         }
         let output = try await command.execute(state: core.read { $0.state }, dependency: run.dependency)
         // One step with the end: a command that was cancelled has brought nothing in, and one that has, has completed.
@@ -223,8 +228,9 @@ nonisolated extension FluxStoreCore {
         } send: { [self] step in
             change(step)
         } run: { conversions, task, spare in
-            let run = task._withUnsafeGuaranteedRef { fluxRead($0.load, as: FluxCommandRun<Command>.self) }
-            run.task = task
+            if let event = task._withUnsafeGuaranteedRef({ $0.load }) {
+                fluxRead(event, as: FluxCommandRun<Command>.self).task = task
+            }
             FluxCommandConverter<Command>._convert(task, by: conversions, &spare)
         }
         let first = extras.commands.withLock { commands in

@@ -143,7 +143,7 @@ nonisolated public struct FluxRule<Event: FluxEvent>: Sendable {
 
     // MARK: - Keys
 
-    /// The short form of a key: the name of the case of an enum event, without its payload; for others the type.
+    /// A key: the name of the case of an enum event, without its payload; for others the type.
     ///
     /// A case without a payload is told by how the event describes itself.
     ///

@@ -140,7 +140,8 @@ nonisolated public final class FluxTask: Sendable {
     ///
     /// The task has ended then, with the outcome `.cancelled`, also for the rules of its creator, whatever the converter
     /// still does; an asynchronous one has its Swift task cancelled. On work that has ended it does nothing; work that has
-    /// failed, and whose failure is just being told, ends with that at once.
+    /// failed, and whose failure is just being told, ends with that at once. A command that is just bringing in what came of it
+    /// completes, as soon as it has.
     ///
     /// If another thread is dispatching an action of it at that moment, this waits until that has been applied, for two
     /// seconds at most: a dispatch that waits for the calling thread does not hang it.

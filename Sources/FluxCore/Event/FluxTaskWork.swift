@@ -156,22 +156,22 @@ nonisolated extension FluxTask {
         hasClosed(end, .completed)
     }
 
-    /// Ends the work with an error unless it has ended; tells of the error before anybody can see the end.
+    /// Ends the work with an error unless it has ended; tells of the error before it ends, unless somebody cancels it.
     ///
-    /// It has failed from here on: who cancels it does not wait until that is told.
+    /// It has failed from here on: who cancels it ends it so, and waits for the action at most.
     ///
     /// - Parameters:
     ///   - error: What was thrown.
     ///   - dispatch: Dispatches the action that the error becomes, if any.
     ///   - telling: Tells of it.
-    @usableFromInline
-    func fail(_ error: any Error, dispatching dispatch: (() -> Void)?, telling: () -> Void) {
+    /// - Returns: Whether it had not ended.
+    func fail(_ error: any Error, dispatching dispatch: (() -> Void)?, telling: () -> Void) -> Bool {
         let claimed = lock.withLock { machine in
             let before = gate.claim(entering: dispatch != nil)
             if !before.isTaken { machine.fail(error) }
             return before
         }
-        if claimed.isTaken { return }
+        if claimed.isTaken { return false }
         if let dispatch {
             let entry = entry(isTraced: claimed.isTraced)
             dispatch()
@@ -180,6 +180,7 @@ nonisolated extension FluxTask {
         telling()
         let before = gate.closeClaimed(.failed)
         if !before.isClosed { hasClosed(before, .failed(error)) }
+        return true
     }
 
     /// Sees to the end, outside every lock.

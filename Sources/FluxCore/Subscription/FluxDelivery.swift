@@ -3,7 +3,7 @@
 /// | delivery            | gets                                              | holds, while it is slow          |
 /// |---------------------|---------------------------------------------------|----------------------------------|
 /// | `.every`            | each change, in order                             | what it has not taken yet        |
-/// | `.latest`           | the newest; skips, never goes back                | nothing, not even one state      |
+/// | `.latest`           | the newest; skips, never goes back                | nothing; of a view, what it got last |
 /// | `.buffered(newest:)` | in order, the newest so many of what waits        | at most so many, and counts the rest |
 /// | `.buffered(oldest:)` | in order, the oldest so many of what waits        | at most so many, and counts the rest |
 ///

@@ -36,6 +36,7 @@ nonisolated extension FluxSource {
         _ handler: @escaping @MainActor @Sendable (State) -> Void
     ) -> FluxSubscription {
         subscribe(
-            FluxWish(delivery, on: .main, startingWithCurrent: startingWithCurrent), main.bind(handler))
+            FluxWish(delivery, on: .main, startingWithCurrent: startingWithCurrent),
+            distinct(delivery, main.bind(handler)))
     }
 }

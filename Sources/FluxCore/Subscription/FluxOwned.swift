@@ -24,7 +24,8 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Owner, State) -> Void
     ) {
-        bind(to: owner, FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent), handler)
+        let wish = FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent)
+        bind(to: owner, wish, isWhole: true, handler)
     }
 
     /// Calls a handler on the main actor with an object of yours and the states that are announced from now on.
@@ -78,7 +79,7 @@ nonisolated extension FluxSource {
         ) { [weak owner] old, new in
             if let owner, old != nil || startingWithCurrent { handler(owner, new) }
         }
-        bind(to: owner, wish) { _, state in watch(state) }
+        bind(to: owner, wish, isWhole: false) { _, state in watch(state) }
     }
 
     /// Calls a handler on the main actor with an object of yours and a part of the state whenever that has changed.
@@ -109,15 +110,21 @@ nonisolated extension FluxSource {
     }
 
     /// Subscribes for as long as an object lives.
+    ///
+    /// - Parameters:
+    ///   - owner: The object.
+    ///   - wish: What is asked for.
+    ///   - isWhole: Whether the states themselves are handed over, so that they are compared where that is promised.
+    ///   - handler: Gets the object, and each state.
     @usableFromInline
     func bind<Owner: AnyObject & Sendable>(
-        to owner: Owner, _ wish: FluxWish, _ handler: @escaping @Sendable (Owner, State) -> Void
+        to owner: Owner, _ wish: FluxWish, isWhole: Bool, _ handler: @escaping @Sendable (Owner, State) -> Void
     ) {
         let leash = FluxLeash { [weak owner] in owner != nil }
-        let handOver = distinct(wish.delivery) { [weak owner] state in
+        let handOver: @Sendable (State) -> Void = { [weak owner] state in
             if let owner { handler(owner, state) } else { leash.cut() }
         }
-        leash.hold(feed.origin.enroll(wish, handler: handOver))
+        leash.hold(feed.origin.enroll(wish, handler: isWhole ? distinct(wish.delivery, handOver) : handOver))
         feed.origin.keep(leash)
     }
 }

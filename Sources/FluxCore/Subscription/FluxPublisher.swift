@@ -36,14 +36,9 @@
     nonisolated extension FluxSource {
         /// The states of this source for Combine.
         public var publisher: FluxPublisher<State> {
-            let feed = FluxPublished(feed: feed)
+            let feed = feed
             return FluxPublisher { feed.subscribe(.every, startingWithCurrent: true, $0) }
         }
-    }
-
-    /// A source by its feed alone: it does not keep the store.
-    nonisolated private struct FluxPublished<State: Sendable>: FluxSource {
-        let feed: FluxFeed<State>
     }
 
     /// A Combine subscription: hands on as much as is asked for.

@@ -127,8 +127,7 @@ nonisolated extension FluxSource {
 
     @usableFromInline
     func subscribe(_ wish: FluxWish, _ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
-        let subscriber = feed.origin.enroll(wish, handler: distinct(wish.delivery, handler))
-        return FluxSubscription(subscriber, keeping: wish.bound?.drops)
+        FluxSubscription(feed.origin.enroll(wish, handler: handler), keeping: wish.bound?.drops)
     }
 
     /// Calls a handler with the states that are announced from now on, as ``FluxStore`` does.
@@ -146,7 +145,8 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        subscribe(FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent), handler)
+        subscribe(
+            FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent), distinct(delivery, handler))
     }
 
     /// Calls a handler with every state that is announced from now on, and ends with an error rather than miss one.

@@ -68,7 +68,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(parts, keeping: (repeat each source), by: isSame)
     }
 
-    @usableFromInline
+    @inlinable
     init(
         _ parts: FluxViewParts<State>, keeping sources: any Sendable,
         by isSame: @escaping @Sendable (State, State) -> Bool
@@ -103,6 +103,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @inlinable
     public convenience init<Source: FluxSource>(
         _ sources: [Source],
         by isSame: @escaping @Sendable (State, State) -> Bool,
@@ -133,6 +134,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @inlinable
     public convenience init<Source: FluxSource>(
         _ sources: [Source], transform: @escaping @Sendable ([Source.State]) -> State
     ) where State: Equatable {

@@ -38,4 +38,31 @@ import Testing
         await store.flush()
         #expect(persistence.saved.values.last?.count == 15)
     }
+
+    struct Send: FluxCommand {
+        let sent: Recorder<Int>
+
+        func begin(state: inout Counter) { state.count += 1_000 }
+        func execute(state: Counter, dependency: Void) async throws { sent.record(state.count) }
+        func reduce(state: inout Counter, output: Void) { state.count -= 1_000 }
+    }
+
+    @Test func `A command that is cancelled during the load does no work, on whatever state`() async {
+        let gate = Gate()
+        let persistence = MemoryPersistence(Counter(count: 5))
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let sent = Recorder<Int>()
+        // The second begins behind the first, so the first waits for the load by then.
+        let (first, second) = (store.run(Send(sent: sent)), store.run(Send(sent: sent)))
+        for await case .actionSent in second.events { break }
+        first.cancel()
+        gate.open()
+        #expect(await first.outcome.name == "cancelled")
+        #expect(await second.outcome.name == "completed")
+        #expect(sent.values == [2_005])
+        #expect(store.state.count == 1_005, "what it began was held back, and is not undone")
+        persistence.script.block(until: nil)
+        await store.flush()
+    }
 }
