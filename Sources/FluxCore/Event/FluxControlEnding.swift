@@ -96,16 +96,17 @@ nonisolated extension FluxControl {
             await group.next()
             group.cancelAll()
         }
-        await fluxSuspend { continuation in
-            // What may have to wait keeps no thread of the tasks' pool.
-            DispatchQueue.global().async {
-                self.cancelAll()
-                // Each is tallied a moment after it has ended, by the thread that ended it.
-                let late = self.flights.withLock { $0.unsettled() }
-                fluxWait(upTo: .seconds(2)) { late.allSatisfy(\.isSettled) }
-                continuation.resume()
-            }
+        let latch = FluxLatch()
+        latch.enter()
+        // What may have to wait keeps no thread of the tasks' pool.
+        DispatchQueue.global().async {
+            self.cancelAll()
+            // Each is tallied a moment after it has ended, by the thread that ended it.
+            let late = self.flights.withLock { $0.unsettled() }
+            fluxWait(upTo: .seconds(2)) { late.allSatisfy(\.isSettled) }
+            latch.leave()
         }
+        await latch.waitToTheEnd()
         return tally.totals
     }
 

@@ -50,9 +50,12 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Value) -> Void
     ) -> FluxSubscription {
-        watch(select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent) { old, new in
+        let (wish, watch) = watching(
+            select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent
+        ) { old, new in
             if old != nil || startingWithCurrent { handler(new) }
         }
+        return subscribe(wish, watch)
     }
 
     /// Calls a handler with the old and the new value of a part of the state whenever that part has changed.
@@ -70,9 +73,12 @@ nonisolated extension FluxSource {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ old: Value, _ new: Value) -> Void
     ) -> FluxSubscription {
-        watch(select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: false) { old, new in
+        let (wish, watch) = watching(
+            select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: false
+        ) { old, new in
             if let old { handler(old, new) }
         }
+        return subscribe(wish, watch)
     }
 
     /// Calls a handler on the main actor with the old and the new value of a part of the state that has changed.
@@ -185,22 +191,8 @@ nonisolated extension FluxSource {
         return select(feed.origin.currentState)
     }
 
-    /// Calls a function with what was selected last and what is now, if they differ; first with nil and the first.
-    @inlinable
-    func watch<Value: Sendable>(
-        _ select: @escaping @Sendable (State) -> Value,
-        by isSame: @escaping @Sendable (Value, Value) -> Bool,
-        _ delivery: FluxDelivery,
-        on queue: DispatchQueue?,
-        startingWithCurrent: Bool,
-        _ body: @escaping @Sendable (_ old: Value?, _ new: Value) -> Void
-    ) -> FluxSubscription {
-        let (wish, handler) = watching(
-            select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, body)
-        return subscribe(wish, handler)
-    }
-
-    /// What to ask for, and what to do with each state, to call a function as ``watch`` does.
+    /// What to ask for, and what to do with each state, to call a function with what was selected last and what is now, if
+    /// they differ; first with nil and the first.
     ///
     /// Made in the client's module, so that selecting and comparing are the client's own code.
     @inlinable
