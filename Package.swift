@@ -1,18 +1,30 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+/// Each module, and what it needs.
+let modules: [(name: String, needs: [String])] = [
+    ("FluxCore", []),
+    ("FluxEffects", ["FluxCore"]),
+    ("FluxObservation", ["FluxCore"]),
+    ("FluxRouting", ["FluxCore"]),
+    ("FluxDiagnostics", ["FluxCore"]),
+    ("FluxPersistence", ["FluxCore"]),
+    ("FluxTesting", ["FluxCore", "FluxPersistence"]),
+]
+
 let package = Package(
     name: "FluxCore",
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
-    products: [
-        .library(name: "FluxCore", targets: ["FluxCore"]),
-        .library(name: "FluxCoreTesting", targets: ["FluxCoreTesting"]),
-    ],
-    targets: [
-        .target(name: "FluxCore"),
-        .target(name: "FluxCoreTesting", dependencies: ["FluxCore"]),
-        .testTarget(name: "FluxCoreTests", dependencies: ["FluxCore", "FluxCoreTesting"]),
-    ],
+    products: modules.map { .library(name: $0.name, targets: [$0.name]) },
+    targets: modules.flatMap { module -> [Target] in
+        [
+            .target(name: module.name, dependencies: module.needs.map { .byName(name: $0) }),
+            // The tests of a feature may use the others: what users put together has to work together.
+            .testTarget(
+                name: "\(module.name)Tests",
+                dependencies: modules.map { .byName(name: $0.name) } + [.byName(name: "TestSupport")]),
+        ]
+    } + [.target(name: "TestSupport", path: "Tests/Support")],
     swiftLanguageModes: [.v6]
 )
 

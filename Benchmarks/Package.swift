@@ -1,6 +1,11 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+/// Modules of the library.
+func flux(_ modules: String...) -> [Target.Dependency] {
+    modules.map { .product(name: $0, package: "FluxCore") }
+}
+
 // A package of its own, so that the library keeps no dependency.
 let package = Package(
     name: "Benchmarks",
@@ -20,11 +25,13 @@ let package = Package(
         .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
     ],
     targets: [
-        .target(name: "Workbench", dependencies: ["FluxCore"]),
+        .target(name: "Workbench", dependencies: flux("FluxCore")),
         .executableTarget(
             name: "Compare",
-            dependencies: [
-                "CHeap", "FluxCore", "OpenCombine", "Workbench",
+            dependencies: flux(
+                "FluxCore", "FluxDiagnostics", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting"
+            ) + [
+                "CHeap", "OpenCombine", "Workbench",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "SQLiteLog", package: "FluxCoreExamples"),
@@ -35,14 +42,14 @@ let package = Package(
         .target(name: "CountingAllocator"),
         .executableTarget(
             name: "Allocations",
-            dependencies: [
-                "CountingAllocator", "FluxCore", "Workbench",
+            dependencies: flux("FluxCore") + [
+                "CountingAllocator", "Workbench",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
         .executableTarget(
             name: "FluxCoreBenchmarks",
-            dependencies: ["FluxCore", "Workbench", .product(name: "Benchmark", package: "benchmark")],
+            dependencies: flux("FluxCore") + ["Workbench", .product(name: "Benchmark", package: "benchmark")],
             path: "Benchmarks/FluxCoreBenchmarks",
             plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]
         ),

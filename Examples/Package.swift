@@ -1,6 +1,11 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+/// Modules of the library.
+func flux(_ modules: String...) -> [Target.Dependency] {
+    modules.map { .product(name: $0, package: "FluxCore") }
+}
+
 // A package of its own, so that FluxCore itself depends on nothing.
 let package = Package(
     name: "FluxCoreExamples",
@@ -16,49 +21,49 @@ let package = Package(
         .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
     ],
     targets: [
-        .target(name: "AccessLog", dependencies: ["FluxCore"]),
+        .target(name: "AccessLog", dependencies: flux("FluxCore")),
         .executableTarget(
             name: "access-watch",
-            dependencies: [
+            dependencies: flux("FluxCore") + [
                 "AccessLog",
-                "FluxCore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
         .testTarget(
             name: "AccessLogTests",
-            dependencies: ["AccessLog", "FluxCore", "access-watch"],
+            dependencies: flux("FluxCore") + ["AccessLog", "access-watch"],
             exclude: ["Fixtures"]
         ),
-        .target(name: "SQLiteLog", dependencies: ["FluxCore", .product(name: "GRDB", package: "GRDB.swift")]),
-        .executableTarget(name: "durable-counter", dependencies: ["FluxCore", "SQLiteLog"]),
+        .target(
+            name: "SQLiteLog",
+            dependencies: flux("FluxCore", "FluxPersistence") + [.product(name: "GRDB", package: "GRDB.swift")]
+        ),
+        .executableTarget(name: "durable-counter", dependencies: flux("FluxCore", "FluxPersistence") + ["SQLiteLog"]),
         .testTarget(
             name: "SQLiteLogTests",
-            dependencies: [
-                "FluxCore", "SQLiteLog", "durable-counter",
-                .product(name: "FluxCoreTesting", package: "FluxCore"),
+            dependencies: flux("FluxCore", "FluxPersistence", "FluxTesting") + [
+                "SQLiteLog", "durable-counter",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .target(
-            name: "FluxWindows",
-            dependencies: [
-                "FluxCore",
+            name: "FluxInstruments",
+            dependencies: flux("FluxCore", "FluxDiagnostics") + [
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
             ]
         ),
         .testTarget(
-            name: "FluxWindowsTests",
-            dependencies: [
-                "FluxCore", "FluxWindows",
+            name: "FluxInstrumentsTests",
+            dependencies: flux("FluxCore", "FluxDiagnostics") + [
+                "FluxInstruments",
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
             ]
         ),
-        // Has links to the sources of the library that need Combine: OpenCombine stands for it here.
-        .testTarget(name: "RecipesTests", dependencies: ["FluxCore", "OpenCombine"]),
+        // Has a link to the source of FluxObservation that needs Combine: OpenCombine stands for it here.
+        .testTarget(name: "RecipesTests", dependencies: flux("FluxCore") + ["OpenCombine"]),
     ],
     swiftLanguageModes: [.v6]
 )

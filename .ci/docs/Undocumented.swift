@@ -1,29 +1,6 @@
-// Reads a symbol graph and names every public declaration whose documentation is not as a reader needs it: one sentence
+// Reads symbol graphs and names every public declaration whose documentation is not as a reader needs it: one sentence
 // of at most 150 characters first, and on classes, structs, enums and protocols a line on thread safety.
 import Foundation
-
-struct SymbolGraph: Decodable {
-    struct Symbol: Decodable {
-        struct Kind: Decodable { var identifier: String }
-        struct Documentation: Decodable {
-            struct Line: Decodable { var text: String }
-            var lines: [Line]
-        }
-        struct Location: Decodable {
-            struct Position: Decodable { var line: Int }
-            var uri: String
-            var position: Position
-        }
-
-        var kind: Kind
-        var pathComponents: [String]
-        var docComment: Documentation?
-        /// None where the compiler made the declaration.
-        var location: Location?
-    }
-
-    var symbols: [Symbol]
-}
 
 extension SymbolGraph.Symbol {
     var findings: [String] {
@@ -39,25 +16,21 @@ extension SymbolGraph.Symbol {
         }
         return findings
     }
-
-    /// Where the declaration is, as a path from the root of the repository.
-    var place: String {
-        guard let location else { return "" }
-        let path = location.uri.range(of: "Sources/").map { location.uri[$0.lowerBound...] } ?? location.uri[...]
-        return "\(path):\(location.position.line + 1)"
-    }
 }
 
 @main
 enum Undocumented {
+    /// The arguments are the name of a module and its symbol graphs: its own, and one for each module that it extends.
     static func main() throws {
-        let data = try Data(contentsOf: URL(fileURLWithPath: CommandLine.arguments[1]))
-        let symbols = try JSONDecoder().decode(SymbolGraph.self, from: data).symbols.filter { $0.location != nil }
+        let module = CommandLine.arguments[1]
+        let symbols = try CommandLine.arguments.dropFirst(2).flatMap { try SymbolGraph(path: $0).written }
         let findings = symbols.flatMap { symbol in
-            symbol.findings.map { "\(symbol.place): error: \(symbol.pathComponents.joined(separator: ".")) \($0)" }
+            symbol.findings.map {
+                "\(symbol.file):\(symbol.line): error: \(symbol.pathComponents.joined(separator: ".")) \($0)"
+            }
         }
         findings.sorted().forEach { print($0) }
-        print("\(symbols.count) public declarations, \(findings.count) findings.")
+        print("\(module): \(symbols.count) public declarations, \(findings.count) findings.")
         if symbols.isEmpty || !findings.isEmpty { exit(1) }
     }
 }

@@ -1,10 +1,11 @@
 import FluxCore
+import FluxPersistence
 import Foundation
 import GRDB
 
 /// A log of actions in an SQLite database: a transaction for each batch, and a snapshot now and then.
 ///
-/// Copy this file into a target that depends on GRDB 7; it needs nothing else.
+/// Copy this file into a target that depends on FluxPersistence and GRDB 7; it needs nothing else.
 ///
 /// ```swift
 /// let log = try SQLiteLog<Todo>(path: "/var/lib/todo/log.sqlite", coding: .json())

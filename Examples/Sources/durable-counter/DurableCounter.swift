@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import FluxPersistence
 import SQLiteLog
 
 #if canImport(Glibc)

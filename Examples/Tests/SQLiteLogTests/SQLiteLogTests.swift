@@ -1,5 +1,6 @@
 import FluxCore
-import FluxCoreTesting
+import FluxPersistence
+import FluxTesting
 import Foundation
 import GRDB
 import SQLiteLog

@@ -9,7 +9,7 @@ import Synchronization
 /// ```
 ///
 /// A store of another action type costs a dispatch nothing. The dispatcher does not keep its stores alive for longer than
-/// their last reference.
+/// their last reference, but for those it was told to keep.
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers, middleware and converters.
 nonisolated public final class FluxDispatcher: FluxDispatching {
@@ -17,34 +17,19 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     public static let shared = FluxDispatcher()
 
     @usableFromInline let threads = FluxThreads.shared
-    /// What keeps an action from the short way, as bits of ``FluxDetours``.
-    @usableFromInline let detours = Synchronization.Atomic<UInt8>(0)
+    /// Whether there are interceptors: all that the hot path looks at.
+    @usableFromInline let isIntercepted = Synchronization.Atomic<Bool>(false)
     let routes = FluxLock(FluxRoutes())
-    let pipeline = FluxPipeline()
+    private let chain = FluxLock(FluxInterceptors([]))
+    private let features = FluxFeatures()
 
     /// Makes a dispatcher with no store attached.
-    ///
-    /// - Parameter middleware: What every action passes on its way to the stores, first things first.
-    public init(middleware: [any FluxMiddleware] = []) {
-        let owner = Unmanaged.passUnretained(self)
-        pipeline.open { bits in
-            owner._withUnsafeGuaranteedRef {
-                $0.detours.fluxSet(bits, of: FluxDetours.middleware | FluxDetours.hooks)
-            }
-        }
-        for middleware in middleware { add(middleware) }
-    }
-
-    /// Makes a dispatcher with middleware of closures: `FluxDispatcher(middleware: [.before { print($0) }])`.
-    ///
-    /// - Parameter middleware: What every action passes on its way to the stores, first things first.
-    @_disfavoredOverload
-    public convenience init(middleware: [FluxInterceptor]) {
-        self.init(middleware: middleware as [any FluxMiddleware])
-    }
+    public init() {}
 
     deinit {
-        pipeline.close()
+        // The stores that it keeps go after their places, outside the lock.
+        let gone = routes.withLock { $0.detachAll() }
+        withExtendedLifetime(gone) {}
     }
 
     // MARK: - Dispatching
@@ -57,141 +42,197 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Parameter action: The change to make.
     /// - Returns: How many stores announced a change.
     /// - Complexity: O(*n*) for *n* stores of this action type; stores of other types do not count.
-    @inlinable @discardableResult
-    public func dispatch<Action: FluxAction>(action: Action) -> Int {
-        if threads.current.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
-        if detours.load(ordering: .relaxed) != 0 { return dispatchInDetail(action) }
-        return withUnsafePointer(to: action) { dispatch(UnsafeRawPointer($0), type: ObjectIdentifier(Action.self)) }
+    @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
+        let thread = threads.current
+        thread.requireImpure("dispatch(action:)")
+        if isIntercepted.load(ordering: .relaxed) { return pass(action) }
+        return withUnsafePointer(to: action) { deliver(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread) }
     }
 
-    /// Applies an action to the store that is attached under a name, if it takes the type.
-    ///
-    /// It passes the middleware of the dispatcher as every action does.
+    /// Takes an action through the interceptors, and then to another end than the stores of this dispatcher.
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - name: The name that the store was attached under.
-    /// - Returns: Whether the store has applied it; false if there is no such store, it takes no such action, or middleware
-    ///   stopped or postponed it.
-    /// - Complexity: O(1), and that of `handle(action:)`.
-    @inlinable @discardableResult
-    public func dispatch<Action: FluxAction>(action: Action, to name: String) -> Bool {
-        if threads.current.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:to:)") }
-        if detours.load(ordering: .relaxed) != 0 { return dispatchTheLongWay(action, to: name) }
-        return withUnsafePointer(to: action) {
-            dispatch(UnsafeRawPointer($0), type: ObjectIdentifier(Action.self), to: name)
-        }
+    ///   - end: Takes it from there, and returns how many stores announced a change; it hands on what it is given to
+    ///     ``deliver(_:to:telling:)``, so that interceptors are told which.
+    /// - Returns: How many stores announced a change.
+    @discardableResult public func pass(
+        _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchReport?) -> Int
+    ) -> Int {
+        threads.current.requireImpure("dispatch(action:)")
+        return begin(action, to: .other(end), nil, origin: threads.current.task)
     }
 
-    @usableFromInline
-    func dispatch(_ action: UnsafeRawPointer, type: ObjectIdentifier) -> Int {
-        var wakes = FluxWakes<FluxWake>.none
-        var passage = FluxPassage()
-        let announced = routes.withLock { $0.dispatch(action, type: type, waking: &wakes, through: &passage) }
-        passage.finish(wakes)
-        return announced
+    @usableFromInline func pass(_ action: any FluxAction) -> Int {
+        begin(action, to: .stores, nil, origin: threads.current.task)
     }
 
-    @usableFromInline
-    func dispatch(_ action: UnsafeRawPointer, type: ObjectIdentifier, to name: String) -> Bool {
-        guard let (core, resident) = routes.withLock({ $0.holder(of: name) }),
-            let entrance = resident.entrance(of: type)
-        else { return false }
-        var wakes = FluxWakes<FluxWake>.none
-        var passage = FluxPassage()
-        _ = entrance.apply(core, action, &wakes, &passage)
-        passage.finish(wakes)
-        return true
+    func begin(
+        _ action: any FluxAction, to end: FluxPassage.End, _ report: FluxDispatchReport?, origin: FluxTask?
+    ) -> Int {
+        let passage = FluxPassage(chain.withLock { $0 }, on: self, to: end, origin: origin)
+        defer { passage.isKept.store(true, ordering: .relaxed) }
+        return FluxNext(passage, nil).proceed(action, report)
     }
 
-    // MARK: - The long way
-
-    /// Dispatches past middleware and hooks.
-    @inlinable @inline(never)
-    func dispatchInDetail<Action: FluxAction>(_ action: Action) -> Int {
-        if detours.load(ordering: .relaxed) != FluxDetours.hooks { return dispatchTheLongWay(action) }
-        return withUnsafePointer(to: action) {
-            dispatchWatched(action, at: UnsafeRawPointer($0), type: ObjectIdentifier(Action.self))
-        }
-    }
-
-    @usableFromInline
-    func dispatchTheLongWay(_ action: any FluxAction) -> Int {
-        begin(action, to: .everybody(self)).announced
-    }
-
-    /// Dispatches with hooks and nothing else, which is to be quick.
-    @usableFromInline @inline(__always)
-    func dispatchWatched(_ action: any FluxAction, at address: UnsafeRawPointer, type: ObjectIdentifier) -> Int {
-        let chain = pipeline.chain
-        chain.tellDispatched(action, on: threads.current)
-        var wakes = FluxWakes<FluxWake>.none
-        var passage = FluxPassage()
-        var watch = FluxWatch(hasRoom: true)
-        let announced = withUnsafeMutablePointer(to: &watch) { watch in
-            passage.watch = watch
-            return routes.withLock { $0.dispatch(address, type: type, waking: &wakes, through: &passage) }
-        }
-        wakes.forEach { $0.wake() }
-        watch.tell(action, chain)
-        if passage.note != nil { passage.tell(chain) }
-        return announced
-    }
-
-    @usableFromInline
-    func dispatchTheLongWay(_ action: any FluxAction, to name: String) -> Bool {
-        begin(action, to: .name(self, name)).applied > 0
-    }
-
-    private func begin(_ action: any FluxAction, to goal: FluxGoal) -> FluxTally {
-        let chain = pipeline.chain
-        let origin = threads.current.pointee.origin
-        return threads.current.tally {
-            chain.tellDispatched(action, on: threads.current)
-            FluxNext(chain, to: goal, origin: origin).proceed(action)
-        }
-    }
-
-    /// Sees an action that passes the dispatcher this one works for.
-    func work(on action: any FluxAction, _ next: FluxNext) {
-        let chain = pipeline.chain
-        let origin = next.origin
-        chain.tellDispatched(action, on: threads.current)
-        FluxNext(chain, to: .worker(self, next), origin: origin).proceed(action)
-    }
-
-    /// Takes an action that has passed all middleware of the dispatcher to the stores.
-    func deliver(_ action: any FluxAction) {
-        if detours.load(ordering: .relaxed) & FluxDetours.guards != 0 {
-            let guards = routes.withLock { $0.guards(of: ObjectIdentifier(Swift.type(of: action))) }
-            if !guards.isEmpty { return FluxCrossing(self, action, guards).start() }
-        }
-        apply(action, plans: [:])
-    }
-
-    func deliver(_ action: any FluxAction, to name: String) {
-        guard let (core, resident) = routes.withLock({ $0.holder(of: name) }) else { return }
-        FluxNext(resident.pipeline.chain, to: .store(core, resident, self), origin: threads.current.pointee.origin)
-            .proceed(action)
-    }
-
-    /// What to tell; nil if nobody watches.
-    @usableFromInline var chainIfWatched: FluxChain? {
-        detours.load(ordering: .relaxed) & FluxDetours.hooks == 0 ? nil : pipeline.chain
-    }
-
-    func apply(_ action: any FluxAction, plans: FluxPlans) {
+    /// Applies an action to the attached stores that take its type, past all interceptors.
+    ///
+    /// - Parameters:
+    ///   - action: The change to make.
+    ///   - report: What an end of ``pass(_:to:)`` was given.
+    /// - Returns: How many stores announced a change.
+    @discardableResult public func deliver(_ action: any FluxAction, telling report: FluxDispatchReport? = nil) -> Int {
         let thread = threads.current
-        let chain = chainIfWatched
-        var wakes = FluxWakes<FluxWake>.none
-        var passage = FluxPassage()
-        var watch = FluxWatch(wantsStates: thread.pointee.report != nil)
-        let tally = withUnsafeMutablePointer(to: &watch) { watch in
-            if watch.pointee.wantsStates || chain != nil { passage.watch = watch }
-            return routes.withLock { $0.dispatch(action, plans: plans, waking: &wakes, through: &passage) }
+        thread.requireImpure("deliver")
+        func open<Action: FluxAction>(_ action: Action) -> Int {
+            withUnsafePointer(to: action) {
+                deliver(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, report)
+            }
         }
-        thread.pointee.tally.applied += tally.applied
-        thread.pointee.tally.announced += tally.announced
-        passage.finish(wakes, chain)
+        return open(action)
+    }
+
+    /// Applies an action to one store, attached or not, past all interceptors.
+    ///
+    /// - Parameters:
+    ///   - action: The change to make.
+    ///   - store: The store.
+    ///   - report: What an end of ``pass(_:to:)`` was given.
+    /// - Returns: How many changes it announced; nil if it does not take the type.
+    public func deliver(
+        _ action: any FluxAction, to store: FluxStoreInfo, telling report: FluxDispatchReport? = nil
+    ) -> Int? {
+        threads.current.requireImpure("deliver")
+        var wakes = FluxWakes.none
+        let announced = store.handle.take(action, &wakes, report)
+        wakes.settle()
+        return announced
+    }
+
+    @usableFromInline func deliver(
+        _ action: UnsafeRawPointer, _ type: ObjectIdentifier, _ thread: UnsafeMutablePointer<FluxThread>,
+        _ report: FluxDispatchReport? = nil
+    ) -> Int {
+        var wakes = FluxWakes.none
+        let announced = routes.withLock { $0.apply(action, type, thread, &wakes, report) }
+        wakes.settle()
+        return announced
+    }
+
+    // MARK: - Interceptors
+
+    /// Adds an interceptor that every action of the dispatcher passes from now on.
+    ///
+    /// - Parameters:
+    ///   - interceptor: What to add.
+    ///   - priority: The highest comes first; among equals the one that was added first.
+    ///   - isReplaced: Says of those that are there which it takes the place of, in one step; an action under way still reaches
+    ///     them. Called under a lock.
+    /// - Returns: What to remove it by; letting go of that removes nothing.
+    /// - Complexity: O(*m*) for *m* interceptors.
+    @discardableResult public func add(
+        _ interceptor: some FluxDispatchInterceptor, priority: Int = 0,
+        insteadOf isReplaced: (any FluxDispatchInterceptor) -> Bool = { _ in false }
+    ) -> FluxRegistration {
+        let entry = FluxInterceptors.Entry(interceptor, priority: priority)
+        change { entries in
+            entries.removeAll { entry in
+                guard let content = entry.content.withLock({ $0 }) else { return true }
+                return isReplaced(content.interceptor)
+            }
+            entries.insert(entry, at: entries.firstIndex { $0.priority < priority } ?? entries.count)
+        }
+        // It does not refer to the dispatcher, for a weak reference makes each retain of that slow for good: the next dispatch
+        // finds the entry empty.
+        return FluxRegistration { _ = entry.remove() }
+    }
+
+    /// The interceptors, in the order in which an action comes to them.
+    public var interceptors: [any FluxDispatchInterceptor] {
+        chain.withLock { $0 }.entries.compactMap { $0.content.withLock { $0 }?.interceptor }
+    }
+
+    /// Removes interceptors; actions under way that have not reached them pass them by.
+    ///
+    /// - Parameter isUnwanted: Says of each whether it is to go.
+    /// - Returns: How many were removed.
+    /// - Complexity: O(*m*) for *m* interceptors.
+    @discardableResult public func removeInterceptors(where isUnwanted: (any FluxDispatchInterceptor) -> Bool) -> Int {
+        let unwanted = chain.withLock { $0 }.entries.filter { entry in
+            entry.content.withLock { $0 }.map { isUnwanted($0.interceptor) } ?? false
+        }
+        let count = unwanted.count { $0.remove() }
+        if count > 0 { sweepInterceptors() }
+        return count
+    }
+
+    /// Takes out the entries of interceptors that were removed.
+    func sweepInterceptors() { change { $0.removeAll { $0.isRemoved } } }
+
+    private func change(_ body: (inout ContiguousArray<FluxInterceptors.Entry>) -> Void) {
+        // What goes is the user's, so it is let go of outside the lock.
+        let old = chain.withLock { chain in
+            let old = chain
+            var entries = old.entries
+            body(&entries)
+            chain = FluxInterceptors(entries)
+            isIntercepted.store(!entries.isEmpty, ordering: .sequentiallyConsistent)
+            return old
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {
+        if !isIntercepted.load(ordering: .relaxed) { return [] }
+        return ContiguousArray(interceptors)
+    }
+
+    // MARK: - Pausing
+
+    /// Runs a closure while no action is under way in any of several dispatchers: what a view's cut is made of (C11).
+    ///
+    /// - Parameters:
+    ///   - dispatchers: The dispatchers, in any order; one may be among them more than once.
+    ///   - body: Reads stores; pure, and quick.
+    /// - Returns: What the closure returns.
+    public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {
+        FluxPureCode.forbid("a view")
+        switch dispatchers.count {
+        case 0: return body()
+        case 1: return dispatchers[0].routes.withLock { _ in body() }
+        default:
+            // One order for all who pause: by address, each once.
+            var ordered: [FluxDispatcher] = []
+            for dispatcher in dispatchers.sorted(by: { ObjectIdentifier($0) < ObjectIdentifier($1) })
+            where ordered.last !== dispatcher {
+                ordered.append(dispatcher)
+            }
+            return pause(ordered[...], body)
+        }
+    }
+
+    private static func pause<Result>(_ rest: ArraySlice<FluxDispatcher>, _ body: () -> Result) -> Result {
+        guard let first = rest.first else { return body() }
+        return first.routes.withLock { _ in pause(rest.dropFirst(), body) }
+    }
+
+    // MARK: - Modules
+
+    /// What a module keeps with the dispatcher, for as long as that lives.
+    ///
+    /// - Parameters:
+    ///   - type: Its type, of which a dispatcher has one.
+    ///   - make: Makes it on first use; where two threads come at once, one of the two that they made is kept.
+    /// - Returns: The feature.
+    public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
+        features.feature(type, make)
+    }
+
+    /// What a module keeps with the dispatcher, if it has been made.
+    ///
+    /// - Parameter type: Its type.
+    /// - Returns: The feature; nil if nobody has made it.
+    public func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature? {
+        features.featureIfAny(type)
     }
 }

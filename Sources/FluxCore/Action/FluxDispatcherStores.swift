@@ -1,37 +1,46 @@
-import Synchronization
+/// Who is told of the stores of a dispatcher that come and go.
+///
+/// Thread safety: called under the lock of the dispatcher, on any thread: it may reach into the store by its handle, but for the
+/// dispatcher that it is attached to, and use no dispatcher.
+nonisolated public protocol FluxDispatcherObserver: AnyObject, Sendable {
+    /// A store was attached, or was there when the observer came.
+    ///
+    /// - Parameter handle: The handle of the store.
+    func attached<State>(_ handle: FluxStoreHandle<State>)
+
+    /// A store was detached, moved away or let go of.
+    ///
+    /// - Parameter handle: The handle of the store.
+    func detached<State>(_ handle: FluxStoreHandle<State>)
+}
 
 nonisolated extension FluxDispatcher {
     // MARK: - Stores
 
     /// Attaches a store, or moves it here from where it is attached.
     ///
-    /// A store that is attached here already loses its name and goes to the end of its priority. An action that is dispatched
-    /// while a store moves from one dispatcher to another reaches it wherever it is dispatched, unless one of the two works
-    /// for the other.
+    /// A store that is attached here already goes to the end of its priority. An action that is dispatched while a store moves from
+    /// one dispatcher to another reaches it wherever it is dispatched, unless one of the two is a child of the other.
     ///
     /// - Parameters:
     ///   - store: The store.
     ///   - priority: Stores of a higher one get an action first, so that those that depend on them find them updated; among
     ///     equals the one attached first. A store that was never attached by hand has 0.
     /// - Complexity: O(1), amortised.
-    @inlinable
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
-        try! store.resident.move(store.core, to: self, as: nil, priority: priority)
+        store.handle.attach(to: self, keeping: nil, priority: priority)
     }
 
-    /// Attaches a store under a name, or moves it here from where it is attached.
+    /// Attaches a store and keeps it alive for as long as it is attached here, though nobody else does.
+    ///
+    /// It does not keep the dispatcher in turn.
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - name: What ``dispatch(action:to:)`` finds it by, until it is detached, moved or gone.
     ///   - priority: Stores of a higher one get an action first.
-    /// - Throws: ``FluxNameTaken`` if another store here has the name; then nothing has changed.
     /// - Complexity: O(1), amortised.
-    @inlinable
-    public func attach<State>(
-        _ store: FluxStore<State>, as name: String, priority: Int = 0
-    ) throws(FluxNameTaken) {
-        try store.resident.move(store.core, to: self, as: name, priority: priority)
+    public func attach<State>(keeping store: FluxStore<State>, priority: Int = 0) {
+        store.handle.attach(to: self, keeping: store, priority: priority)
     }
 
     /// Detaches a store; from then on it gets only what is dispatched to the store itself.
@@ -39,21 +48,19 @@ nonisolated extension FluxDispatcher {
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
-    @inlinable @discardableResult
-    public func detach<State>(_ store: FluxStore<State>) -> Bool {
-        store.resident.leave(store.core, from: self)
+    @discardableResult public func detach<State>(_ store: FluxStore<State>) -> Bool {
+        FluxPureCode.forbid("detach")
+        return store.handle.leave(self)
     }
 
-    /// Detaches the store that has a name.
+    /// Detaches a store that is known by what it is told of.
     ///
-    /// - Parameter name: The name it was attached under.
-    /// - Returns: Whether there was one.
+    /// - Parameter store: The store.
+    /// - Returns: Whether it was attached here.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
-    @discardableResult
-    public func detach(named name: String) -> Bool {
-        fluxStopInsideHandle("detach(named:)")
-        guard let (core, resident) = routes.withLock({ $0.holder(of: name) }) else { return false }
-        return resident.leave(core, from: self)
+    @discardableResult public func detach(_ store: FluxStoreInfo) -> Bool {
+        FluxPureCode.forbid("detach")
+        return store.handle.leave(self)
     }
 
     /// Detaches all stores of a type of state.
@@ -61,104 +68,131 @@ nonisolated extension FluxDispatcher {
     /// - Parameter type: The type.
     /// - Returns: How many there were.
     /// - Complexity: O(*n*) for *n* stores of the dispatcher.
-    @discardableResult
-    public func detach<State: FluxState>(_ type: State.Type) -> Int {
-        fluxStopInsideHandle("detach")
-        let found = routes.withLock { $0.stores { $0.state == type } }
-        for (id, core, _) in found {
-            let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
-            if core.residentIfAny?.leave(core, from: self) == true { continue }
-            detach([(ObjectIdentifier(State.Action.self), id)], of: core)
-        }
-        return found.count
+    @discardableResult public func detach<State: FluxState>(_ type: State.Type) -> Int {
+        FluxPureCode.forbid("detach")
+        return stores.count { $0.stateType == type && detach($0) }
     }
 
     /// The stores that are attached, in the order in which they get an action.
     ///
     /// - Complexity: O(*n* log *n*) for *n* stores.
     public var stores: [FluxStoreInfo] {
-        fluxStopInsideHandle("FluxDispatcher.stores")
-        return routes.withLock { $0.stores() }.compactMap { _, core, entrance in
-            guard let core = core as? any FluxResiding else { return nil }
-            return FluxStoreInfo(core: core, stateType: entrance.state)
-        }
+        FluxPureCode.forbid("FluxDispatcher.stores")
+        return routes.withLock { $0.stores }.map { FluxStoreInfo(any: $0) }
     }
 
-    /// Whether an action of a type reaches any store from here: one that is attached, or one of a worker.
+    /// The stores attached here that take a type of action, in the order in which they get one.
+    ///
+    /// - Parameter type: The type of action.
+    /// - Returns: The stores, each once.
+    /// - Complexity: O(*n* log *n*) for *n* stores.
+    public func stores(taking type: any FluxAction.Type) -> [FluxStoreInfo] {
+        stores.filter { !$0.handle.reducers(of: ObjectIdentifier(type)).isEmpty }
+    }
+
+    /// Whether an action of a type reaches any store that is attached here.
     ///
     /// - Parameter type: The type of action.
     /// - Returns: True if it does.
-    /// - Complexity: O(1) and one step per worker.
-    public func responds<Action: FluxAction>(to type: Action.Type) -> Bool {
-        fluxStopInsideHandle("responds(to:)")
+    /// - Complexity: O(1).
+    public func isTaken<Action: FluxAction>(_ type: Action.Type) -> Bool {
+        FluxPureCode.forbid("responds(to:)")
         return routes.withLock { $0.responds(to: ObjectIdentifier(type)) }
-            || pipeline.chain.stations.contains { $0.worker?.responds(to: type) == true }
     }
 
-    // MARK: - Attaching
-
-    /// Attaches a core, which stays alive until it is detached; returns the id to detach it by.
-    @inlinable
-    func attach<State>(_ core: FluxStoreCore<State>) -> UInt64 {
-        attach(core, action: State.Action.self, state: State.self) { core, action, wakes, passage in
-            let core = unsafeDowncast(core, to: FluxStoreCore<State>.self)
-            return core.apply(
-                action.assumingMemoryBound(to: State.Action.self).pointee, waking: &wakes, through: &passage)
+    /// Tells somebody of the stores that are here, in one step, and of those that come and go from then on.
+    ///
+    /// - Parameter observer: Who is told.
+    /// - Complexity: O(*n*) for *n* stores.
+    public func observe(_ observer: some FluxDispatcherObserver) {
+        FluxPureCode.forbid("observe")
+        routes.withLock { routes in
+            for store in routes.stores { store.tell(observer, isAttached: true) }
+            routes.observers.append(observer)
         }
     }
 
-    @usableFromInline
-    func attach(
-        _ core: AnyObject, action: Any.Type, state: any FluxState.Type, apply: @escaping FluxEntrance.Apply
-    ) -> UInt64 {
-        fluxStopInsideHandle("FluxStore.init")
-        return routes.withLock { routes in
-            let entrance = routes.entrance(action: ObjectIdentifier(action), state: state) {
-                FluxEntrance(action: action, state: state, apply: apply)
-            }
-            return routes.attach(core, entrance)
+    /// Tells somebody of nothing from now on; of each store that is here, that it is detached.
+    ///
+    /// - Parameter observer: Who was told.
+    /// - Complexity: O(*n*) for *n* stores.
+    public func remove(_ observer: some FluxDispatcherObserver) {
+        FluxPureCode.forbid("remove")
+        routes.withLock { routes in
+            let count = routes.observers.count
+            routes.observers.removeAll { $0 === observer }
+            if routes.observers.count == count { return }
+            for store in routes.stores { store.tell(observer, isAttached: false) }
         }
-    }
-
-    func detach(action: Any.Type, id: UInt64) {
-        detach([(ObjectIdentifier(action), id)])
-    }
-
-    /// Takes stores out, by the type of their actions and their ids; true if any was in.
-    @discardableResult
-    func detach(
-        _ places: [(action: ObjectIdentifier, id: UInt64)], of core: FluxAnyCore? = nil, name: String? = nil
-    ) -> Bool {
-        let released = routes.withLock { routes in
-            if let core { routes.untap(core) }
-            if let core, let name { routes.unname(name, of: core) }
-            let released = places.map { routes.detach(action: $0.action, id: $0.id) }
-            markGuards(routes)
-            return released
-        }
-        for core in released { core?.release() }
-        return released.contains { $0 != nil }
-    }
-
-    /// To be called under the lock.
-    func markGuards(_ routes: FluxRoutes) {
-        if routes.hasGuards == (detours.load(ordering: .relaxed) & FluxDetours.guards != 0) { return }
-        detours.fluxSet(routes.hasGuards ? FluxDetours.guards : 0, of: FluxDetours.guards)
     }
 }
 
-/// A name was to be given to a store while another one has it.
-///
-/// Thread safety: a value.
-nonisolated public struct FluxNameTaken: Error, CustomStringConvertible {
-    /// The name.
-    public let name: String
-    /// The store that has it.
-    public let holder: FluxStoreInfo
+// MARK: - A store and its dispatcher
 
-    /// What happened and what to do instead, for a log.
-    public var description: String {
-        "The name \"\(name)\" is taken by a FluxStore<\(holder.stateType)> on this dispatcher: detach that one first, or "
-            + "take another name."
+nonisolated extension FluxStore {
+    /// Lets the store react to a type of action that is not its state's own, such as one that concerns many stores.
+    ///
+    /// ```swift
+    /// cart.on(LogOut.self) { state, action in state.lines = [] }
+    /// dispatcher.dispatch(action: LogOut())
+    /// ```
+    ///
+    /// What it does is a change like any other: one at a time with those of `handle` (C1), announced under a revision of its
+    /// own. The closure is as pure as `handle(action:)`, and the same is not allowed in it (C6). Of several reactions to one type each is
+    /// called, in the order added. It follows the store to other dispatchers.
+    ///
+    /// - Parameters:
+    ///   - type: Which actions.
+    ///   - body: Changes the state.
+    /// - Returns: What to remove it by; letting go of that removes nothing.
+    /// - Complexity: O(1), amortised.
+    @discardableResult public func on<Action: FluxAction>(
+        _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Void
+    ) -> FluxRegistration {
+        handle.route(type) { action in
+            .other(action) { state in
+                body(&state, action)
+                return true
+            }
+        }
+    }
+
+    /// Lets the store react to a type of action, where it may find that there is nothing to change.
+    ///
+    /// - Parameters:
+    ///   - type: Which actions.
+    ///   - body: Changes the state, and returns whether it has: with false nothing is announced, and the state stays as it was.
+    /// - Returns: What to remove it by; letting go of that removes nothing.
+    /// - Complexity: O(1), amortised.
+    @discardableResult
+    public func on<Action: FluxAction, Answer: ExpressibleByBooleanLiteral & Sendable>(
+        _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Answer
+    ) -> FluxRegistration {
+        // With Bool itself a closure of several statements that returns nothing would be ambiguous.
+        handle.route(type) { action in
+            .other(action) { state in
+                let before = state
+                if body(&state, action) as? Bool ?? true { return true }
+                // What it did change all the same would be seen by nobody.
+                state = before
+                return false
+            }
+        }
+    }
+
+    /// Whether the store takes an action of a type.
+    ///
+    /// - Parameter type: The type of action.
+    /// - Returns: True for that of its state, and those that it reacts to.
+    public func responds<Action: FluxAction>(to type: Action.Type) -> Bool {
+        handle.reducers(of: ObjectIdentifier(type)).isEmpty == false
+    }
+
+    /// Whether the store takes an action.
+    ///
+    /// - Parameter action: The action, of any type.
+    /// - Returns: True where it is of the type of its state, or of one that it reacts to.
+    public func responds(to action: any FluxAction) -> Bool {
+        handle.reducers(of: ObjectIdentifier(Swift.type(of: action))).isEmpty == false
     }
 }

@@ -7,15 +7,13 @@
 nonisolated public struct FluxRegistration: Sendable {
     private let body: @Sendable () -> Void
 
-    @usableFromInline
-    init(_ body: @escaping @Sendable () -> Void) {
-        self.body = body
-    }
+    /// Makes what takes something out again.
+    ///
+    /// - Parameter body: Takes it out; it may be called more than once.
+    public init(_ body: @escaping @Sendable () -> Void) { self.body = body }
 
     /// Takes it out: once this has returned, no call of it begins for an action that is dispatched later.
     ///
     /// A call that another thread is in the middle of goes on. A second call of this does nothing.
-    public func remove() {
-        body()
-    }
+    public func remove() { body() }
 }

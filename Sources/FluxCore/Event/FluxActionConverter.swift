@@ -41,14 +41,42 @@ nonisolated public protocol FluxActionConverter<Event, Action, Dependency>: Send
     ///     declare it without `@Sendable` where it does not leave the calling thread.
     static func convert(event: Event, dependency: Dependency, actionHandler: @escaping @Sendable (Action) -> Void)
 
-    /// How the library calls a converter of either form, compiled for its own types; never to be implemented.
-    static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?)
+    /// Runs a conversion: a form of converter, such as ``FluxAsyncActionConverter``, implements it for all of its kind.
+    ///
+    /// By default it calls `convert(event:dependency:actionHandler:)`.
+    ///
+    /// - Parameter conversion: The event, and what to do with it; the conversion has ended when it is released.
+    static func start(_ conversion: FluxConversion<Self>)
+
+    /// Whether a conversion begins before `fire` returns, on the thread that fires, if no scheduler holds it; false by default.
+    static var startsAtOnce: Bool { get }
+
+    /// Whether events that are fired together may share one conversion; true by default.
+    ///
+    /// A form that ends its conversions by hand, or uses ``FluxConversion/event``, says false.
+    static var sharesConversions: Bool { get }
+
+    /// What schedulers and observers see of an event; by default the event itself.
+    ///
+    /// - Parameter event: The event, which a form may have put something around.
+    /// - Returns: What it stands for.
+    static func shown(_ event: Event) -> any FluxEvent
 }
 
 nonisolated extension FluxActionConverter {
-    /// How the library calls a converter of this form.
-    @inlinable
-    public static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?) {
-        unsafeDowncast(conversions, to: FluxConversions<Self>.self).convert(task, &spare)
+    /// Runs a conversion of the callback form.
+    @inlinable public static func start(_ conversion: FluxConversion<Self>) {
+        conversion.forEachEvent { event in
+            convert(event: event, dependency: conversion.dependency) { conversion.send($0) }
+        }
     }
+
+    /// By default a conversion begins in its turn on the queue of the creator.
+    @inlinable public static var startsAtOnce: Bool { false }
+
+    /// By default events that are fired together share one conversion.
+    @inlinable public static var sharesConversions: Bool { true }
+
+    /// By default an event is seen as it is.
+    @inlinable public static func shown(_ event: Event) -> any FluxEvent { event }
 }

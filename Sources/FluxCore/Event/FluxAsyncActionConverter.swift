@@ -60,10 +60,22 @@ nonisolated extension FluxAsyncActionConverter {
     /// By default a failed conversion dispatches nothing.
     public static func action(for error: any Error, event: Event) -> Action? { nil }
 
-    /// How the library calls a converter of this form.
-    @inlinable
-    public static func _convert(_ task: Unmanaged<FluxTask>, by conversions: AnyObject, _ spare: inout AnyObject?) {
-        unsafeDowncast(conversions, to: FluxConversions<Self>.self).convertAsync(task, on: spare)
+    /// Each event has a conversion of its own, which ends when the work does.
+    @inlinable public static var sharesConversions: Bool { false }
+
+    /// Runs a conversion of the asynchronous form.
+    @inlinable public static func start(_ conversion: FluxConversion<Self>) {
+        conversion.perform { await run(conversion) }
+    }
+
+    @inlinable nonisolated(nonsending) static func run(_ conversion: FluxConversion<Self>) async {
+        let event = conversion.event
+        do {
+            try await convert(event: event, dependency: conversion.dependency) { conversion.send($0) }
+            conversion.end(.completed)
+        } catch {
+            conversion.end(.failed(error), sending: action(for: error, event: event))
+        }
     }
 
     /// The callback form, for code that knows a converter only as such; creators use the asynchronous one.
@@ -92,10 +104,7 @@ nonisolated public struct FluxLateAction: Error, CustomStringConvertible {
     /// The action, described.
     public let action: String
 
-    @usableFromInline
-    init(action: String) {
-        self.action = action
-    }
+    @usableFromInline init(action: String) { self.action = action }
 
     /// What happened and what to do instead, for a log.
     public var description: String {

@@ -4,25 +4,28 @@
 /// |--------|----------------------------|----------------------------------------|
 /// | `put`  | kept; schedule a drain     | kept                                   |
 /// | `take` | never                      | all that is kept; idle where none is   |
-@usableFromInline
-nonisolated struct FluxInbox<Element> {
+@usableFromInline nonisolated struct FluxInbox<Element> {
     @usableFromInline var pending: ContiguousArray<Element> = []
     @usableFromInline var isDraining = false
 
-    @inlinable
-    init() {}
+    @inlinable init() {}
 
     /// Keeps an element for the drain; true: schedule one.
-    @inlinable
-    mutating func put(_ element: Element) -> Bool {
+    @inlinable mutating func put(_ element: consuming Element) -> Bool {
         pending.append(element)
         defer { isDraining = true }
         return !isDraining
     }
 
+    /// Has the caller drain what is kept; false: there is nothing, or somebody is at it.
+    mutating func claim() -> Bool {
+        if isDraining || pending.isEmpty { return false }
+        isDraining = true
+        return true
+    }
+
     /// Swaps an empty buffer for all that is kept; false, and idle from here on, if that is nothing.
-    @inlinable
-    mutating func take(_ batch: inout ContiguousArray<Element>) -> Bool {
+    @inlinable mutating func take(_ batch: inout ContiguousArray<Element>) -> Bool {
         if pending.isEmpty {
             isDraining = false
             return false

@@ -1,4 +1,3 @@
-import Dispatch
 import Synchronization
 
 /// The work that one `fire` has started: it can be awaited, watched and cancelled.
@@ -18,12 +17,31 @@ nonisolated public final class FluxTask: Sendable {
     public enum Outcome: Sendable {
         /// The converter has returned and, in the callback form, has released its action handler.
         case completed
-        /// The converter threw this, and no retry was left.
+        /// The converter threw this, and was not to be called again.
         case failed(any Error)
-        /// It was cancelled, by hand or by a rule, before it had ended.
+        /// It was cancelled, by hand or by a scheduler, before it had ended.
         case cancelled
-        /// A rule refused it, or its creator was shut down: it never started.
+        /// A scheduler refused it, or its creator was shut down: it never started.
         case dropped
+
+        /// Whether it ran to its end without an error.
+        public var isCompleted: Bool { if case .completed = self { true } else { false } }
+        /// Whether it was cancelled.
+        public var isCancelled: Bool { if case .cancelled = self { true } else { false } }
+        /// Whether it was refused.
+        public var isDropped: Bool { if case .dropped = self { true } else { false } }
+        /// What it failed with; nil if it did not fail.
+        public var error: (any Error)? { if case .failed(let error) = self { error } else { nil } }
+
+        /// What comes first where several events that were fired together ended in different ways.
+        fileprivate var weight: Int {
+            switch self {
+            case .completed: 0
+            case .dropped: 1
+            case .cancelled: 2
+            case .failed: 3
+            }
+        }
     }
 
     /// What happens in the life of an event.
@@ -40,143 +58,217 @@ nonisolated public final class FluxTask: Sendable {
         case ended(Outcome)
     }
 
-    typealias Machine = FluxTaskMachine<FluxLatch>
-
-    // An object of 120 bytes at most: the system frees larger ones of another thread under a lock, which doubles the cost
-    // of an event.
-    let gate: FluxGate
-    let lock: FluxLock<Machine>
-    /// The event, or an array of those that were fired together, until its conversion begins.
-    ///
-    /// So the one object that is made for each event holds the event too, which does not live as long as the handle that
-    /// somebody keeps. Touched by whoever was put in charge of beginning it, and by nobody else.
-    @exclusivity(unchecked) nonisolated(unsafe) var load: (any Sendable)?
-    /// Who keeps account of it while it is in flight; nil for the task of events that have each one of their own.
-    ///
-    /// Retained only with rules, which are asked of the task as long as anybody has it. Without them it lives until the
-    /// task is settled; the thread that fires and the one that converts would fight over its count.
-    let control: Unmanaged<FluxControl>?
-    /// For one event of several that were fired together: the task of all.
-    let parent: FluxTask?
-    /// Names the Swift task that runs its conversion; 0 for none.
-    let runner = Synchronization.Atomic<UInt>(0)
-    /// Its number in the order fired, under the lock of its control.
-    nonisolated(unsafe) var id: UInt64 = 0
-    private let size: UInt32
-    let isRuled: Bool
-    /// Whether its end has been seen to, and `control` is not touched any more.
-    let settled = Synchronization.Atomic<Bool>(false)
-    /// Whether who cancelled it is through with the Swift task.
-    let isRunnerTold = Synchronization.Atomic<Bool>(false)
-
+    // An object of 120 bytes at most: the system frees larger ones of another thread under a lock, which doubles the cost of
+    // an event.
+    private let machine = FluxLock(FluxTaskMachine())
+    /// Who keeps account of it; nil for the task of events that have each one of their own.
+    private let account: FluxCreatorAccount?
+    /// The tasks of events that were fired together.
+    private let parts: [FluxTask]
     /// How many events it stands for.
-    @usableFromInline var count: Int { Int(size) }
-    /// Who keeps account of it, if there are rules.
-    var ruledControl: FluxControl? { isRuled ? control?.takeUnretainedValue() : nil }
+    let count: Int
 
-    /// Makes the task of several events, each of which has one of its own.
-    @usableFromInline
-    init(of parts: Int) {
-        gate = FluxGate()
-        lock = FluxLock(Machine(parts: parts))
-        (control, isRuled, size, parent) = (nil, false, UInt32(parts), nil)
-        if parts == 0 { end(.completed) }
-    }
-
-    init(_ load: any Sendable, _ control: FluxControl, count: Int, parent: FluxTask?, origin: UInt64) {
-        isRuled = control.isRuled
-        gate = FluxGate(isSupervised: isRuled, isTraced: origin != 0)
-        lock = FluxLock(Machine(origin: origin))
-        self.load = load
-        self.control = isRuled ? .passRetained(control) : .passUnretained(control)
-        (size, self.parent) = (UInt32(count), parent)
-    }
-
-    deinit {
-        if isRuled { control?.release() }
+    @usableFromInline init(_ account: FluxCreatorAccount?, count: Int, parts: [FluxTask] = []) {
+        (self.account, self.count, self.parts) = (account, count, parts)
     }
 
     // MARK: - Awaiting
 
-    /// How the work ended; waits until it has.
+    /// How the work ended; waits until it has, and no action of it is being dispatched (C9).
     ///
     /// Of several events fired together: failed if one did, with the first error; else cancelled or dropped if one was;
     /// else completed. When the task that awaits this is cancelled it returns `.cancelled` at once, and the work goes on.
     ///
-    /// A conversion that awaits its own event, or one that a rule holds back until that very conversion has ended, would
-    /// wait for good: what it awaits fails with ``FluxWaitCycle``. This is seen where the conversion itself awaits, not
-    /// where a child task does on its behalf.
+    /// A conversion that awaits its own work, or work that is held back until that very conversion has ended, waits for good:
+    /// ``cancel()``, of either, ends that.
     public var outcome: Outcome {
         get async {
-            fluxStopInsideHandle("FluxTask.outcome")
-            return await outcomeAwaitedInside()
+            FluxPureCode.forbid("FluxTask.outcome")
+            guard account == nil else { return await settled() ?? .cancelled }
+            var worst = Outcome.completed
+            for part in parts {
+                let outcome = await part.outcome
+                if outcome.weight > worst.weight { worst = outcome }
+            }
+            return worst
         }
     }
 
     /// The life of the work so far and from now on, from its start to its end, whenever one begins to look.
-    public var events: Events { Events(task: self) }
+    ///
+    /// Of several events fired together, each in its turn.
+    public var events: Events { Events(tasks: account == nil ? parts : [self]) }
 
-    func ended() async -> Outcome {
-        await end(wakes: FluxLatch())
-        return lock.withLock { $0.outcome(gate.word) } ?? .cancelled
+    /// Waits for the end; nil: the task that awaits was cancelled before.
+    func settled() async -> Outcome? {
+        while !_Concurrency.Task.isCancelled && !isSettled { await look { $0.isSettled } }
+        return settledOutcome
     }
 
-    /// Waits until the work has ended or somebody else leaves the latch.
-    func end(wakes latch: FluxLatch) async {
-        lock.withLock { machine in
-            if gate.watch().isClosed { return }
-            latch.enter()
-            machine.wait(latch)
+    var isSettled: Bool { machine.withLock { $0.isSettled } }
+
+    /// How it ended; nil until that is known.
+    var settledOutcome: Outcome? { machine.withLock { $0.isSettled ? $0.end : nil } }
+
+    /// Waits until something has happened, unless what is looked for is there.
+    private func look(_ isThere: (inout FluxTaskMachine) -> Bool) async {
+        await FluxLatch.wait { latch in
+            machine.withLock { isThere(&$0) ? nil : $0.wait(latch) }
+        } withdrawing: { id in
+            machine.withLock { $0.withdraw(id) }
         }
-        await latch.wait()
     }
 
     // MARK: - Cancelling
 
-    /// Whether it was cancelled, by ``cancel()`` or by a rule, before it had ended.
-    public var isCancelled: Bool { gate.word.end == .cancelled }
+    /// Whether it was cancelled, by ``cancel()`` or by a scheduler, before it had ended.
+    public var isCancelled: Bool {
+        account == nil ? parts.contains { $0.isCancelled } : machine.withLock { $0.end?.isCancelled ?? false }
+    }
 
-    /// Ends the work: once this has returned, no further action of it is dispatched (C9).
+    /// Ends the work: once this has returned, no further action of it passes to the stores (C9).
     ///
-    /// The task has ended then, with the outcome `.cancelled`, also for the rules of its creator, whatever the converter
-    /// still does; an asynchronous one has its Swift task cancelled. On work that has ended it does nothing; work that has
-    /// failed, and whose failure is just being told, ends with that at once. A command that is just bringing in what came of it
-    /// completes, as soon as it has.
+    /// It never waits: an action that another thread is dispatching at that moment is still applied, and the ``outcome`` is
+    /// known only after that. An asynchronous conversion has its Swift task cancelled. On work that has ended, or is just
+    /// bringing in what came of it, it does nothing.
     ///
-    /// If another thread is dispatching an action of it at that moment, this waits until that has been applied, for two
-    /// seconds at most: a dispatch that waits for the calling thread does not hang it.
-    ///
-    /// - Complexity: O(log *n*) of the events in flight on its creator, with rules; else O(1).
+    /// - Complexity: O(log *n*) of the events in flight on its creator.
     public func cancel() {
-        fluxStopInsideHandle("FluxTask.cancel()")
+        FluxPureCode.forbid("FluxTask.cancel()")
         // The last first: the end of one that runs must not start those that wait for it.
-        let parts = lock.withLock { $0.parts }
         for part in parts.reversed() { part.end(.cancelled) }
-        end(.cancelled)
-        Self.awaitDispatches(of: parts + [self])
+        if account != nil { end(.cancelled) }
     }
 
-    /// Waits until no other thread is dispatching an action of some tasks, for two seconds in all.
-    static func awaitDispatches(of tasks: ContiguousArray<FluxTask>) {
-        let sending = FluxThreads.shared.current.pointee.sending
-        var rest = tasks[...]
-        fluxWait(upTo: .seconds(2)) {
-            while let task = rest.last,
-                task.gate.word.dispatches <= (sending == UnsafeRawPointer(fluxIdentity: task) ? 1 : 0)
-            {
-                rest.removeLast()
-            }
-            return rest.isEmpty
+    // MARK: - Telling it from others
+
+    /// A number that no other work of this run of the program has, given when it is first asked for.
+    public var id: UInt64 {
+        machine.withLock { $0.number { Self.lastID.add(1, ordering: .relaxed).newValue } }
+    }
+
+    private static let lastID = Synchronization.Atomic<UInt64>(0)
+
+    /// The work whose action is being dispatched on this thread; nil if there is none.
+    public static var current: FluxTask? { FluxThreads.shared.current.task }
+
+    // MARK: - What its creator and its conversion do
+
+    /// Starts the work, unless it has ended.
+    @usableFromInline func start() -> Bool { change { $0.start() } }
+
+    /// Whether it has ended, or is about to.
+    var isClosed: Bool { machine.withLock { $0.end != nil } }
+
+    /// Runs a dispatch of an attempt, unless the work or the attempt has ended; false: refused.
+    @usableFromInline func dispatch(_ attempt: Int, _ body: () -> Void) -> Bool {
+        guard machine.withLock({ $0.enter(attempt) }) else { return false }
+        FluxThreads.shared.current.sending(self, body)
+        change { $0.leave(hasSent: true) }
+        return true
+    }
+
+    /// Runs a dispatch that something kept and goes on with now, unless the work was cancelled; nil: refused.
+    func pass<Result>(_ body: () -> Result) -> Result? {
+        guard let isEntered = machine.withLock({ $0.pass() }) else { return nil }
+        defer { if isEntered { change { $0.leave(hasSent: false) } } }
+        return FluxThreads.shared.current.sending(self, body)
+    }
+
+    /// Notes a failed attempt that is to be followed by another; false: the work has ended meanwhile.
+    func retry(after attempt: Int, _ error: any Error) -> Bool { change { $0.retry(after: attempt, error) } }
+
+    /// Notes the Swift task that calls this as the one that runs the conversion.
+    @usableFromInline func noteRunner() {
+        guard let runner = fluxRunningTask() else { return }
+        if !machine.withLock({ $0.run(by: runner) }) { runner.cancel() }
+    }
+
+    /// Has a closure called where the work is cancelled; at once if it was.
+    func onCancel(_ body: @escaping @Sendable () -> Void) {
+        if machine.withLock({ $0.onCancel(body) }) { body() }
+    }
+
+    /// Has a closure called when the outcome is known; at once if it is.
+    @usableFromInline func onEnd(_ body: @escaping @Sendable (Outcome) -> Void) {
+        if let outcome = machine.withLock({ $0.onEnd(body) }) { body(outcome) }
+    }
+
+    /// Ends the work unless it has ended; true: it had not.
+    ///
+    /// - Parameters:
+    ///   - outcome: How.
+    ///   - attempt: The attempt whose end it is; nil for any.
+    ///   - sends: Whether `last` dispatches an action.
+    ///   - last: What belongs to the end, in one step with it: who cancels the work comes before that or too late.
+    /// - Returns: Whether it had not ended.
+    @usableFromInline @discardableResult
+    func end(_ outcome: Outcome, of attempt: Int? = nil, sends: Bool = true, last: (() -> Void)? = nil) -> Bool {
+        guard change({ $0.close(outcome, of: attempt, entering: last != nil) }) else { return false }
+        if let last {
+            FluxThreads.shared.current.sending(self, last)
+            change { $0.leave(hasSent: sends) }
         }
+        return true
     }
 
-    @usableFromInline var hasEnded: Bool { gate.word.isClosed }
+    /// Takes the machine one step on, and tells whoever is to be told of that, outside the lock.
+    @inline(__always) private func change<Result>(_ input: (inout FluxTaskMachine) -> Result) -> Result {
+        let (result, told) = machine.withLock { machine in
+            let result = input(&machine)
+            var told = machine.tell()
+            // Counted before anybody can see that it is settled, or a shutdown would miss it.
+            if told?.isSettled == true, let end = machine.end { told?.isSweepDue = account?.count(self, end) ?? false }
+            return (result, told)
+        }
+        if let told { see(told) }
+        return result
+    }
 
-    /// Whether it was ended because its own conversion waits for it; that is told once the conversion returns.
-    @usableFromInline var isInCycle: Bool { error is FluxWaitCycle }
+    private func see(_ told: FluxTaskMachine.Told) {
+        if let outcome = machine.withLock({ $0.end }) {
+            if told.isSettled { account?.ended(self, outcome, isSweepDue: told.isSweepDue) }
+            if outcome.isCancelled { told.runner?.cancel() }
+            for closure in told.closures { closure.body(outcome) }
+        }
+        for waiter in told.waiters { waiter.leave() }
+    }
+}
 
-    /// The error that the work has failed with, if it has.
-    var error: (any Error)? {
-        if case .failed(let error) = lock.withLock({ $0.outcome(gate.word) }) { error } else { nil }
+nonisolated extension FluxTask {
+    /// The life of a task as a sequence; any number of iterators, each from the start.
+    ///
+    /// Thread safety: the sequence may be shared; an iterator belongs to one task.
+    public struct Events: AsyncSequence, Sendable {
+        let tasks: [FluxTask]
+
+        /// Begins at the start of the life, whenever that was.
+        public func makeAsyncIterator() -> Iterator { Iterator(tasks: tasks[...]) }
+
+        /// Walks through the life of a task.
+        ///
+        /// Of attempts that failed, the latest 64 are told of to who begins to look late.
+        ///
+        /// Thread safety: belongs to one task at a time.
+        public struct Iterator: AsyncIteratorProtocol {
+            var tasks: ArraySlice<FluxTask>
+            var cursor = FluxTaskMachine.Cursor()
+
+            /// The next event; nil after the end of the work, and when the calling task is cancelled.
+            public mutating func next() async -> LifeEvent? {
+                while let task = tasks.first, !_Concurrency.Task.isCancelled {
+                    var event: LifeEvent?
+                    var cursor = cursor
+                    await task.look { machine in
+                        event = machine.next(after: &cursor)
+                        return event != nil
+                    }
+                    self.cursor = cursor
+                    if cursor.isOver { (tasks, self.cursor) = (tasks.dropFirst(), FluxTaskMachine.Cursor()) }
+                    if let event { return event }
+                }
+                return nil
+            }
+        }
     }
 }

@@ -1,179 +1,197 @@
-/// What is kept of a task for those who look at it: the pure state machine behind ``FluxTask``, beside its gate.
+/// What may happen to a task from any thread at any moment: a pure state machine.
 ///
-/// | input       | result                                                          |
-/// |-------------|-----------------------------------------------------------------|
-/// | `note`      | a retry is kept for those who look                              |
-/// | `wait`      | kept until the end                                              |
-/// | `listen`    | kept until something happens                                    |
-/// | `close`     | hands out all who wait and listen                               |
-/// | `partEnded` | counted; what the whole comes to after the last                 |
-/// | `next`      | the next event of the life, or that there is none (any more)    |
-nonisolated struct FluxTaskMachine<Waiter> {
+/// | input     | open                                        | closed                                  |
+/// |-----------|---------------------------------------------|-----------------------------------------|
+/// | `start`   | started                                     | refused                                 |
+/// | `enter`   | one more dispatch is under way              | refused; so is one of another attempt   |
+/// | `pass`    | the same, for what was kept                 | refused if it was cancelled             |
+/// | `leave`   | one less is under way                       | the same; the last one settles it       |
+/// | `retry`   | another attempt: earlier ones are refused   | refused                                 |
+/// | `close`   | closed for good, with the way it ended      | refused                                 |
+/// | `next`    | the next event of its life, or to wait      | and the end once it is settled          |
+///
+/// Between being closed and settled nothing enters any more, and what had entered is still dispatched: the outcome is known once
+/// it is settled (C9).
+nonisolated struct FluxTaskMachine {
     /// Where somebody who looks at the life is.
     struct Cursor {
         var isStarted = false
+        /// How many actions and retries it has seen.
+        var sent = 0
         var retries = 0
-        var sent: UInt64 = 0
         var isOver = false
     }
 
-    /// What somebody who looks gets.
-    enum Look {
-        case event(FluxTask.LifeEvent)
-        case over
-        case wait
+    /// What an input may have set free, to be seen to outside the lock.
+    struct Told {
+        var isSettled = false
+        var isSweepDue = false
+        var runner: _Concurrency.Task<Void, Swift.Never>?
+        var waiters: ContiguousArray<FluxLatch> = []
+        var closures: ContiguousArray<Closure> = []
     }
 
-    /// What most tasks never need: made when somebody waits or looks, for an error, and for
-    /// events that were fired together.
-    private final class Details {
-        var waiters: ContiguousArray<Waiter> = []
-        var listeners: ContiguousArray<Waiter> = []
-        var error: (any Error)?
-        /// Each with the number of actions sent before; the actions themselves are only counted.
-        var retries: ContiguousArray<(sent: UInt64, event: FluxTask.LifeEvent)> = []
-        /// The tasks of events that were fired together.
-        var parts: ContiguousArray<FluxTask> = []
-        /// How many of them have not ended, and what the whole comes to so far.
-        var open = 0
-        var worst: FluxTask.Outcome = .completed
-        var origin: UInt64 = 0
-        /// The tasks that the conversion awaits at the moment.
-        var awaited: ContiguousArray<FluxTask> = []
+    struct Closure {
+        let body: @Sendable (FluxTask.Outcome) -> Void
     }
 
-    private var made: Details?
-
-    private var details: Details {
-        mutating get {
-            if let made { return made }
-            let new = Details()
-            made = new
-            return new
-        }
+    /// What most tasks never need, made when somebody looks, waits or is to be told.
+    private final class Watch {
+        var waiters = FluxList<FluxLatch>()
+        var lastID: UInt64 = 0
+        /// Called once it is closed, and once it is settled.
+        var cancellations: ContiguousArray<Closure> = []
+        var endings: ContiguousArray<Closure> = []
+        /// The latest retries, each with the number of actions that were sent before; and how many there were before these.
+        var retries: ContiguousArray<(sent: Int, attempt: Int, error: any Error)> = []
+        var forgotten = 0
+        var number: UInt64 = 0
     }
 
-    init(parts: Int = 0, origin: UInt64 = 0) {
-        if parts > 0 { details.open = parts }
-        if origin > 0 { details.origin = origin }
-    }
+    /// So many of the latest retries are kept for those who begin to look late.
+    private static var keptRetries: Int { 64 }
 
-    var origin: UInt64 { made?.origin ?? 0 }
+    private(set) var isStarted = false
+    private(set) var isSettled = false
+    private(set) var attempt: Int32 = 1
+    private var underWay: Int32 = 0
+    private var sent = 0
+    /// How it ended; nil while it is open.
+    private(set) var end: FluxTask.Outcome?
+    /// The Swift task that runs the conversion, to be cancelled with it.
+    private var runner: _Concurrency.Task<Void, Swift.Never>?
+    private var watch: Watch?
+
+    private mutating func makeWatch() -> Watch {
+        let known = watch ?? Watch()
+        watch = known
+        return known
+    }
 
     // MARK: - The work
 
-    mutating func note(attempt: Int, _ error: any Error, sent: UInt64) {
-        details.retries.append((sent, .retrying(attempt: attempt, error: error)))
+    mutating func start() -> Bool {
+        if end != nil { return false }
+        isStarted = true
+        return true
     }
 
-    mutating func fail(_ error: any Error) {
-        details.error = error
+    mutating func enter(_ attempt: Int) -> Bool {
+        if end != nil || self.attempt != attempt { return false }
+        underWay += 1
+        return true
     }
 
-    var error: (any Error)? { made?.error }
+    /// What was kept goes on; nil: not at all, false: with nothing to leave, since it cannot be cancelled any more.
+    mutating func pass() -> Bool? {
+        if let end { return end.isCancelled ? nil : false }
+        underWay += 1
+        return true
+    }
 
-    /// How the work ended, by the word of its gate; nil while it goes on.
-    func outcome(_ word: FluxGate.Word) -> FluxTask.Outcome? {
-        switch word.end {
-        case nil: nil
-        case .completed: .completed
-        case .failed: made?.error.map { .failed($0) } ?? .completed
-        case .cancelled: .cancelled
-        case .dropped: .dropped
+    mutating func leave(hasSent: Bool) {
+        underWay -= 1
+        if hasSent { sent += 1 }
+    }
+
+    mutating func retry(after attempt: Int, _ error: any Error) -> Bool {
+        if end != nil { return false }
+        self.attempt += 1
+        let watch = makeWatch()
+        if watch.retries.count == Self.keptRetries {
+            watch.retries.removeFirst()
+            watch.forgotten += 1
         }
+        watch.retries.append((sent, attempt, error))
+        // What was to be cancelled was of the attempt that failed.
+        watch.cancellations = []
+        return true
     }
 
-    /// Hands out those who have to be told of the end, outside the lock.
-    func close() -> ContiguousArray<Waiter> {
-        guard let made else { return [] }
-        defer { (made.waiters, made.listeners) = ([], []) }
-        return made.waiters + made.listeners
+    /// Closes it; with `entering`, a last dispatch is under way from here on.
+    mutating func close(_ outcome: FluxTask.Outcome, of attempt: Int?, entering: Bool) -> Bool {
+        if end != nil || attempt.map({ $0 != self.attempt }) == true { return false }
+        end = outcome
+        if entering { underWay += 1 }
+        return true
     }
 
-    // MARK: - Parts
-
-    mutating func add(_ part: FluxTask) {
-        // Parts keep the whole, so the whole keeps them no longer than until the last has ended.
-        if details.open > 0 { details.parts.append(part) }
-    }
-
-    var parts: ContiguousArray<FluxTask> { made?.parts ?? [] }
-
-    /// Counts the end of a part; after the last, returns the outcome of the whole, and the parts to be let go.
-    mutating func partEnded(
-        _ outcome: FluxTask.Outcome
-    ) -> (outcome: FluxTask.Outcome, parts: ContiguousArray<FluxTask>)? {
-        let details = details
-        switch (details.worst, outcome) {
-        case (.failed, _): break
-        case (_, .failed): details.worst = outcome
-        case (.cancelled, _): break
-        case (_, .cancelled): details.worst = outcome
-        case (.dropped, _): break
-        case (_, .dropped): details.worst = outcome
-        case (.completed, .completed): break
+    /// Who is to be told after an input, outside the lock; nil: nobody.
+    mutating func tell() -> Told? {
+        if end == nil && watch == nil || isSettled { return nil }
+        var told = Told()
+        if end != nil && underWay == 0 { (isSettled, told.isSettled) = (true, true) }
+        if end?.isCancelled == true || isSettled { swap(&told.runner, &runner) }
+        guard let watch else { return told }
+        told.waiters = watch.waiters.removeAll()
+        if end?.isCancelled == true { swap(&told.closures, &watch.cancellations) }
+        if told.isSettled {
+            told.closures += watch.endings
+            (watch.endings, watch.cancellations) = ([], [])
         }
-        details.open -= 1
-        if details.open > 0 { return nil }
-        defer { details.parts = [] }
-        return (details.worst, details.parts)
+        return told
     }
 
-    // MARK: - Those who wait
+    // MARK: - Those who look
 
-    mutating func wait(_ waiter: Waiter) {
-        details.waiters.append(waiter)
+    /// Keeps the Swift task that runs the conversion; false: it is to be cancelled at once.
+    mutating func run(by task: _Concurrency.Task<Void, Swift.Never>) -> Bool {
+        if end == nil { runner = task }
+        return end?.isCancelled != true
     }
 
-    mutating func listen(_ waiter: Waiter) {
-        details.listeners.append(waiter)
+    mutating func onCancel(_ body: @escaping @Sendable () -> Void) -> Bool {
+        if end == nil { makeWatch().cancellations.append(Closure(body: { _ in body() })) }
+        return end?.isCancelled ?? false
     }
 
-    func takeListeners() -> ContiguousArray<Waiter> {
-        guard let made else { return [] }
-        defer { made.listeners = [] }
-        return made.listeners
+    /// Keeps a closure for the end; returns the outcome if that is known, and keeps nothing.
+    mutating func onEnd(_ body: @escaping @Sendable (FluxTask.Outcome) -> Void) -> FluxTask.Outcome? {
+        if isSettled { return end }
+        makeWatch().endings.append(Closure(body: body))
+        return nil
     }
 
-    // MARK: - What it waits for
-
-    mutating func await(_ task: FluxTask) {
-        details.awaited.append(task)
+    /// Keeps a latch until something happens; returns what to withdraw it by.
+    mutating func wait(_ latch: FluxLatch) -> UInt64 {
+        let watch = makeWatch()
+        watch.lastID += 1
+        latch.enter()
+        watch.waiters.insert(latch, id: watch.lastID)
+        return watch.lastID
     }
 
-    func stopAwaiting(_ task: FluxTask) {
-        guard let made, let index = made.awaited.firstIndex(where: { $0 === task }) else { return }
-        made.awaited.remove(at: index)
+    mutating func withdraw(_ id: UInt64) { watch?.waiters.remove(id: id) }
+
+    /// The number of the work; 0 gets the one that is made.
+    mutating func number(_ make: () -> UInt64) -> UInt64 {
+        let watch = makeWatch()
+        if watch.number == 0 { watch.number = make() }
+        return watch.number
     }
 
-    var awaited: ContiguousArray<FluxTask> { made?.awaited ?? [] }
-
-    // MARK: - Its life
-
-    /// The next event after a cursor, which it moves on.
-    ///
-    /// - Parameters:
-    ///   - cursor: Where the one who looks is.
-    ///   - word: What the gate says.
-    /// - Returns: The event; or that there is none any more, or none yet.
-    func next(after cursor: inout Cursor, _ word: FluxGate.Word) -> Look {
-        if cursor.isOver { return .over }
-        if word.isStarted && !cursor.isStarted {
+    /// The next event after a cursor, which it moves on; nil: none yet, or none any more.
+    func next(after cursor: inout Cursor) -> FluxTask.LifeEvent? {
+        if cursor.isOver || !isStarted && !isSettled { return nil }
+        if isStarted && !cursor.isStarted {
             cursor.isStarted = true
-            return .event(.started)
+            return .started
         }
-        let retries = made?.retries ?? []
-        let retry = cursor.retries < retries.count ? retries[cursor.retries] : nil
-        if cursor.sent < retry?.sent ?? word.sent {
+        let forgotten = watch?.forgotten ?? 0
+        if cursor.retries < forgotten {
+            (cursor.retries, cursor.sent) = (forgotten, max(cursor.sent, watch?.retries.first?.sent ?? 0))
+        }
+        let retry = watch?.retries.dropFirst(cursor.retries - forgotten).first
+        if cursor.sent < retry?.sent ?? sent {
             cursor.sent += 1
-            return .event(.actionSent)
+            return .actionSent
         }
         if let retry {
             cursor.retries += 1
-            return .event(retry.event)
+            return .retrying(attempt: retry.attempt, error: retry.error)
         }
-        guard let outcome = outcome(word) else { return .wait }
+        guard let end, isSettled else { return nil }
         cursor.isOver = true
-        return .event(.ended(outcome))
+        return .ended(end)
     }
 }

@@ -24,9 +24,8 @@ nonisolated public protocol FluxState: Sendable {
     /// Applies an action, and says whether the outcome is to be announced.
     ///
     /// It runs exactly once per action that reaches the store, one action at a time (C1), under the lock of the store.
-    /// So it is pure: it changes `self` from the action alone. It may read the state of *another* store, one that does
-    /// not in turn read this one; it may not dispatch, fire, subscribe, make a store or read its own. A program that
-    /// does so stops with a message (C6).
+    /// So it is pure: it changes `self` from the action alone, and may use no store, dispatcher or creator. A program in which
+    /// it does so stops with a message (C6).
     ///
     /// What it changed before it returned nil stays: `store.state` has it at once, no subscription is told, and it shows
     /// with the next change that is announced. Return nil where nothing changed, and return `self` otherwise.

@@ -1,5 +1,4 @@
 import Dispatch
-import Synchronization
 
 /// Holds a state, applies actions to it one at a time, and tells its subscriptions of every announced change.
 ///
@@ -13,15 +12,11 @@ import Synchronization
 /// The reference is the store: when the last one goes, the store leaves its dispatcher, delivers what is due and ends
 /// its subscriptions (C10).
 ///
-/// Thread safety: all of it may be used from any thread, and inside handlers and converters. Inside
-/// `FluxState.handle(action:)` only the state of another store may be read.
+/// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
+/// `FluxState.handle(action:)`.
 nonisolated public final class FluxStore<State: FluxState>: FluxSource {
-    @usableFromInline let core: FluxStoreCore<State>
-    /// Where it was attached when it was made; its resident knows once there is one, and then this is nil.
-    ///
-    /// Changed only while the resident is made, under a lock, and read by that and by `deinit`.
-    nonisolated(unsafe) var dispatcher: FluxDispatcher?
-    let attachment: UInt64
+    /// Reaches the state and the lock without keeping the store.
+    public let handle: FluxStoreHandle<State>
 
     /// Makes a store and attaches it to a dispatcher.
     ///
@@ -29,43 +24,32 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     ///   - initialState: The state before the first action.
     ///   - dispatcher: The dispatcher whose actions of type `State.Action` the store receives, those that are dispatched
     ///     after this returns. With nil it receives only what is dispatched to the store itself.
+    ///   - prepare: Gets the handle before the store is attached: what is added there misses no action.
     /// - Complexity: O(1), amortised.
-    @inlinable
-    public convenience init(initialState: State, dispatcher: FluxDispatcher? = .shared) {
-        let core = FluxStoreCore(initialState: initialState) { $0.perform($1) }
-        self.init(core: core, dispatcher: dispatcher, attachment: dispatcher?.attach(core) ?? 0)
+    @inlinable public init(
+        initialState: State, dispatcher: FluxDispatcher? = .shared,
+        prepare: ((FluxStoreHandle<State>) -> Void)? = nil
+    ) {
+        handle = FluxStoreHandle(initialState: initialState)
+        prepare?(handle)
+        guard let dispatcher else { return }
+        handle.threads.current.requireImpure("FluxStore.init")
+        handle.attach(to: dispatcher)
     }
 
-    @usableFromInline
-    init(core: FluxStoreCore<State>, dispatcher: FluxDispatcher?, attachment: UInt64) {
-        self.core = core
-        self.dispatcher = dispatcher
-        self.attachment = attachment
-    }
-
-    deinit {
-        let resident = core.extrasIfAny?.lastResident()
-        let (core, dispatcher, attachment) = (core, dispatcher, attachment)
-        let end: @Sendable () -> Void = {
-            resident?.end(core)
-            dispatcher?.detach(action: State.Action.self, id: attachment)
-            core.end()
-        }
-        // A store let go inside handle, with some lock held: it ends once there is none.
-        if core.threads.current.pointee.handling != nil { DispatchQueue.global().async(execute: end) } else { end() }
-    }
+    deinit { handle.end() }
 
     // MARK: - Reading
 
     /// The state after the last action that was applied.
     ///
     /// - Complexity: O(1); the state is copied as a value.
-    @inlinable public var state: State { core.read { $0.state } }
+    @inlinable public var state: State { handle.read { $0.state } }
 
     /// The number of changes announced so far: the revision of the newest one, 0 before the first.
     ///
     /// - Complexity: O(1).
-    @inlinable public var revision: UInt64 { core.read { $0.revision } }
+    @inlinable public var revision: UInt64 { handle.read { $0.revision } }
 
     // MARK: - Dispatching
 
@@ -78,26 +62,32 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
     /// - Complexity: That of `handle(action:)`, and one step per queue that is subscribed on.
-    @inlinable @inline(__always) @discardableResult
-    public func dispatch(action: State.Action) -> UInt64? {
-        let thread = core.threads.current
-        if thread.pointee.handling != nil { fluxStopImpureHandle("dispatch(action:)") }
-        if core.detours.load(ordering: .relaxed) != 0 { return core.dispatchInDetail(action, on: thread) }
-        let applied = core.apply(action, on: thread)
-        applied.wakes.forEach { $0.wake() }
+    @inlinable @inline(__always) @discardableResult public func dispatch(action: State.Action) -> UInt64? {
+        let thread = handle.threads.current
+        thread.requireImpure("dispatch(action:)")
+        let applied = handle.apply(action, on: thread)
+        applied.wakes.settle()
         return applied.revision
     }
 
     // MARK: - Subscribing
 
-    /// Calls a handler with the states that are announced from now on: each exactly once and in order, unless told
-    /// otherwise (C5).
+    /// Calls a handler with the states that are announced from now on: each exactly once and in order (C5).
     ///
     /// The handler is never called twice at once. A slow one delays only the subscriptions on its own queue: no dispatch
-    /// and no other store (C8). It may dispatch, fire, subscribe and unsubscribe (C6). With ``FluxDelivery/every``, what
-    /// a handler has not taken yet is kept, so one that is always slower than the changes makes memory grow; the other
-    /// deliveries hold no more than they say. One that blocks or computes for long is best given a queue of its own: the
-    /// stores' queues share a few threads.
+    /// and no other store (C8). It may dispatch, fire, subscribe and unsubscribe (C6). What it has not taken yet is kept, so one that
+    /// is always slower than the changes makes memory grow, and a large state is copied for each change that waits:
+    /// ``FluxDelivery/latest`` keeps none. One that blocks or computes for long is best given a queue of its own: the stores' queues
+    /// share a few threads.
+    ///
+    /// - Parameter handler: Gets the state as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*q*) for *q* queues that are subscribed on.
+    @inlinable public func subscribe(_ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
+        handle.subscribe(FluxSubscriptionOptions(), handler)
+    }
+
+    /// Calls a handler with the states that are announced from now on, as one asks for.
     ///
     /// - Parameters:
     ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
@@ -107,29 +97,20 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     ///   - handler: Gets the state as the change left it.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     /// - Complexity: O(*q*) for *q* queues that are subscribed on.
-    @inlinable @_disfavoredOverload
-    public func subscribe(
+    @inlinable @_disfavoredOverload public func subscribe(
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        core.subscribe(FluxWish(delivery, on: queue, startingWithCurrent: startingWithCurrent), handler)
-    }
-
-    /// What all other ways to watch are made from.
-    public var feed: FluxFeed<State> {
-        let first = core.extras.withResidentIfAny { $0 == nil ? dispatcher : nil }
-        return FluxFeed(core, homes: [{ [core] in core.residentIfAny.map { $0.home } ?? first }])
+        handle.subscribe(
+            FluxSubscriptionOptions(delivery, on: queue, startingWithCurrent: startingWithCurrent), handler)
     }
 
     /// Waits until every change applied before the call has been handed to every subscription of the store.
     ///
-    /// It also waits for the current states that were asked for with `startingWithCurrent`; and, where the store has a
-    /// persistence or a log, for the end of the load and until all that was applied is saved. It returns early when the
-    /// task is cancelled. A handler that never returns, a queue that never runs, or a save that never succeeds keeps it
-    /// waiting.
-    public func flush() async {
-        await core.flush()
-    }
+    /// It also waits for the current states that were asked for with `startingWithCurrent`, and for those who look on, such as a
+    /// persistence: for the end of the load, and until all that was applied is saved. It returns early when the
+    /// task is cancelled. A handler that never returns, or a queue that never runs, keeps it waiting.
+    public func flush() async { await handle.flush() }
 }

@@ -1,32 +1,52 @@
-/// A store, as others are told of it.
+/// A store of any type, as others are told of it.
 ///
 /// It keeps what it tells of in memory, though not attached: let go of it after use.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvertible {
+    let handle: any FluxStoreHandling
+
+    init(any handle: any FluxStoreHandling) { self.handle = handle }
+
+    /// Tells of a store.
+    ///
+    /// - Parameter handle: The handle of the store.
+    public init<State>(_ handle: FluxStoreHandle<State>) { self.handle = handle }
+
     /// The type of its state.
-    public let stateType: any FluxState.Type
-    @usableFromInline let core: FluxAnyCore
+    public var stateType: any FluxState.Type { handle.stateType }
 
-    @inlinable
-    init(core: FluxAnyCore, stateType: any FluxState.Type) {
-        self.core = core
-        self.stateType = stateType
-    }
+    /// Its state after the last action that was applied.
+    public var state: any FluxState { handle.anyState }
 
-    /// The name it is attached under, if it has one.
-    public var name: String? { core.residentIfAny?.name }
+    /// The dispatcher that it is attached to; nil: none.
+    public var dispatcher: FluxDispatcher? { handle.dispatcher }
+
+    /// What it is called, if it was given a name.
+    public var label: String? { handle.label }
 
     /// Its name, or the type of its state.
-    public var description: String { name ?? "FluxStore<\(stateType)>" }
+    public var description: String { label ?? "FluxStore<\(stateType)>" }
+
+    /// Its handle, where the state is of a type.
+    ///
+    /// - Parameter type: The type of the state.
+    /// - Returns: The handle; nil if the state is of another type.
+    public func handle<State>(of type: State.Type) -> FluxStoreHandle<State>? { handle as? FluxStoreHandle<State> }
+
+    /// What a module keeps with the store, if it has been made.
+    ///
+    /// - Parameter type: Its type.
+    /// - Returns: The feature; nil if nobody has made it.
+    public func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature? {
+        handle.featureIfAny(type)
+    }
 
     /// Whether this tells of a certain store.
     ///
     /// - Parameter store: Which store.
     /// - Returns: True if it does.
-    public func isOf<State>(_ store: FluxStore<State>) -> Bool {
-        core === store.core
-    }
+    public func isOf<State>(_ store: FluxStore<State>) -> Bool { handle === store.handle }
 
     /// Whether both tell of the same store.
     ///
@@ -34,14 +54,46 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     ///   - one: One.
     ///   - other: The other.
     /// - Returns: True if they do.
-    public static func == (one: FluxStoreInfo, other: FluxStoreInfo) -> Bool {
-        one.core === other.core
-    }
+    public static func == (one: FluxStoreInfo, other: FluxStoreInfo) -> Bool { one.handle === other.handle }
 
     /// Hashes which store this tells of.
     ///
     /// - Parameter hasher: What to hash with.
-    public func hash(into hasher: inout Hasher) {
-        hasher.combine(ObjectIdentifier(core))
+    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(handle)) }
+}
+
+/// The handle of a store of any type.
+@usableFromInline nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
+    var stateType: any FluxState.Type { get }
+    var dispatcher: FluxDispatcher? { get }
+    var label: String? { get }
+
+    func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature?
+    var anyState: any FluxState { get }
+    /// What the store does about a type of action, first things first.
+    func reducers(of type: ObjectIdentifier) -> [FluxReducer]
+    /// Takes an action of any type; returns how many changes were announced, nil if it is of no type that the store takes.
+    func take(_ action: any FluxAction, _ wakes: inout FluxWakes, _ report: FluxDispatchReport?) -> Int?
+    func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool)
+    /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
+    func leave(_ dispatcher: FluxDispatcher?) -> Bool
+}
+
+nonisolated extension FluxStoreHandle: FluxPureOwner {
+    @usableFromInline var stateType: any FluxState.Type { State.self }
+
+    @usableFromInline var anyState: any FluxState { state }
+
+    var handlerName: String { "\(State.self).handle(action: \(State.Action.self))" }
+
+    @usableFromInline func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool) {
+        if isAttached { observer.attached(self) } else { observer.detached(self) }
+    }
+
+    /// Those who are told of events whose actions go to the store.
+    public var eventObservers: ContiguousArray<any FluxEventObserver> {
+        lock.withLock { machine in
+            ContiguousArray(machine.observers.map { $0.observer })
+        }
     }
 }

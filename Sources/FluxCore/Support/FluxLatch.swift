@@ -1,8 +1,17 @@
-/// Lets one task wait until as many parties as entered have left.
+/// Lets one task wait until as many parties as entered have left, and leaves no trace of one that was cancelled.
 ///
 /// It starts with its maker inside, so that it cannot open before all parties are in.
-@usableFromInline
-nonisolated final class FluxLatch: Sendable {
+///
+/// ```swift
+/// await FluxLatch.wait { latch in
+///     lock.withLock { table in table.isDone ? nil : table.join(latch) }  // enters it, and leaves it once it is done
+/// } withdrawing: { id in
+///     lock.withLock { table in table.withdraw(id) }
+/// }
+/// ```
+///
+/// Thread safety: all of it may be used from any thread; one task waits.
+nonisolated public final class FluxLatch: Sendable {
     private struct Gate {
         var inside = 1
         var isOpen = false
@@ -11,45 +20,56 @@ nonisolated final class FluxLatch: Sendable {
 
     private let gate = FluxLock(Gate())
 
-    @usableFromInline
-    init() {}
+    /// Makes a latch with its maker inside.
+    public init() {}
 
-    /// Adds parties to wait for.
-    @usableFromInline
-    func enter(_ parties: Int = 1) {
-        gate.withLock { $0.inside += parties }
-    }
+    /// Adds a party to wait for.
+    public func enter() { gate.withLock { $0.inside += 1 } }
 
     /// Takes a party out; the last one opens the latch.
-    @usableFromInline
-    func leave() {
+    public func leave() {
         release { gate in
             gate.inside -= 1
             return gate.inside == 0
         }
     }
 
-    /// Leaves as the maker and suspends until the latch is open, or the task is cancelled.
-    @usableFromInline
-    func wait() async {
+    /// Opens the latch, whoever is inside.
+    public func open() { release { _ in true } }
+
+    /// Leaves as the maker, and suspends until the latch is open or the task is cancelled.
+    public func wait() async {
         leave()
         await withTaskCancellationHandler {
-            await sleep()
+            await suspend()
         } onCancel: {
-            release { _ in true }
+            open()
         }
         seeTheEnd()
     }
 
-    /// Leaves as the maker and suspends until the latch is open, also in a task that is cancelled.
-    func waitToTheEnd() async {
+    /// Leaves as the maker, and suspends until the latch is open, also in a task that is cancelled.
+    public func waitToTheEnd() async {
         leave()
-        await sleep()
+        await suspend()
         seeTheEnd()
     }
 
-    @inline(__always)
-    private func sleep() async {
+    /// Waits in a list until somebody leaves the latch, or the task is cancelled; a list does not grow by those who gave up.
+    ///
+    /// - Parameters:
+    ///   - join: Puts the latch into a list, or several, and enters it once for each; nil: there is nothing to wait for.
+    ///   - withdraw: Takes it out, by what `join` returned; called after every wait.
+    public static func wait<Place>(
+        joining join: (FluxLatch) -> Place?, withdrawing withdraw: (Place) -> Void
+    ) async {
+        let latch = FluxLatch()
+        guard let place = join(latch) else { return }
+        await latch.wait()
+        withdraw(place)
+    }
+
+    private func suspend() async {
         await fluxSuspend { continuation in
             let isOpen = gate.withLock { gate in
                 if !gate.isOpen { gate.continuation = continuation }
@@ -60,9 +80,7 @@ nonisolated final class FluxLatch: Sendable {
     }
 
     /// Nothing to do, but ThreadSanitizer sees by it that what the parties and the handler of a cancellation did is over.
-    private func seeTheEnd() {
-        gate.withLock { _ in }
-    }
+    private func seeTheEnd() { gate.withLock { _ in } }
 
     private func release(_ opens: (inout Gate) -> Bool) {
         let continuation = gate.withLock { gate -> FluxContinuation? in

@@ -1,8 +1,7 @@
 import Dispatch
 
 /// Whether two references are to one queue; on Linux `DispatchQueue.main` is a new object at each use.
-@usableFromInline
-nonisolated func fluxIsSame(_ one: DispatchQueue?, _ other: DispatchQueue?) -> Bool {
+@usableFromInline nonisolated func fluxIsSame(_ one: DispatchQueue?, _ other: DispatchQueue?) -> Bool {
     if one === other { return true }
     guard let one, let other else { return false }
     return FluxMainQueueMark.isMain(one) && FluxMainQueueMark.isMain(other)
@@ -15,7 +14,28 @@ nonisolated private enum FluxMainQueueMark {
         return key
     }()
 
-    static func isMain(_ queue: DispatchQueue) -> Bool {
-        queue.getSpecific(key: key) == true
-    }
+    static func isMain(_ queue: DispatchQueue) -> Bool { queue.getSpecific(key: key) == true }
+}
+
+/// A serial queue that targets a global one rather than the overcommitting default, so that thousands of busy stores share
+/// a few threads.
+nonisolated func fluxQueue(_ label: String) -> DispatchQueue {
+    DispatchQueue(label: label, autoreleaseFrequency: .workItem, target: .global())
+}
+
+/// The limits that drains and the buffers they empty have in common.
+@usableFromInline nonisolated enum FluxLimits {
+    /// After this many batches a drain gives its thread back, so that no store and no creator keeps it from the others.
+    @usableFromInline static var batchesInARow: Int { 16 }
+    /// A buffer with room for more elements than this is given back rather than kept for the next burst.
+    @usableFromInline static var keptCapacity: Int { 1 << 16 }
+}
+
+/// Moves a value out of its place and leaves nil behind, without a copy.
+///
+/// `Optional.take()` does that too, but a module that the sources are vendored into may have an extension of that name.
+@inlinable @inline(__always) nonisolated func fluxTake<Value>(_ place: inout Value?) -> Value? {
+    var value: Value?
+    swap(&value, &place)
+    return value
 }

@@ -9,68 +9,29 @@
 #endif
 
 /// What the library knows of one thread.
-@usableFromInline
-nonisolated struct FluxThread {
-    /// The core of the store whose `handle(action:)` runs on this thread at the moment, if any.
-    @usableFromInline var handling: UnsafeRawPointer?
-    /// Whether what runs is a condition or a rule of the user's own, and `handling` the control of its creator.
-    @usableFromInline var isRuling = false
-    /// Set by the default implementations of a command, so that what they leave alone is not announced.
-    @usableFromInline var changedNothing = false
-    /// The task that dispatches an action on this thread at the moment, if any.
-    @usableFromInline var sending: UnsafeRawPointer?
-    /// The outlet that drains on this thread at the moment, if any.
-    @usableFromInline var draining: UnsafeRawPointer?
-    /// The event whose action is being dispatched on this thread; 0: none that anybody watches.
-    var origin: UInt64 = 0
-    /// What came of the dispatch that is under way on this thread, if it took the long way.
-    var tally = FluxTally()
-    /// Who collects the changes that are made on this thread, if anybody does.
-    var report: UnsafeRawPointer?
+@usableFromInline nonisolated struct FluxThread {
+    /// The store, or whoever else runs pure code under its lock on this thread, as an address that is only compared and
+    /// described.
+    @usableFromInline var pure: UnsafeRawPointer?
+    /// What that code is, where it is not `handle(action:)`.
+    var scope: StaticString?
+    /// The work whose action is being dispatched on this thread, if any; whoever dispatches keeps it.
+    var sending: Unmanaged<FluxTask>?
 
-    @usableFromInline
-    init() {}
-}
-
-nonisolated extension UnsafeMutablePointer<FluxThread> {
-    /// Runs a dispatch that takes the long way, and returns what came of it; what is under way goes on as it was.
-    func tally(_ body: () -> Void) -> FluxTally {
-        let outer = (pointee.tally, pointee.report)
-        (pointee.tally, pointee.report) = (FluxTally(), nil)
-        body()
-        defer { (pointee.tally, pointee.report) = outer }
-        return pointee.tally
-    }
-}
-
-/// What came of one dispatch.
-nonisolated struct FluxTally {
-    /// How many stores applied something.
-    var applied = 0
-    /// How many changes were announced.
-    var announced = 0
-    /// The revision of the last of them; 0: none.
-    var revision: UInt64 = 0
-
-    mutating func add(_ revision: UInt64) {
-        applied += 1
-        if revision == 0 { return }
-        announced += 1
-        self.revision = revision
-    }
+    @usableFromInline init() {}
 }
 
 /// Finds the record of the calling thread.
 ///
-/// Cores keep a copy in a field of their own, so that the hot path need not ask whether a global was initialised.
-@usableFromInline
-nonisolated struct FluxThreads: Sendable {
+/// Handles and dispatchers keep a copy in a field of their own, so that the hot path need not ask whether a global was
+/// initialised.
+@usableFromInline nonisolated struct FluxThreads: Sendable {
     @usableFromInline static let shared = FluxThreads()
 
     #if os(Android)
         @usableFromInline typealias Key = pthread_key_t
     #else
-        /// A key is below 1,024, and its copy in a core leaves room for other small things.
+        /// A key is below 1,024, and its copy leaves room for other small things.
         @usableFromInline typealias Key = UInt16
     #endif
 
@@ -93,8 +54,7 @@ nonisolated struct FluxThreads: Sendable {
         return makeRecord()
     }
 
-    @usableFromInline
-    func makeRecord() -> UnsafeMutablePointer<FluxThread> {
+    @usableFromInline func makeRecord() -> UnsafeMutablePointer<FluxThread> {
         let record = UnsafeMutablePointer<FluxThread>.allocate(capacity: 1)
         record.initialize(to: FluxThread())
         pthread_setspecific(pthread_key_t(key), record)
@@ -102,41 +62,81 @@ nonisolated struct FluxThreads: Sendable {
     }
 }
 
-nonisolated extension UnsafeRawPointer {
-    /// The address of an object, to compare and never to follow.
-    @inlinable
-    init(fluxIdentity object: AnyObject) {
-        self.init(Unmanaged.passUnretained(object).toOpaque())
+nonisolated extension UnsafeMutablePointer<FluxThread> {
+    /// Runs code that is pure, under the lock of an object.
+    @inlinable @inline(__always) func purely<Result>(_ owner: AnyObject, _ body: () -> Result) -> Result {
+        let outer = pointee.pure
+        pointee.pure = UnsafeRawPointer(Unmanaged.passUnretained(owner).toOpaque())
+        defer { pointee.pure = outer }
+        return body()
     }
+
+    /// Stops the program if pure code runs on this thread.
+    @inlinable @inline(__always) func requireImpure(_ call: StaticString) {
+        if pointee.pure != nil { fluxStopInPureCode(call) }
+    }
+
+    /// Runs a dispatch on behalf of some work.
+    func sending<Result>(_ task: FluxTask?, _ body: () -> Result) -> Result {
+        let outer = pointee.sending
+        pointee.sending = task.map { Unmanaged.passUnretained($0) }
+        defer { pointee.sending = outer }
+        return body()
+    }
+
+    var task: FluxTask? { pointee.sending?.takeUnretainedValue() }
 }
 
-/// Says that the change of a command that runs on this thread changes nothing.
-@usableFromInline
-nonisolated func fluxChangeNothing() {
-    FluxThreads.shared.current.pointee.changedNothing = true
+/// Code that runs under a lock and so may use no store, dispatcher or creator, such as a selector or the condition of a rule.
+///
+/// `FluxState.handle(action:)` is such code. A program that breaks the rule stops with a message, rather than hang (C6).
+///
+/// Thread safety: all of it may be used from any thread.
+nonisolated public enum FluxPureCode {
+    /// Runs code of the user's that has to be pure.
+    ///
+    /// - Parameters:
+    ///   - name: What it is, for the message: "a condition of FluxRule".
+    ///   - body: The code.
+    /// - Returns: What it returns.
+    public static func run<Result>(_ name: StaticString, _ body: () -> Result) -> Result {
+        let thread = FluxThreads.shared.current
+        let outer = (thread.pointee.pure, thread.pointee.scope)
+        (thread.pointee.pure, thread.pointee.scope) = (UnsafeRawPointer(thread), name)
+        defer { (thread.pointee.pure, thread.pointee.scope) = outer }
+        return body()
+    }
+
+    /// Whether the calling thread runs such code, `FluxState.handle(action:)` included: what was dropped meanwhile is to wait.
+    public static var isRunning: Bool { FluxThreads.shared.current.pointee.pure != nil }
+
+    /// Stops the program with a message if the calling thread runs pure code.
+    ///
+    /// - Parameter call: What was called, for the message.
+    public static func forbid(_ call: StaticString) { FluxThreads.shared.current.requireImpure(call) }
 }
 
-/// Stops the program if `handle(action:)`, or a condition of a rule, runs on the calling thread.
-nonisolated func fluxStopInsideHandle(_ call: StaticString) {
-    if FluxThreads.shared.current.pointee.handling != nil { fluxStopImpureHandle(call) }
+/// Who can say whose `handle(action:)` runs.
+nonisolated protocol FluxPureOwner: AnyObject {
+    var handlerName: String { get }
 }
 
-/// Stops the program because `handle(action:)`, or a condition of a rule, used a store, a dispatcher or a creator.
-@usableFromInline
-nonisolated func fluxStopImpureHandle(_ call: StaticString) -> Never {
-    if FluxThreads.shared.current.pointee.isRuling {
+/// Stops the program because code that has to be pure used a store, a dispatcher or a creator.
+@usableFromInline nonisolated func fluxStopInPureCode(_ call: StaticString) -> Never {
+    let thread = FluxThreads.shared.current
+    if let scope = thread.pointee.scope {
         fatalError(
             """
-            FluxCore: \(call) was used inside a condition of a FluxRule or a FluxRuling. These are pure: they run under \
-            the lock of the creator, and may only look at the events they are given.
-            """
-        )
+            FluxCore: \(call) was used inside \(scope). That is pure: it runs under a lock, and may only look at what it \
+            is given.
+            """)
     }
+    let owner = thread.pointee.pure.map { Unmanaged<AnyObject>.fromOpaque($0).takeUnretainedValue() }
+    let handler = (owner as? any FluxPureOwner)?.handlerName ?? "FluxState.handle(action:)"
     fatalError(
         """
-        FluxCore: \(call) was used inside FluxState.handle(action:). handle is pure: it runs under the lock of its \
-        store and may only change the state. Dispatch from the converter, from a subscription, or after the dispatch \
-        that led here has returned.
-        """
-    )
+        FluxCore: \(call) was used inside FluxState.handle(action:), or what is called with it: \(handler). handle is \
+        pure: it runs under the lock of its store and may only change the state. Dispatch from the converter, from a \
+        subscription, or after the dispatch that led here has returned.
+        """)
 }

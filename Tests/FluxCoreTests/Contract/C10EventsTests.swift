@@ -1,4 +1,5 @@
 import Dispatch
+import TestSupport
 import Testing
 
 @testable import FluxCore
@@ -28,13 +29,16 @@ import Testing
         static func action(for error: any Error, event: Event) -> Action? { .add(-1) }
     }
 
-    typealias Rule = FluxRule<Holding.Event>
-
-    static let rules: [[Rule]] = [
-        [], [.unique(cancelling: .earlier) { _ in 1 }], [.unique(cancelling: .later) { _ in 1 }],
-        [.sequence { _ in 1 }], [.sequence(for: { _ in 1 }, when: { _, _ in true })], [.concurrency(1)],
-        [.debounce(for: { _ in 1 }, .seconds(1))], [.throttle(for: { _ in 1 }, .seconds(1), latest: true)],
-        [.retry(for: { _ in 1 }, limit: 1, backoff: .constant(.seconds(1)))],
+    static let schedulers: [@Sendable () -> [any FluxScheduler]] = [
+        { [] }, { [Scheduling()] }, { [Scheduling(), Scheduling()] },
+        {
+            [
+                Scheduling(retrying: { ticket, attempt in
+                    ticket.start()
+                    return attempt < 3
+                })
+            ]
+        },
     ]
 
     struct Gone {
@@ -48,11 +52,11 @@ import Testing
         }
     }
 
-    func creator(_ gone: Gone, _ rules: [Rule], _ clock: TestClock) -> FluxActionCreator<Holding> {
+    func creator(_ gone: Gone, _ schedulers: [any FluxScheduler] = []) -> FluxActionCreator<Holding> {
         let store = FluxStore(
             initialState: C10ReleaseTests.Owner(canary: Canary(gone.state)), dispatcher: FluxDispatcher())
         return FluxActionCreator<Holding>(
-            dependency: .init(gone.dependency), store: store, rules: rules, clock: clock)
+            dependency: .init(gone.dependency), store: store, schedulers: schedulers)
     }
 
     final class Weak: @unchecked Sendable {
@@ -65,13 +69,13 @@ import Testing
         }
     }
 
-    @Test(arguments: rules.indices) func `All goes though the task is kept, and cancelled while it runs`(rule: Int)
+    @Test(arguments: schedulers.indices) func `All goes though the task is kept, and cancelled while it runs`(form: Int)
         async
     {
-        let (gone, clock, gate) = (Gone(), TestClock(), Gate())
+        let (gone, gate) = (Gone(), Gate())
         var task: FluxTask?
         do {
-            let creator = creator(gone, Self.rules[rule], clock)
+            let creator = creator(gone, Self.schedulers[form]())
             task = creator.fire(.init(canary: Canary(gone.payload), gate: gate))
         }
         task?.cancel()
@@ -80,13 +84,15 @@ import Testing
         #expect(task?.isCancelled == true)
     }
 
-    @Test(arguments: rules.indices) func `All goes though the tasks are kept, cancelled all at once`(rule: Int) async {
-        let (gone, clock, gate) = (Gone(), TestClock(), Gate())
+    @Test(arguments: schedulers.indices) func `All goes though the tasks are kept, cancelled all at once`(form: Int)
+        async
+    {
+        let (gone, gate) = (Gone(), Gate())
         var tasks: [FluxTask] = []
         var control: Weak?
         do {
-            let creator = creator(gone, Self.rules[rule], clock)
-            control = Weak(creator.conversions.control)
+            let creator = creator(gone, Self.schedulers[form]())
+            control = Weak(creator.core.account)
             tasks.append(creator.fire(.init(canary: Canary(gone.payload), gate: gate)))
             tasks.append(creator.fire([.init(gate: gate), .init(gate: gate)]))
             creator.cancelAll()
@@ -98,15 +104,15 @@ import Testing
         #expect(await control!.isGone())
     }
 
-    @Test(arguments: rules.indices) func `All goes after a shutdown`(rule: Int) async {
-        let (gone, clock, gate) = (Gone(), TestClock(), Gate())
+    @Test(arguments: schedulers.indices) func `All goes after a shutdown`(form: Int) async {
+        let (gone, gate) = (Gone(), Gate())
         var tasks: [FluxTask] = []
         do {
-            let creator = creator(gone, Self.rules[rule], clock)
+            let creator = creator(gone, Self.schedulers[form]())
             tasks.append(creator.fire(.init(canary: Canary(gone.payload), gate: gate)))
             tasks.append(creator.fire([.init(gate: gate), .init(gate: gate)]))
             let counts = await creator.shutdown(within: .zero)
-            #expect(counts.completed + counts.cancelled + counts.dropped == 3)
+            #expect(counts.completed + counts.cancelled + counts.dropped + counts.unfinished == 3)
             tasks.append(creator.fire(.init(gate: gate)))
         }
         gate.open()
@@ -114,65 +120,39 @@ import Testing
         #expect(tasks.count == 3)
     }
 
-    @Test(arguments: rules.indices) func `A task and its error go with the last who knows of them`(rule: Int) async {
-        let (gone, clock) = (Gone(), TestClock())
+    @Test(arguments: schedulers.indices) func `A task and its error go with the last who knows of them`(form: Int) async
+    {
+        let gone = Gone()
         var weak: [Weak] = []
         do {
-            let creator = creator(gone, Self.rules[rule], clock)
+            let creator = creator(gone, Self.schedulers[form]())
             weak.append(Weak(creator.fire(.init(canary: Canary(gone.payload), fails: true))))
             weak.append(Weak(creator.fire([.init(), .init(), .init()])))
             creator.cancelAll()
             weak.append(Weak(creator.fire(Holding.Event())))
             weak.append(Weak(creator.fire([.init(), .init(fails: true)])))
-            weak.append(Weak(creator.conversions.control))
-        }
-        while !gone.dependency.isOpen {
-            clock.advance(by: .seconds(2))
-            await Task.yield()
+            weak.append(Weak(creator.core.account))
         }
         await gone.all()
         for (index, weak) in weak.enumerated() { #expect(await weak.isGone(), "\(index)") }
     }
 
     @Test func `Events fired together go when they have ended`() async {
-        let (gone, clock) = (Gone(), TestClock())
-        let creator = creator(gone, [], clock)
+        let gone = Gone()
+        let creator = creator(gone)
         let weak = Weak(creator.fire([.init(), .init(), .init()]))
         for _ in 0..<1_000 { creator.fire(Holding.Event()) }
         await creator.flush()
         #expect(await weak.isGone())
     }
 
-    @Test func `What a throttle still counts keeps nothing`() async {
-        let (gone, clock) = (Gone(), TestClock())
-        var control: Weak?
-        do {
-            let creator = creator(gone, [.throttle(for: { _ in 1 }, .seconds(3_600), latest: true)], clock)
-            control = Weak(creator.conversions.control)
-            creator.fire(.init(canary: Canary(gone.payload)))
-        }
-        await gone.all()
-        #expect(await control!.isGone())
-    }
-
-    @Test func `Events that a rule drops do not pile up behind one that runs for long`() async {
-        let (gone, clock, gate) = (Gone(), TestClock(), Gate())
-        let creator = creator(gone, [.unique(cancelling: .later) { _ in 1 }], clock)
-        let running = creator.fire(.init(gate: gate))
-        let dropped = Weak(creator.fire(Holding.Event()))
-        for _ in 0..<2_000 { creator.fire(Holding.Event()) }
-        #expect(dropped.object == nil)
-        gate.open()
-        _ = await running.outcome
-    }
-
     @Test func `Cancelled before it starts, an event keeps nothing once its turn has come`() async {
-        let (gone, clock) = (Gone(), TestClock())
+        let gone = Gone()
         let queue = DispatchQueue(label: "held")
         queue.suspend()
         var task: FluxTask?
         do {
-            task = creator(gone, [], clock).fire(.init(canary: Canary(gone.payload)), executionQueue: queue)
+            task = creator(gone).fire(.init(canary: Canary(gone.payload)), executionQueue: queue)
         }
         task?.cancel()
         queue.resume()
@@ -189,16 +169,16 @@ import Testing
                 _ = await event.task.outcome
             }
         }
-        let (gone, clock) = (Gone(), TestClock())
+        let gone = Gone()
         var (task, control): (Weak?, Weak?)
         do {
-            let creator = creator(gone, [.concurrency(1)], clock)
-            control = Weak(creator.conversions.control)
+            let creator = creator(gone, [Scheduling()])
+            control = Weak(creator.core.account)
             let fired = creator.fire(.init(canary: Canary(gone.payload)))
             task = Weak(fired)
             _ = await fired.outcome
             await creator.flush()
-            let other = FluxActionCreator<Awaiting>(dispatcher: FluxDispatcher(), rules: [.concurrency(1)])
+            let other = FluxActionCreator<Awaiting>(dispatcher: FluxDispatcher(), schedulers: [Scheduling()])
             _ = await other.fire(.init(task: fired)).outcome
         }
         await gone.all()

@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 import Testing
 
 /// C10: letting go of a creator loses no event; letting go of a store detaches it and ends its subscriptions.

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// C1: a store applies one action at a time, `handle` runs exactly once per action, no update is lost.

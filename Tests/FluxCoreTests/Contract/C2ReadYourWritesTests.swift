@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// C2: when `dispatch(action:)` returns, `store.state` has it.

@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 import Testing
 
 /// C3: what one thread dispatches or fires reaches each store in that order.

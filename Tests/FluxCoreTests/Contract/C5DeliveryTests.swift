@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 import Testing
 
 /// C5: each revision after the start exactly once and in order; snapshot and start are one step.

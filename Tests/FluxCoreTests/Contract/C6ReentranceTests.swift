@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import Foundation
+import TestSupport
 import Testing
 
 /// C6: handlers and converters may dispatch, fire, subscribe and unsubscribe; only `handle` may not.
@@ -62,57 +63,55 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `Middleware may dispatch, fire, subscribe, unsubscribe, attach and remove`() async throws {
+    @Test func `An interceptor may dispatch, fire, subscribe, unsubscribe, attach and remove`() async throws {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
-        let named = FluxStore(initialState: Log(), dispatcher: nil)
+        let late = FluxStore(initialState: Log(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
         let seen = Recorder<[Int]>()
         dispatcher.add(
-            .on(Counter.Action.self) { [store] action, next in
-                guard case .add(1) = action else {
-                    next(action)
-                    return
-                }
+            Intercept { [store] action, next in
+                guard case .add(1)? = action as? Counter.Action else { return next(action) }
                 store.dispatch(action: .add(10))
                 dispatcher.dispatch(action: Counter.Action.add(20))
                 creator.fire(.add(30))
-                try? dispatcher.attach(named, as: "named")
-                let spare = dispatcher.add(.before { _ in })
+                dispatcher.attach(late)
+                let spare = dispatcher.add(Intercept { $1($0) })
                 let token = store.subscribe { seen.record($0.entries) }
-                next(action)
+                let announced = next(action)
                 token.unsubscribe()
                 spare.remove()
-                dispatcher.detach(named)
+                dispatcher.detach(late)
+                return announced
             })
         dispatcher.dispatch(action: Counter.Action.add(1))
         await creator.flush()
         #expect(store.state.entries == [10, 20, 1, 30] || store.state.entries == [10, 20, 30, 1])
-        #expect(named.state.entries.contains(1))
+        #expect(late.state.entries.contains(1))
     }
 
     @Test(.stress)
-    func `Stress: middleware dispatches on four threads, also to the other of two dispatchers, and all is applied`()
+    func `Stress: interceptors dispatch on four threads, also to the other of two dispatchers, and all is applied`()
         async
     {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]
         let stores = dispatchers.map { FluxStore(initialState: Counter(), dispatcher: $0) }
-        for (index, dispatcher) in dispatchers.enumerated() {
+        let registrations = dispatchers.enumerated().map { index, dispatcher in
             dispatcher.add(
-                .on(Counter.Action.self) { action, next in
-                    next(action)
-                    if case .add(let depth) = action, depth > 1 {
+                Intercept { action, next in
+                    let announced = next(action)
+                    if case .add(let depth)? = action as? Counter.Action, depth > 1 {
                         dispatchers[1 - index].dispatch(action: Counter.Action.add(depth - 1))
                     }
+                    return announced
                 })
-            stores[index].add(.before { _ in })
         }
         await onThreads(4) { index in
             for _ in 1...500 { dispatchers[index % 2].dispatch(action: Counter.Action.add(3)) }
         }
         #expect(stores[0].revision + stores[1].revision == 6_000)
         #expect(stores[0].state.count + stores[1].state.count == 12_000)
-        dispatchers.forEach { _ = $0.remove(FluxInterceptor.self) }
+        registrations.forEach { $0.remove() }
     }
 
     enum Chain: FluxActionConverter {
@@ -124,36 +123,6 @@ import Testing
             actionHandler(.add(1))
             dependency.fire(.add(2))
         }
-    }
-
-    @Test func `handle may read the state of another store`() {
-        let other = FluxStore(initialState: Counter(count: 5), dispatcher: nil)
-        let store = FluxStore(
-            initialState: Impure {
-                _ = other.state; _ = other.revision
-            }, dispatcher: nil)
-        #expect(store.dispatch(action: .run) == 1)
-    }
-
-    @Test func `handle may read a store that is at work at the moment`() async {
-        let (working, reading) = (Gate(), Gate())
-        let other = FluxStore(
-            initialState: Impure {
-                working.open()
-                reading.wait()
-                for _ in 0..<1_000 { sched_yield() }
-            }, dispatcher: nil)
-        let read = Recorder<UInt64>()
-        let store = FluxStore(
-            initialState: Impure {
-                reading.open()
-                read.record(other.revision)
-            }, dispatcher: nil)
-        await onThreads(2) { index in
-            if index == 1 { working.wait() }
-            (index == 0 ? other : store).dispatch(action: .run)
-        }
-        #expect(read.values == [1])
     }
 
     @Test func `handle that dispatches to its own store stops the program with a message`() async {
@@ -210,39 +179,13 @@ import Testing
         }
         expect(stores, names: "FluxDispatcher.stores")
         let responds = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-            handling { _ = $0.responds(to: Counter.Action.self) }
+            handling { _ = $0.isTaken(Counter.Action.self) }
         }
         expect(responds, names: "responds(to:)")
-        let named = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-            handling { $0.detach(named: "x") }
-        }
-        expect(named, names: "detach(named:)")
         let typed = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             handling { $0.detach(Counter.self) }
         }
         expect(typed, names: "detach")
-    }
-
-    @Test func `Two stores whose handle reads the other stop the program with a message`() async {
-        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-            let place = Locked<FluxStore<Impure>?>(nil)
-            let (first, second) = (Gate(), Gate())
-            let one = FluxStore(
-                initialState: Impure {
-                    first.open()
-                    second.wait()
-                    _ = place.current?.state
-                }, dispatcher: nil)
-            let other = FluxStore(
-                initialState: Impure {
-                    second.open()
-                    first.wait()
-                    _ = one.state
-                }, dispatcher: nil)
-            place.withLock { $0 = other }
-            await onThreads(2) { index in (index == 0 ? one : other).dispatch(action: .run) }
-        }
-        expect(result, names: "state of a store that in turn reads this one, or whose handle takes ten seconds,")
     }
 
     @Test func `handle that reads its own store stops the program with a message`() async {
@@ -252,7 +195,29 @@ import Testing
             place.withLock { $0 = store }
             store.dispatch(action: .run)
         }
-        expect(result, names: "state or revision of the same store")
+        expect(result, names: "state or revision of a store")
+    }
+
+    @Test func `handle that reads another store stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let other = FluxStore(initialState: Counter(), dispatcher: nil)
+            FluxStore(initialState: Impure { _ = other.revision }, dispatcher: nil).dispatch(action: .run)
+        }
+        expect(result, names: "state or revision of a store")
+    }
+
+    @Test func `handle that reaches for a handle or a task stops the program with a message`() async {
+        let access = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let other = FluxStore(initialState: Counter(), dispatcher: nil)
+            let state = Impure { other.handle.withAccess { _ in } }
+            FluxStore(initialState: state, dispatcher: nil).dispatch(action: .run)
+        }
+        expect(access, names: "FluxStoreHandle.withAccess")
+        let cancel = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let task = FluxActionCreator<CounterConverter>(dispatcher: FluxDispatcher()).fire(.nothing)
+            FluxStore(initialState: Impure { task.cancel() }, dispatcher: nil).dispatch(action: .run)
+        }
+        expect(cancel, names: "FluxTask.cancel()")
     }
 
     @Test func `handle that makes a store stops the program with a message`() async {

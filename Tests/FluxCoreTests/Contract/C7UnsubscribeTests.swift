@@ -1,9 +1,13 @@
 import Dispatch
 import FluxCore
 import Foundation
+import TestSupport
 import Testing
 
-/// C7: once `unsubscribe()` has returned, or the token is gone, no call of the handler begins.
+/// C7: once `unsubscribe()` has returned, or the token is gone, the store decides on no further call of the handler.
+///
+/// On the subscription's own serial queue and inside the handler that is the end; elsewhere a call that was decided on may
+/// still run, and `finish()` waits for it.
 @Suite struct C7UnsubscribeTests {
     @Test func `Inside the handler it takes effect at once, for the rest of the batch too`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -175,49 +179,159 @@ import Testing
         await store.flush()
     }
 
-    @Test func `Many blocked handlers are given the time of one, also by tokens of tokens`() async {
+    @Test func `It never waits, though every handler is blocked, and finish returns when the last call is over`() async
+    {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        let view = store.view(\.count)
         let gate = Gate()
-        let entered = Recorder<Int>()
-        let seen = Recorder<Int>()
-        let blocked: @Sendable (Int) -> Void = { number in
-            if number > 1 { seen.record(number) }
-            entered.record(number)
-            gate.wait()
-        }
+        let (entered, left) = (Recorder<Int>(), Recorder<Int>())
         let tokens = (0..<40).map { index in
-            let queue = DispatchQueue(label: "blocked \(index)")
-            return index % 4 == 0
-                ? view.subscribe(on: queue) { blocked($0) } : store.subscribe(on: queue) { blocked($0.count) }
+            store.subscribe(on: DispatchQueue(label: "blocked \(index)")) { state in
+                entered.record(state.count)
+                gate.wait()
+                left.record(state.count)
+            }
         }
         let all = FluxSubscription([FluxSubscription(Array(tokens[..<20]))] + tokens[20...])
         store.dispatch(action: .add(1))
         await entered.count(40)
         store.dispatch(action: .add(1))
-        let time = ContinuousClock().measure { all.unsubscribe() }
+        all.unsubscribe()
+        #expect(left.values.isEmpty)
+        let finished = Flag()
+        async let end: Void = {
+            await all.finish()
+            finished.set()
+        }()
+        for _ in 0..<1_000 { await Task.yield() }
+        #expect(!finished.isSet)
         gate.open()
+        await end
+        #expect(left.values == Array(repeating: 1, count: 40))
         await store.flush()
-        await view.flush()
-        #expect(time < .seconds(2), "one after the other takes 4 seconds")
-        #expect(time >= .milliseconds(90), "each of them is given its tenth of a second")
-        #expect(seen.values.isEmpty)
+        #expect(entered.values.count == 40)
+    }
+
+    @Test func `finish of what is idle, has ended or never began returns at once`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let idle = store.subscribe { _ in }
+        await idle.finish()
+        await idle.finish()
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let due = store.subscribe(on: queue, startingWithCurrent: true) { _ in Issue.record("called") }
+        store.dispatch(action: .add(1))
+        await due.finish()
+        queue.resume()
+        var gone: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
+        let orphan = gone!.subscribe { _ in }
+        gone = nil
+        await orphan.finish()
+        await FluxSubscription([]).finish()
+    }
+
+    @Test func `A finish that is given up returns, and the subscription has ended all the same`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (entered, gate, seen) = (Gate(), Gate(), Recorder<Int>())
+        let subscription = store.subscribe { state in
+            seen.record(state.count)
+            entered.open()
+            gate.wait()
+        }
+        store.dispatch(action: .add(1))
+        store.dispatch(action: .add(1))
+        await entered.opened()
+        let finishing = Task { await subscription.finish() }
+        finishing.cancel()
+        await finishing.value
+        gate.open()
+        await subscription.finish()
+        await store.flush()
+        #expect(seen.values == [1])
+    }
+
+    @Test func `finish after unsubscribe inside the handler returns after that very call`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let token = Locked<FluxSubscription?>(nil)
+        let (ended, gate, isOver) = (Gate(), Gate(), Flag())
+        token.withLock {
+            $0 = store.subscribe { _ in
+                token.current?.unsubscribe()
+                ended.open()
+                gate.wait()
+                isOver.set()
+            }
+        }
+        store.dispatch(action: .add(1))
+        await ended.opened()
+        let finishing = Task {
+            await token.current?.finish()
+            return isOver.isSet
+        }
+        for _ in 0..<1_000 { await Task.yield() }
+        gate.open()
+        #expect(await finishing.value)
+    }
+
+    @Test func `finish does not wait for the handlers of other queues`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (entered, gate) = (Gate(), Gate())
+        let blocked = store.subscribe(on: DispatchQueue(label: "blocked")) { _ in
+            entered.open()
+            gate.wait()
+        }
+        let other = store.subscribe { _ in }
+        store.dispatch(action: .add(1))
+        await entered.opened()
+        await other.finish()
+        gate.open()
+        await blocked.finish()
     }
 
     enum Ending: CaseIterable { case unsubscribing, dropping, many }
 
-    /// The handler is called all the time; each round ends it from another thread and looks for a call that begins after.
+    /// The handler is called all the time; each round ends it on the queue that it is called on.
     @Test(.stress, arguments: Ending.allCases)
-    func `Stress: ended from another thread, no call begins afterwards`(by ending: Ending) async {
+    func `Stress: ended on its own serial queue, no call comes afterwards`(by ending: Ending) async {
+        let queue = DispatchQueue(label: "own")
+        await storm(rounds: 1_000, on: queue) { store, token, hasEnded in
+            queue.sync {
+                switch ending {
+                case .dropping: token.withLock { $0 = nil }
+                case .unsubscribing: token.current?.unsubscribe()
+                case .many: FluxSubscription([store.subscribe { _ in }, token.current!]).unsubscribe()
+                }
+                hasEnded.set()
+            }
+        }
+    }
+
+    @Test(.stress, arguments: [false, true])
+    func `Stress: once finish has returned no call runs or comes`(isUnsubscribed: Bool) async {
+        await storm(rounds: 1_000, on: nil) { _, token, hasEnded in
+            if isUnsubscribed { token.current?.unsubscribe() }
+            let done = Gate()
+            Task {
+                await token.current?.finish()
+                hasEnded.set()
+                done.open()
+            }
+            done.wait()
+        }
+    }
+
+    /// Ends subscriptions that are called all the time, and looks for a call that runs afterwards.
+    private func storm(
+        rounds: Int, on queue: DispatchQueue?,
+        ending: @escaping @Sendable (FluxStore<Counter>, Locked<FluxSubscription?>, Flag) -> Void
+    ) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        let isDone = Locked(false)
-        let late = Locked(0)
-        let delivered = Locked(0)
+        let isDone = Flag()
+        let (late, delivered) = (Locked(0), Locked(0))
         let keeper = store.subscribe { state in delivered.withLock { $0 = state.count } }
         await onThreads(2) { index in
             if index > 0 {
                 var sent = 0
-                while !isDone.current {
+                while !isDone.isSet {
                     // Never far ahead, so that a subscription of the other thread is soon among those called.
                     if sent - delivered.current > 64 {
                         sched_yield()
@@ -228,25 +342,21 @@ import Testing
                 }
                 return
             }
-            for _ in 0..<5_000 {
+            for _ in 0..<rounds {
                 let (isCalled, hasEnded) = (Flag(), Flag())
-                let subscription = Locked<FluxSubscription?>(
-                    store.subscribe { _ in
+                let token = Locked<FluxSubscription?>(
+                    store.subscribe(on: queue) { _ in
                         if hasEnded.isSet { late.withLock { $0 += 1 } }
                         isCalled.set()
+                        if hasEnded.isSet { late.withLock { $0 += 1 } }
                     })
                 while !isCalled.isSet { sched_yield() }
-                switch ending {
-                case .dropping: subscription.withLock { $0 = nil }
-                case .unsubscribing: subscription.current?.unsubscribe()
-                case .many: FluxSubscription([store.subscribe { _ in }, subscription.current!]).unsubscribe()
-                }
-                hasEnded.set()
+                ending(store, token, hasEnded)
             }
-            isDone.withLock { $0 = true }
+            isDone.set()
         }
+        await store.flush()
         #expect(late.current == 0)
         keeper.unsubscribe()
-        await store.flush()
     }
 }

@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import Foundation
+import TestSupport
 import Testing
 
 /// C8: a slow or blocked handler delays nobody but subscriptions on its own queue.

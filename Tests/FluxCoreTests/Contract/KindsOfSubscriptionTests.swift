@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 import Testing
 
 /// C5, C7, C8 and C10 for every kind of subscription: what holds for one holds for all.
@@ -10,7 +11,7 @@ import Testing
     ) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (seen, highest) = (Recorder<Int>(), Highest())
-        let watch = await kind.watch(store) { count in
+        let watch = kind.watch(store) { count in
             seen.record(count)
             highest.see(count)
         }
@@ -22,38 +23,37 @@ import Testing
         let values = seen.values
         #expect(values.last == 4_000)
         #expect(zip(values, values.dropFirst()).allSatisfy { $0 < $1 }, "backwards or twice")
-        if kind.isLossless { #expect(values == Array((kind.startsWithCurrent ? 0 : 1)...4_000)) }
-        await watch.end()
+        if kind.isLossless { #expect(values == Array(0...4_000)) }
+        await watch.finish()
     }
 
     @Test(.stress, arguments: Watching.allCases)
     func `C5: 10,000 rounds all end on the newest state`(kind: Watching) async {
         // One of each mechanism in full; the others are made of these.
-        let rounds = [.latest, .states, .view, .mirror].contains(kind) ? 10_000 : 500
+        let rounds = [.every, .latest, .delivery].contains(kind) ? 10_000 : 500
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let highest = Highest()
-        let watch = await kind.watch(store) { highest.see($0) }
+        let watch = kind.watch(store) { highest.see($0) }
         for round in 1...rounds {
             store.dispatch(action: .add(1))
             await highest.reaches(round)
         }
-        await watch.end()
+        await watch.finish()
     }
 
-    /// All but the mirror: what the test's observation of it sees, and when, is not the library's.
-    @Test(arguments: Watching.allCases.filter { $0 != .mirror })
-    func `C7: once it has ended no call begins`(kind: Watching) async {
+    @Test(arguments: Watching.allCases)
+    func `C7: once it has finished no call begins`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let faults = Locked(0)
         for round in 0..<50 {
             let (isOver, highest) = (Flag(), Highest())
-            let watch = await kind.watch(store) { count in
+            let watch = kind.watch(store) { count in
                 if isOver.isSet { faults.withLock { $0 += 1 } }
                 highest.see(count)
             }
             store.dispatch(action: .add(1))
             if round % 2 == 0 { await highest.reaches(round + 1) }
-            await watch.end()
+            await watch.finish()
             isOver.set()
             if round % 10 == 0 { await store.flush() }
         }
@@ -67,15 +67,13 @@ import Testing
         let gone = Gate()
         let canary = Locked<Canary?>(Canary(gone))
         let highest = Highest()
-        let watch = await kind.watch(store) { [canary = canary.current] count in
+        let watch = kind.watch(store) { [canary = canary.current] count in
             withExtendedLifetime(canary) { highest.see(count) }
         }
         canary.withLock { $0 = nil }
         store.dispatch(action: .add(1))
         await highest.reaches(1)
-        await watch.end()
-        // An owner is held weakly: its handler goes with the next change.
-        store.dispatch(action: .add(1))
+        await watch.finish()
         await gone.opened()
     }
 
@@ -83,7 +81,7 @@ import Testing
     func `C8: one that is blocked delays no dispatch and no other kind`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, highest) = (Gate(), Gate(), Highest())
-        let watch = await kind.watch(store) { count in
+        let watch = kind.watch(store) { count in
             if count > 0 {
                 entered.open()
                 gate.wait()
@@ -94,32 +92,28 @@ import Testing
         await entered.opened()
         let elsewhere = Highest()
         let other = store.subscribe(on: DispatchQueue(label: "elsewhere")) { elsewhere.see($0.count) }
-        let sequence = await Watching.states.watch(store) { elsewhere.see($0) }
         for _ in 0..<100 { store.dispatch(action: .add(1)) }
         await elsewhere.reaches(101)
         gate.open()
         await highest.reaches(101)
         other.unsubscribe()
-        await sequence.end()
-        await watch.end()
+        await watch.finish()
     }
 
-    /// All but the mirror, which keeps its store.
-    @Test(arguments: Watching.allCases.filter { $0 != .mirror })
+    @Test(arguments: Watching.allCases)
     func `C10: when the store is let go it gets what is due and is released`(kind: Watching) async {
         let gone = Gate()
         let highest = Highest()
         var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
         let canary = Locked<Canary?>(Canary(gone))
-        let watch = await kind.watch(store!) { [canary = canary.current] count in
+        let watch = kind.watch(store!) { [canary = canary.current] count in
             withExtendedLifetime(canary) { highest.see(count) }
         }
         canary.withLock { $0 = nil }
         for _ in 0..<100 { store?.dispatch(action: .add(1)) }
         store = nil
-        watch.letGoOfView()
         await highest.reaches(100)
         await gone.opened()
-        await watch.end()
+        await watch.finish()
     }
 }

@@ -4,18 +4,18 @@ import Testing
 
 /// What stops the program where events are concerned, and what is written where nobody listens.
 @Suite struct FluxEventMisuseTests {
-    typealias Rule = FluxRule<WorkConverter.Event>
     typealias Creator = FluxActionCreator<WorkConverter>
 
-    /// A creator with a condition that uses it, and two events that make it be asked.
+    /// A creator with a scheduler that uses it, and two events that make it be asked.
     static func fire(using body: @escaping @Sendable (Creator, FluxTask) -> Void) {
         let place = Locked<(Creator, FluxTask)?>(nil)
-        let rule = Rule.unique(cancelling: .earlier, for: { _ in 1 }) { _, _ in
+        let scheduler = Scheduling(starting: { ticket in
             if let (creator, task) = place.current { body(creator, task) }
-            return true
-        }
+            ticket.start()
+        })
         let creator = Creator(
-            dependency: .init { _ in true }, store: FluxStore(initialState: Log(), dispatcher: nil), rules: [rule])
+            dependency: .init { _ in true }, store: FluxStore(initialState: Log(), dispatcher: nil),
+            schedulers: [scheduler])
         let task = creator.fire(.add(1))
         place.withLock { $0 = (creator, task) }
         creator.fire(.add(2))
@@ -26,33 +26,25 @@ import Testing
         #expect(text.contains(message), "\(text)")
     }
 
-    @Test func `A condition that cancels stops the program with a message`() async {
+    @Test func `A scheduler that cancels stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { $1.cancel() }
         }
-        expect(result, says: "FluxTask.cancel() was used inside a condition of a FluxRule")
+        expect(result, says: "FluxTask.cancel() was used inside a FluxScheduler, or a condition of a rule")
     }
 
-    @Test func `A condition that counts stops the program with a message`() async {
+    @Test func `A scheduler that counts stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { creator, _ in _ = creator.inFlight }
         }
-        expect(result, says: "inFlight was used inside a condition of a FluxRule")
+        expect(result, says: "inFlight was used inside a FluxScheduler, or a condition of a rule")
     }
 
-    @Test func `A condition that cancels all stops the program with a message`() async {
+    @Test func `A scheduler that cancels all stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { creator, _ in creator.cancelAll() }
         }
-        expect(result, says: "cancelAll() was used inside a condition of a FluxRule")
-    }
-
-    @Test func `A retry of what cannot throw stops the program with a message`() async {
-        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-            _ = FluxActionCreator<CounterConverter>(
-                dispatcher: FluxDispatcher(), rules: [.retry(for: FluxRule.caseName, limit: 1)])
-        }
-        expect(result, says: "a rule .retry was given to a creator of CounterConverter")
+        expect(result, says: "cancelAll() was used inside a FluxScheduler, or a condition of a rule")
     }
 
     @Test func `A shutdown within less than no time stops the program with a message`() async {
@@ -92,30 +84,24 @@ import Testing
     }
 
     @Test func `Durations without end are as good as very long ones`() async {
-        let creator = Creator(
-            dependency: .init(), dispatcher: FluxDispatcher(),
-            rules: [
-                .debounce(for: { if case .job = $0 { 1 } else { nil } }, .seconds(Int64.max)),
-                .throttle(for: { _ in 2 }, .seconds(Int64.max), latest: false),
-            ])
-        let waiting = creator.fire(.job("x", 1))
-        #expect(await creator.fire(.add(1)).outcome.name == "completed")
-        #expect(await creator.fire(.add(1)).outcome.name == "dropped")
+        let creator = Creator(dependency: .init { _ in true }, dispatcher: FluxDispatcher())
+        let waiting = creator.fire(.add(1))
         async let counts = creator.shutdown(within: .seconds(Int64.max))
         waiting.cancel()
-        #expect(await counts == FluxShutdown(completed: 1, cancelled: 1, dropped: 1))
+        #expect(await counts.cancelled == 1)
     }
 
-    @Test func `The case of an enum that describes itself is still its key`() {
-        enum Described: FluxEvent, CustomStringConvertible {
-            case one, two
-            case three(Int)
-            var description: String { self.isOne ? "the first" : "another" }
-            var isOne: Bool { if case .one = self { true } else { false } }
+    @Test func `A conversion that is shared and asked for its one event stops the program with a message`() async {
+        enum Sharing: FluxActionConverter {
+            struct Event: FluxEvent {}
+            static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {}
+            static func start(_ conversion: FluxConversion<Self>) { _ = conversion.event }
         }
-        func name(_ event: Described) -> String { "\(FluxRule<Described>.caseName(event)!)" }
-        #expect(name(.three(1)) == "three")
-        #expect(name(.three(2)) == "three")
-        #expect(name(.one) != name(.two))
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let creator = FluxActionCreator<Sharing>(dispatcher: FluxDispatcher())
+            creator.fire([.init(), .init()])
+            await creator.flush()
+        }
+        expect(result, says: "shares a conversion among the events")
     }
 }

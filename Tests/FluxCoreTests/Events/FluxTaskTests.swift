@@ -63,20 +63,20 @@ import Testing
     }
 
     @Test func `The life of an event can be watched from its start, whenever one begins to look`() async {
-        let clock = TestClock()
-        let creator = FluxActionCreator<WorkConverter>(
-            dependency: .init(), store: store,
-            rules: [.retry(for: FluxRule.caseName, limit: 2, backoff: .constant(.seconds(1)))], clock: clock)
+        let scheduler = Scheduling(retrying: { _, attempt in attempt < 3 })
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store, schedulers: [scheduler])
         let task = creator.fire(.fail(3))
         let live = Task { await task.events.reduce(into: []) { $0.append($1.name) } }
-        await clock.sleepers(1)
-        clock.advance(by: .seconds(1))
-        await clock.sleepers(1)
-        clock.advance(by: .seconds(1))
+        for attempt in 1...2 {
+            await scheduler.notes.count(1 + attempt)
+            scheduler.ticket("fail(3)")?.start()
+        }
         let expected = ["started", "retrying 1", "retrying 2", "sent", "failed"]
         #expect(await live.value == expected)
         let late = await task.events.reduce(into: []) { $0.append($1.name) }
         #expect(late == expected)
+        #expect(
+            await creator.fire(.fail(0)).events.prefix(1).reduce(into: []) { $0.append($1.name) } == ["started"])
         #expect(
             await creator.fire(.add(1)).events.reduce(into: []) { $0.append($1.name) } == [
                 "started", "sent", "completed",
@@ -159,14 +159,20 @@ import Testing
         #expect(!task.isCancelled)
     }
 
+    @Test func `A failure without a last action sends none`() async {
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { _, _ in }
+        let life = await creator.fire(.fail(0)).events.reduce(into: []) { $0.append($1.name) }
+        #expect(life == ["started", "failed"])
+    }
+
     @Test(arguments: [false, true])
-    func `A conversion that has not suspended yet has its Swift task cancelled too`(byRule: Bool) async {
+    func `A conversion that has not suspended yet has its Swift task cancelled too`(byTicket: Bool) async {
         let begun = Gate()
-        let creator = FluxActionCreator<Blocking>(
-            dependency: begun, store: store, rules: [.unique(cancelling: .earlier, for: { _ in 1 })])
+        let scheduler = Scheduling()
+        let creator = FluxActionCreator<Blocking>(dependency: begun, store: store, schedulers: [scheduler])
         let task = creator.fire(.untilCancelled)
         await begun.opened()
-        if byRule { creator.fire(.atOnce) } else { task.cancel() }
+        if byTicket { scheduler.ticket("untilCancelled")?.cancel() } else { task.cancel() }
         #expect(await task.outcome.name == "cancelled")
         await creator.flush()
     }
@@ -201,13 +207,15 @@ import Testing
         private static func wait(_ gate: Gate) { gate.wait() }
     }
 
-    @Test(arguments: [[], [FluxRule<WorkConverter.Event>.sequence { _ in 1 }]])
+    @Test(arguments: [false, true])
     func `Who awaits the outcome, a flush or a shutdown finds the failure told`(
-        rules: [FluxRule<WorkConverter.Event>]
+        isScheduled: Bool
     ) async {
         for waits in 0..<3 {
             let (site, failures, inside) = (WorkConverter.Site { _ in true }, Recorder<Int>(), Gate())
-            let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store, rules: rules) { _, event in
+            let creator = FluxActionCreator<WorkConverter>(
+                dependency: site, store: store, schedulers: isScheduled ? [Scheduling()] : []
+            ) { _, event in
                 inside.open()
                 for _ in 0..<1_000 { sched_yield() }
                 failures.record(event.number)
@@ -226,32 +234,33 @@ import Testing
         }
     }
 
-    /// C9: It has failed by then; what is left is to say so.
-    @Test(arguments: [[], [FluxRule<WorkConverter.Event>.sequence { _ in 1 }]])
-    func `Who cancels work whose failure is being told is not kept waiting, nor is who waits for it`(
-        rules: [FluxRule<WorkConverter.Event>]
-    ) async {
+    /// C9: It has failed by then; the last action, the telling and the end are one step.
+    @Test(arguments: [false, true])
+    func `Who cancels work whose failure is being told comes too late, and is not kept waiting`(isScheduled: Bool) async
+    {
         let (inside, gate, told) = (Gate(), Gate(), Recorder<Int>())
-        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store, rules: rules) { _, event in
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: .init(), store: store, schedulers: isScheduled ? [Scheduling()] : []
+        ) { _, event in
             inside.open()
             gate.wait()
             told.record(event.number)
         }
-        let queue = DispatchQueue(label: "own")
-        let task = creator.fire(.fail(1), executionQueue: queue)
+        let task = creator.fire(.fail(1), on: DispatchQueue(label: "own"))
         await inside.opened()
-        let next = creator.fire(.add(2), executionQueue: DispatchQueue(label: "other"))
-        if rules.isEmpty { _ = await next.outcome }
-        #expect(creator.inFlight == (rules.isEmpty ? 1 : 2))
         task.cancel()
-        #expect(await task.outcome.name == "failed")
-        #expect(await next.outcome.name == "completed")
         #expect(!task.isCancelled)
-        await creator.flush()
-        #expect(creator.inFlight == 0)
-        #expect(await creator.shutdown(within: .zero).completed == 2)
+        let next = creator.fire(.add(2), on: DispatchQueue(label: "other"))
+        #expect(await next.outcome.name == "completed")
+        #expect(creator.inFlight == 1)
+        let early = await creator.shutdown(within: .zero)
+        #expect(early.completed == 1 && early.unfinished == 1 && early.failed == 0)
         gate.open()
-        await told.count(1)
+        #expect(await task.outcome.name == "failed")
+        await creator.flush()
+        #expect(told.values == [1])
+        #expect(creator.inFlight == 0)
+        #expect(await creator.shutdown(within: .zero).failed == 1)
     }
 
     @Test func `Work that is cancelled by what is told of its failure has failed`() async {
@@ -265,33 +274,6 @@ import Testing
         fired.open()
         #expect(await task.current?.outcome.name == "failed")
         await creator.flush()
-    }
-
-    /// C9: Two seconds in all, however many they are.
-    @Test(arguments: [false, true]) func `Many dispatches that hang hold up who cancels them all no longer than one`(
-        byShutdown: Bool
-    ) async {
-        let (dispatcher, gate, inside) = (FluxDispatcher(), Gate(), Recorder<Int>())
-        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
-        dispatcher.add(
-            .before { _ in
-                inside.record(1)
-                gate.wait()
-            })
-        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), dispatcher: dispatcher)
-        for number in 0..<4 { creator.fire(.add(number), executionQueue: DispatchQueue(label: "\(number)")) }
-        await inside.count(4)
-        let time = await ContinuousClock().measure {
-            if byShutdown {
-                #expect(await creator.shutdown(within: .zero).cancelled == 4)
-            } else {
-                creator.cancelAll()
-            }
-        }
-        #expect(time < .seconds(7), "one after the other would be eight")
-        #expect(creator.inFlight == 0)
-        gate.open()
-        withExtendedLifetime(store) {}
     }
 
     @Test func `A converter known only by the callback form still works when it is asynchronous`() async {

@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 import Testing
 
 /// A callback converter hands its handler to another thread, which may let go of it before the converter has returned.

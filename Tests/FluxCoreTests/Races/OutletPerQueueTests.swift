@@ -8,8 +8,8 @@ import Testing
     /// C8: On Linux `DispatchQueue.main` and `.global()` are new objects at each use, so `===` never finds their outlet.
     @Test func `All subscriptions on the main queue share an outlet`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        let subscriptions = (0..<10).map { _ in store.subscribe(on: .main) { _ in } }
-        let outlets = store.core.lock.withLock { $0.entries.count }
+        let subscriptions = (0..<10).map { _ in store.subscribe(on: DispatchQueue.main) { _ in } }
+        let outlets = store.handle.withMailboxes { $0.entries.count }
         #expect(outlets == 1)
         withExtendedLifetime(subscriptions) {}
     }

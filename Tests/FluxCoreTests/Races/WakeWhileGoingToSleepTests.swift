@@ -1,4 +1,5 @@
 import Dispatch
+import TestSupport
 import Testing
 
 @testable import FluxCore
@@ -19,24 +20,6 @@ import Testing
             }
             arrived.set()
             await latch.wait()
-        }
-    }
-
-    @Test(.stress) func `A channel that gets an element while its iterator goes to sleep`() async {
-        let queue = DispatchQueue(label: "pushes")
-        let channel = FluxChannel<Int>(.every)
-        for round in 0..<20_000 {
-            let arrived = Flag()
-            queue.async {
-                while !arrived.isSet {}
-                for _ in 0..<(round % 200) { _ = arrived.isSet }
-                channel.push(round)
-            }
-            arrived.set()
-            guard case .element(round) = await channel.next(isolation: nil) else {
-                Issue.record("element \(round) did not come")
-                return
-            }
         }
     }
 }

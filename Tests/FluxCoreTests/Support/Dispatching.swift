@@ -5,46 +5,6 @@ struct LogOut: FluxAction {
     var reason = ""
 }
 
-/// Middleware that is an object, to be removed by instance.
-final class Spy: FluxMiddleware {
-    let seen = Recorder<String>()
-    let name: String
-
-    init(_ name: String = "") {
-        self.name = name
-    }
-
-    func handle(action: any FluxAction, next: FluxNext) {
-        seen.record("\(name)\(action)")
-        next(action)
-    }
-}
-
-/// Keeps what it was told.
-final class Watcher: FluxHooks {
-    enum Note: Equatable {
-        case fired(FluxOrigin)
-        case dispatched(FluxOrigin?)
-        case applied(revision: UInt64?)
-        case delivered(revision: UInt64, count: Int, isTimed: Bool)
-        case dropped(Int)
-    }
-
-    let notes = Recorder<Note>()
-    let stores = Recorder<FluxStoreInfo>()
-
-    func fired(_ event: any FluxEvent, origin: FluxOrigin) { notes.record(.fired(origin)) }
-    func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { notes.record(.dispatched(origin)) }
-    func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
-        stores.record(store)
-        notes.record(.applied(revision: duration > .zero ? revision : 0))
-    }
-    func delivered(revision: UInt64, count: Int, by store: FluxStoreInfo, after delay: Duration?) {
-        notes.record(.delivered(revision: revision, count: count, isTimed: delay != nil))
-    }
-    func dropped(_ count: Int, by store: FluxStoreInfo) { notes.record(.dropped(count)) }
-}
-
 extension FluxDispatcher {
     /// Dispatches an action of the counter and its log.
     @discardableResult

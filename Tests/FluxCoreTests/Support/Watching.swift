@@ -1,196 +1,79 @@
 import Dispatch
 import FluxCore
-import Observation
 
-/// Every kind of subscription, for the suites that promise the same of each.
+/// Every kind of subscription of the core, for the suites that promise the same of each.
 enum Watching: CaseIterable, Sendable {
-    case every, latest, newest, oldest, failing, selector, oldAndNew, anyOf, owner, ownerOfPart, mainQueue
-    case states, everyState, newestStates, failingStates, values, everyValue
-    case view, viewStates, viewOfView, part, mirror
+    case every, latest, everyElsewhere, latestElsewhere, mainQueue, latestOnMain, source, delivery
 
     /// Whether it gets each change; the others may skip.
-    var isLossless: Bool {
-        switch self {
-        case .every, .newest, .oldest, .failing, .selector, .oldAndNew, .anyOf: true
-        case .owner, .ownerOfPart, .mainQueue: true
-        case .everyState, .newestStates, .failingStates, .everyValue: true
-        case .latest, .states, .values, .view, .viewStates, .viewOfView, .part, .mirror: false
-        }
-    }
-
-    /// Whether it can be asked to start with the current count.
-    var startsWithCurrent: Bool { ![.oldAndNew, .anyOf].contains(self) }
+    var isLossless: Bool { ![.latest, .latestElsewhere, .latestOnMain].contains(self) }
 
     /// Whether its handler is called on a queue that nobody else of the test uses, so that it may block.
-    var mayBlock: Bool {
-        switch self {
-        case .mainQueue, .mirror: false
-        case .states, .everyState, .newestStates, .failingStates, .values, .everyValue, .viewStates: false
-        default: true
-        }
-    }
+    var mayBlock: Bool { ![.mainQueue, .latestOnMain].contains(self) }
 
-    /// Has a closure told of the counts of a store, the current one first where it can be.
-    func watch(_ store: FluxStore<Counter>, _ see: @escaping @Sendable (Int) -> Void) async -> Watch {
-        let room = 1 << 20
+    /// Has a closure told of the counts of a store, the current one first.
+    func watch(_ store: FluxStore<Counter>, _ see: @escaping @Sendable (Int) -> Void) -> FluxSubscription {
         switch self {
-        case .every: return Watch(store.subscribe(startingWithCurrent: true) { see($0.count) })
-        case .latest: return Watch(store.subscribe(.latest, startingWithCurrent: true) { see($0.count) })
-        case .newest:
-            return Watch(store.subscribe(.buffered(newest: room), startingWithCurrent: true) { see($0.count) })
-        case .oldest:
-            return Watch(store.subscribe(.buffered(oldest: room), startingWithCurrent: true) { see($0.count) })
-        case .failing:
-            return Watch(
-                store.subscribe(failingAfter: room, startingWithCurrent: true) { result in
-                    if case .success(let state) = result { see(state.count) }
-                })
-        case .selector: return Watch(store.subscribe(to: \.count, startingWithCurrent: true) { see($0) })
-        case .oldAndNew:
-            return Watch(
-                store.subscribe(to: \.count) { old, new in
-                    see(old < new ? new : -1)
-                })
-        case .anyOf:
-            return Watch(
-                store.subscribe(toAnyOf: \.count, \.disorder) { state, changed in
-                    see(changed == [\.count] ? state.count : -1)
-                })
-        case .owner:
-            let owner = WatchingOwner()
-            store.subscribe(with: owner, startingWithCurrent: true) { _, state in see(state.count) }
-            return Watch(owner)
-        case .ownerOfPart:
-            let owner = WatchingOwner()
-            store.subscribe(with: owner, to: \.count, startingWithCurrent: true) { _, count in see(count) }
-            return Watch(owner)
+        case .every: return store.subscribe(startingWithCurrent: true) { see($0.count) }
+        case .latest: return store.subscribe(.latest, startingWithCurrent: true) { see($0.count) }
+        case .everyElsewhere:
+            return store.subscribe(on: DispatchQueue(label: "elsewhere"), startingWithCurrent: true) { see($0.count) }
+        case .latestElsewhere:
+            return store.subscribe(.latest, on: DispatchQueue(label: "elsewhere"), startingWithCurrent: true) {
+                see($0.count)
+            }
         case .mainQueue:
-            return Watch(
-                store.subscribe(on: .main, startingWithCurrent: true) { state in
-                    MainActor.preconditionIsolated()
-                    see(state.count)
-                })
-        case .states: return Watch(store.states) { see($0.count) }
-        case .everyState: return Watch(store.states(.every)) { see($0.count) }
-        case .newestStates: return Watch(store.states(.buffered(newest: room))) { see($0.count) }
-        case .failingStates: return Watch(store.states(failingAfter: room)) { see($0.count) }
-        case .values: return Watch(store.values(of: \.count), see)
-        case .everyValue: return Watch(store.values(of: \.count, .every), see)
-        case .view:
-            let view = FluxView(store, store) { one, other in one.count == other.count ? one.count : -1 }
-            return Watch(view.subscribe(startingWithCurrent: true, see), keeping: view)
-        case .viewStates:
-            let view = FluxView(store) { $0.count }
-            return Watch(view.states, keeping: view, see)
-        case .viewOfView:
-            let view = FluxView(store) { $0.count }.view { $0 * 2 }
-            return Watch(view.subscribe(.latest, startingWithCurrent: true) { see($0 / 2) }, keeping: view)
-        case .part:
-            let view = store.view(\.count)
-            return Watch(view.subscribe(to: { $0 }, startingWithCurrent: true) { see($0) }, keeping: view)
-        case .mirror: return await Watch.mirror(store, see)
+            return store.subscribe(on: .main, startingWithCurrent: true) { state in
+                MainActor.preconditionIsolated()
+                see(state.count)
+            }
+        case .latestOnMain:
+            return store.subscribe(.latest, on: .main, startingWithCurrent: true) { state in
+                MainActor.preconditionIsolated()
+                see(state.count)
+            }
+        case .source:
+            let source: any FluxSource<Counter> = store
+            return source.subscribe(startingWithCurrent: true) { see($0.count) }
+        case .delivery:
+            return store.handle.withAccess { access in
+                let delivery = FluxQueueDelivery(startingWith: access.state.count) { see($0) }
+                let observer = Delivering(store.handle, delivery)
+                access.observe(observer)
+                return FluxSubscription(observer)
+            }
         }
     }
 }
 
-private final class WatchingOwner: Sendable {
-    let gone = Gate()
+/// Puts what an observer is told of into a delivery, as a module does.
+private final class Delivering: FluxStoreObserver, FluxCancellable {
+    private let handle: FluxStoreHandle<Counter>
+    private let delivery: FluxQueueDelivery<Int>
 
-    deinit {
-        gone.open()
-    }
-}
-
-/// A subscription of any kind, to be ended.
-final class Watch: Sendable {
-    private let token: Locked<(any Sendable)?>
-    private let kept: Locked<(any Sendable)?>
-    private let task: Task<Void, Never>?
-    /// Opens when a sequence has ended by itself or by its task.
-    let finished = Gate()
-
-    init(_ token: any Sendable, keeping kept: (any Sendable)? = nil) {
-        self.token = Locked(token)
-        self.kept = Locked(kept)
-        task = nil
+    init(_ handle: FluxStoreHandle<Counter>, _ delivery: FluxQueueDelivery<Int>) {
+        (self.handle, self.delivery) = (handle, delivery)
     }
 
-    init<Element, Failure>(
-        _ states: FluxStates<Element, Failure>, keeping kept: (any Sendable)? = nil,
-        _ see: @escaping @Sendable (Element) -> Void
-    ) {
-        token = Locked(nil)
-        self.kept = Locked(kept)
-        let started = states.makeAsyncIterator()
-        nonisolated(unsafe) let first = started
-        task = Task { [finished] in
-            var iterator = first
-            while let state = try? await iterator.next() { see(state) }
-            finished.open()
-        }
+    func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? {
+        revision == nil ? nil : delivery.put(state.count)
     }
 
-    /// Ends it, and waits until a sequence has, and until an owner is gone: a call that is under way keeps it until then.
-    func end() async {
-        token.withLock { $0 as? FluxSubscription }?.unsubscribe()
-        (token.withLock { $0 as? Mirroring })?.end()
-        let ownerIsGone = token.withLock { ($0 as? WatchingOwner)?.gone }
-        letGo()
-        await ownerIsGone?.opened()
-        task?.cancel()
-        if task != nil { await finished.opened() }
+    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
+        delivery.end()
+        return false
     }
 
-    private func letGo() {
-        let gone = (token.withLock { $0.take() }, kept.withLock { $0.take() })
-        withExtendedLifetime(gone) {}
+    func flush() async { await delivery.flush() }
+
+    func cancel() {
+        delivery.cancel()
+        handle.withAccess { $0.remove(self) }
     }
 
-    /// Lets go of a view, which would keep the store.
-    func letGoOfView() {
-        let gone = kept.withLock { $0.take() }
-        withExtendedLifetime(gone) {}
-    }
-
-    @MainActor
-    static func mirror(_ store: FluxStore<Counter>, _ see: @escaping @Sendable (Int) -> Void) -> Watch {
-        Watch(Mirroring(store.observed(), see))
-    }
-}
-
-/// Sees what a mirror shows, each time that observation tells of a change.
-final class Mirroring: Sendable {
-    private let hasEnded = Flag()
-
-    @MainActor
-    init(_ mirror: FluxObserved<Counter>, _ see: @escaping @Sendable (Int) -> Void) {
-        Self.track(mirror, hasEnded, see)
-    }
-
-    func end() {
-        hasEnded.set()
-    }
-
-    deinit {
-        end()
-    }
-
-    @MainActor
-    private static func track(
-        _ mirror: FluxObserved<Counter>, _ hasEnded: Flag, _ see: @escaping @Sendable (Int) -> Void,
-        after last: Locked<Int>? = nil
-    ) {
-        if hasEnded.isSet { return }
-        let last = last ?? Locked(-1)
-        let count = withObservationTracking {
-            mirror.state.count
-        } onChange: {
-            // Called before the change, so that it is looked at in the next turn.
-            Task { @MainActor in track(mirror, hasEnded, see, after: last) }
-        }
-        if last.current == count { return }
-        last.withLock { $0 = count }
-        see(count)
+    func finish() async {
+        cancel()
+        await delivery.finish()
     }
 }
 

@@ -6,6 +6,6 @@ extension Workload {
         twoThreads, twoStores,
         otherTypes, footprint, growingArray, latency,
         durableOne, durableSome, durableMany, restart,
-        middleware, hooks, names,
+        middleware, instrumentation, names,
     ]
 }

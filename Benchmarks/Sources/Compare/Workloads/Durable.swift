@@ -1,4 +1,5 @@
 import FluxCore
+import FluxPersistence
 import Foundation
 import GRDB
 import SQLiteLog

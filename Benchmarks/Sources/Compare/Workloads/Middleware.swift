@@ -1,4 +1,6 @@
 import FluxCore
+import FluxDiagnostics
+import FluxRouting
 import Workbench
 
 extension Workload {
@@ -24,20 +26,20 @@ extension Workload {
         ]
     )
 
-    static let hooks = Workload(
+    static let instrumentation = Workload(
         name: "wh",
-        title: "a window: what hooks add to an action",
+        title: "what instrumentation adds to an action",
         cells: [
             Cell("on a store") { effort in
                 try added(effort) { store, _ in
-                    store.watch(Watcher())
+                    store.instrument(Watcher())
                 } dispatch: { store, _ in
                     store.dispatch(action: .add(1))
                 }
             },
             Cell("on a dispatcher") { effort in
                 try added(effort) { _, dispatcher in
-                    dispatcher.watch(Watcher())
+                    dispatcher.instrument(Watcher())
                 } dispatch: { _, dispatcher in
                     dispatcher.dispatch(action: Sample.Action.add(1))
                 }
@@ -48,13 +50,13 @@ extension Workload {
 
     private static func added(
         _ effort: Effort,
-        watch: (FluxStore<Sample>, FluxDispatcher) -> Void,
+        instrument: (FluxStore<Sample>, FluxDispatcher) -> Void,
         dispatch: (FluxStore<Sample>, FluxDispatcher) -> Void
     ) throws -> Double {
-        let times = try [false, true].map { isWatched in
+        let times = try [false, true].map { isInstrumented in
             let dispatcher = FluxDispatcher()
             let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
-            if isWatched { watch(store, dispatcher) }
+            if isInstrumented { instrument(store, dispatcher) }
             return try effort.measure(10_000, total: { store.state.count }) { operations in
                 for _ in 0..<operations { dispatch(store, dispatcher) }
             }
@@ -70,7 +72,8 @@ extension Workload {
                 "among \(count)",
                 readings: { effort in
                     let dispatcher = FluxDispatcher()
-                    let stores = (0..<count).map { _ in FluxStore(initialState: Sample(), dispatcher: nil) }
+                    let initial = Sample()
+                    let stores = (0..<count).map { _ in FluxStore(initialState: initial, dispatcher: nil) }
                     for (index, store) in stores.enumerated() { try dispatcher.attach(store, as: "store \(index)") }
                     func measure(_ indices: [Int]) throws -> Double {
                         let names = indices.map { "store \($0)" }
@@ -102,7 +105,7 @@ private struct PassOn: FluxMiddleware {
 }
 
 /// Takes part in all that happens, and does next to nothing: what is measured is the library's part.
-private struct Watcher: FluxHooks {
+private struct Watcher: FluxInstrumentation {
     func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
         precondition(duration >= .zero)
     }

@@ -1,6 +1,7 @@
 import AsyncAlgorithms
 import Dispatch
 import FluxCore
+import FluxObservation
 import Synchronization
 import Workbench
 

@@ -1,4 +1,5 @@
 import FluxCore
+import FluxEffects
 import Synchronization
 import Workbench
 

@@ -1,0 +1,4 @@
+// There is no such action.
+func wrong(store: FluxStore<Shop>) {
+    store.dispatch(action: .remove)
+}

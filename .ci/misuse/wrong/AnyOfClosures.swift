@@ -1,0 +1,4 @@
+// The parts are key paths, so that it can be said which has changed.
+func wrong(store: FluxStore<Shop>) {
+    _ = store.subscribe(toAnyOf: { $0.n }) { state, changed in print(state, changed) }
+}

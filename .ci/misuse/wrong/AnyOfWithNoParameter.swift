@@ -1,0 +1,4 @@
+// The handler of several parts gets the state and what has changed.
+func wrong(store: FluxStore<Shop>) {
+    _ = store.subscribe(toAnyOf: \.n, \.cart) { print("changed") }
+}

@@ -1,0 +1,4 @@
+// There is no subscription without a handler.
+func wrong(store: FluxStore<Shop>) {
+    _ = store.subscribe(toAnyOf: \.n, \.cart)
+}

@@ -1,0 +1,6 @@
+// Two threads would change the sum at once.
+func wrong(store: FluxStore<Shop>) {
+    var sum = 0
+    _ = store.subscribe { sum += $0.n }
+    print(sum)
+}

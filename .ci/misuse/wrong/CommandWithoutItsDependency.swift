@@ -1,0 +1,4 @@
+// The command needs a text.
+func wrong(store: FluxStore<Shop>) {
+    store.run(Restock())
+}

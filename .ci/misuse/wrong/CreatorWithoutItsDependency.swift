@@ -1,0 +1,4 @@
+// The converter needs a text.
+func wrong() {
+    _ = FluxActionCreator<ShopConverter>()
+}

@@ -1,0 +1,4 @@
+// The handler comes last.
+func wrong(store: FluxStore<Shop>, handler: @escaping @Sendable (Shop) -> Void) {
+    _ = store.subscribe(handler, .latest)
+}

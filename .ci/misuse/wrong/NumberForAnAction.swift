@@ -1,0 +1,4 @@
+// A number is no action.
+func wrong(dispatcher: FluxDispatcher) {
+    dispatcher.dispatch(action: 3)
+}

@@ -1,0 +1,4 @@
+// The closure gets each of the inputs.
+func wrong() {
+    _ = fluxSelector(\Shop.n, \Shop.cart) { n, cart, more in n }
+}

@@ -1,0 +1,4 @@
+// A number is no state.
+func wrong() {
+    _ = FluxStore(initialState: 3)
+}

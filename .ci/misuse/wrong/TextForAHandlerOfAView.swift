@@ -1,0 +1,4 @@
+// A text is no handler.
+func wrong(view: FluxView<Shop>) {
+    _ = view.subscribe("changed")
+}

@@ -1,0 +1,55 @@
+import FluxCore
+import FluxDiagnostics
+import Logging
+
+/// Writes what happens on a dispatcher or a store to a logger of swift-log.
+///
+/// Copy this file into your program.
+///
+///     let registration = dispatcher.instrument(FluxLogging(Logger(label: "flux")))
+struct FluxLogging: FluxInstrumentation {
+    private let logger: Logger
+    private let level: Logger.Level
+
+    /// - Parameters:
+    ///   - logger: Where to.
+    ///   - level: The level of what goes well; what fails is an error, what is tried again a warning.
+    init(_ logger: Logger, level: Logger.Level = .debug) {
+        self.logger = logger
+        self.level = level
+    }
+
+    func fired(_ event: any FluxEvent, origin: FluxOrigin) {
+        logger.log(level: level, "fired", metadata: ["event": "\(event)", "origin": "\(origin.id)"])
+    }
+
+    func failed(_ event: any FluxEvent, error: any Error, origin: FluxOrigin) {
+        logger.error("failed", metadata: ["event": "\(event)", "origin": "\(origin.id)", "error": "\(error)"])
+    }
+
+    func retried(_ event: any FluxEvent, attempt: Int, error: any Error, origin: FluxOrigin) {
+        logger.warning(
+            "tried again",
+            metadata: [
+                "event": "\(event)", "origin": "\(origin.id)", "attempt": "\(attempt)", "error": "\(error)",
+            ])
+    }
+
+    func dispatched(_ action: any FluxAction, origin: FluxOrigin?) {
+        logger.log(level: level, "dispatched", metadata: metadata(action, origin))
+    }
+
+    func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+        var metadata = metadata(action, FluxOrigin.current)
+        metadata["store"] = "\(store)"
+        metadata["duration"] = "\(duration)"
+        if let revision { metadata["revision"] = "\(revision)" }
+        logger.log(level: level, "applied", metadata: metadata)
+    }
+
+    private func metadata(_ action: any FluxAction, _ origin: FluxOrigin?) -> Logger.Metadata {
+        var metadata: Logger.Metadata = ["action": "\(action)"]
+        if let origin { metadata["origin"] = "\(origin.id)" }
+        return metadata
+    }
+}

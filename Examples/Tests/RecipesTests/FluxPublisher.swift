@@ -1,0 +1,1 @@
+../../../Sources/FluxObservation/FluxPublisher.swift

@@ -1,1 +1,0 @@
-../../../../Sources/FluxCore/Support/FluxLock.swift

@@ -1,1 +1,0 @@
-../../../../Sources/FluxCore/Subscription/FluxPublisher.swift

@@ -1,0 +1,66 @@
+import Dispatch
+
+/// What a subscription gets where changes come faster than it takes them.
+///
+/// | delivery  | gets                               | holds, while it is slow  |
+/// |-----------|------------------------------------|--------------------------|
+/// | `.every`  | each change, in order              | what it has not taken yet |
+/// | `.latest` | the newest; skips, never goes back | nothing                  |
+///
+/// Thread safety: a value.
+nonisolated public struct FluxDelivery: Sendable, Hashable {
+    @usableFromInline let isConflated: Bool
+
+    @inlinable init(isConflated: Bool) { self.isConflated = isConflated }
+
+    /// Each announced change exactly once, in order; lossless.
+    @inlinable public static var every: FluxDelivery { FluxDelivery(isConflated: false) }
+
+    /// The state as it is when it is handed over; ends on the newest (C5).
+    @inlinable public static var latest: FluxDelivery { FluxDelivery(isConflated: true) }
+}
+
+/// How a subscriber wants to be told.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxSubscriptionOptions: Sendable {
+    /// What to get where changes come faster than they are taken.
+    public var delivery: FluxDelivery
+    /// Where; nil: on the source's own serial queue.
+    public var queue: DispatchQueue?
+    /// Whether to be called with the current state first, in one step with the start (C5).
+    public var startsWithCurrent: Bool
+
+    /// Says how to be told.
+    ///
+    /// - Parameters:
+    ///   - delivery: What to get where changes come faster than they are taken.
+    ///   - queue: Where; nil: on the source's own serial queue.
+    ///   - startingWithCurrent: Whether to be called with the current state first.
+    @inlinable
+    public init(_ delivery: FluxDelivery = .every, on queue: DispatchQueue? = nil, startingWithCurrent: Bool = false) {
+        self.delivery = delivery
+        self.queue = queue
+        startsWithCurrent = startingWithCurrent
+    }
+}
+
+/// The main queue, by a name that lets a handler belong to the main actor: `subscribe(on: .main) { … }`.
+///
+/// Somebody has to run the main queue: an app does, a program whose `main` is async, and `dispatchMain()`.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxMainQueue: Sendable {
+    /// The main queue.
+    public static let main = FluxMainQueue()
+
+    /// Makes of a handler of the main actor one that any thread may hold, to be called on the main queue alone.
+    ///
+    /// - Parameter handler: The handler.
+    /// - Returns: A handler that stops the program where it is called on another queue.
+    public func bind<each Value: Sendable>(
+        _ handler: @escaping @MainActor @Sendable (repeat each Value) -> Void
+    ) -> @Sendable (repeat each Value) -> Void {
+        { (value: repeat each Value) in MainActor.assumeIsolated { handler(repeat each value) } }
+    }
+}

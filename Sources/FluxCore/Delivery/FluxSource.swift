@@ -1,0 +1,223 @@
+import Dispatch
+
+/// A state that can be read and watched: a store, a view of stores, or what a module of yours makes of them.
+///
+/// ```swift
+/// struct Badge { let cart: any FluxSource<Cart> }  // needs to know a cart, and not whose store it is in
+/// ```
+///
+/// Every other way to watch is built on these, once for all of them.
+///
+/// Thread safety: all of it may be used from any thread, and inside handlers and converters.
+nonisolated public protocol FluxSource<State>: Sendable {
+    /// What is read and watched.
+    associatedtype State: Sendable
+
+    /// The state at this moment.
+    var state: State { get }
+
+    /// Grows with each change that may change the state, announced or not.
+    var stamp: UInt64 { get }
+
+    /// The stores that the state follows from; one may be among them more than once.
+    var stores: [FluxStoreInfo] { get }
+
+    /// Takes what the state follows from, while no action is under way in the dispatchers of the stores.
+    ///
+    /// - Parameter cut: What was read of stores before, for this moment.
+    /// - Returns: Computes the state; to be called once no lock is held.
+    func capture(in cut: FluxCut) -> @Sendable () -> State
+
+    /// Tells of changes that may change the state, announced or not, without reading it.
+    ///
+    /// - Parameters:
+    ///   - ended: Called once no change can come any more.
+    ///   - changed: Called under a lock at each change: quick, and pure. Returns whom to settle once the lock is free.
+    /// - Returns: The token, which ends it when it goes.
+    func watch(
+        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
+    ) -> FluxSubscription
+
+    /// Calls a handler with the states that are announced from now on.
+    ///
+    /// - Parameters:
+    ///   - options: How to be told.
+    ///   - ended: Called after the last state, once no other can come; nil where nobody asks.
+    ///   - handler: Gets the state as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    func subscribe(
+        _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
+        _ handler: @escaping @Sendable (State) -> Void
+    ) -> FluxSubscription
+
+    /// Waits until every change made before the call has been handed to every subscription, or the task is cancelled.
+    func flush() async
+}
+
+/// What was read for one cut through sources: each store once, however many views in between read it (C11).
+///
+/// What is dispatched to a store itself, past its dispatcher, might otherwise come between two readings.
+///
+/// Thread safety: belongs to the thread that takes the cut.
+nonisolated public final class FluxCut {
+    private var readings: [ObjectIdentifier: Any] = [:]
+    /// Whether a store may be read more than once in it: without, it keeps no readings.
+    public let isShared: Bool
+
+    /// Makes a cut in which nothing was read.
+    ///
+    /// - Parameter isShared: Whether a store may be read more than once in it.
+    public init(isShared: Bool = true) {
+        self.isShared = isShared
+    }
+
+    /// What was read of an object before, or is now.
+    ///
+    /// - Parameters:
+    ///   - object: What is read, such as the handle of a store.
+    ///   - read: Reads it.
+    /// - Returns: What was read first.
+    public func reading<Reading>(of object: AnyObject, _ read: () -> Reading) -> Reading {
+        if !isShared { return read() }
+        if let known = readings[ObjectIdentifier(object)] as? Reading { return known }
+        let reading = read()
+        readings[ObjectIdentifier(object)] = reading
+        return reading
+    }
+}
+
+nonisolated extension FluxSource {
+    /// Calls a handler on the main actor with the states that are announced from now on.
+    ///
+    /// With ``FluxDelivery/latest`` it is called once for each turn of the main queue at most.
+    ///
+    /// - Parameters:
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - main: The main queue.
+    ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
+    ///   - handler: Gets the state as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    public func subscribe(
+        _ delivery: FluxDelivery = .every,
+        on main: FluxMainQueue,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @MainActor @Sendable (State) -> Void
+    ) -> FluxSubscription {
+        subscribe(
+            FluxSubscriptionOptions(delivery, on: .main, startingWithCurrent: startingWithCurrent), ended: nil,
+            main.bind(handler))
+    }
+
+    /// Calls a handler with the states that are announced from now on: each exactly once and in order (C5).
+    ///
+    /// - Parameter handler: Gets the state as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @_disfavoredOverload public func subscribe(_ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
+        subscribe(FluxSubscriptionOptions(), ended: nil, handler)
+    }
+
+    /// Calls a handler with the states that are announced from now on, as ``FluxStore`` does.
+    ///
+    /// - Parameters:
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - queue: Where to call the handler; by default on a serial queue of the source.
+    ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
+    ///   - handler: Gets the state as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @_disfavoredOverload public func subscribe(
+        _ delivery: FluxDelivery = .every,
+        on queue: DispatchQueue? = nil,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @Sendable (State) -> Void
+    ) -> FluxSubscription {
+        subscribe(
+            FluxSubscriptionOptions(delivery, on: queue, startingWithCurrent: startingWithCurrent), ended: nil, handler)
+    }
+}
+
+/// A store as a source.
+nonisolated extension FluxStore {
+    /// Grows with each change that was applied, announced or not.
+    public var stamp: UInt64 { handle.stamp }
+
+    /// Itself.
+    public var stores: [FluxStoreInfo] { [FluxStoreInfo(handle)] }
+
+    /// Reads the state for a cut.
+    ///
+    /// - Parameter cut: What was read before.
+    /// - Returns: Hands out the state.
+    @inlinable public func capture(in cut: FluxCut) -> @Sendable () -> State {
+        let state = cut.reading(of: handle) { handle.lock.withLock { $0.state } }
+        return { state }
+    }
+
+    /// Tells of every change that is applied.
+    ///
+    /// - Parameters:
+    ///   - ended: Called once the store was let go, and all that was due has been done.
+    ///   - changed: Called under the lock of the store at each change; returns whom to settle once that is free.
+    /// - Returns: The token, which ends it when it goes.
+    public func watch(
+        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
+    ) -> FluxSubscription {
+        let watcher = FluxStoreWatcher(handle, ended: ended, changed)
+        handle.withAccess { $0.observe(watcher) }
+        return FluxSubscription(watcher)
+    }
+
+    /// Calls a handler with the states that are announced from now on.
+    ///
+    /// - Parameters:
+    ///   - options: How to be told.
+    ///   - ended: Called after the last state; nil where nobody asks.
+    ///   - handler: Gets the state as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable public func subscribe(
+        _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
+        _ handler: @escaping @Sendable (State) -> Void
+    ) -> FluxSubscription {
+        guard let ended else { return handle.subscribe(options, handler) }
+        // Held by the handler alone, which is let go of after the last call.
+        let end = FluxEnding(ended)
+        return handle.subscribe(options) { state in withExtendedLifetime(end) { handler(state) } }
+    }
+}
+
+/// Calls a closure when it is let go of.
+@usableFromInline nonisolated final class FluxEnding: Sendable {
+    private let body: @Sendable () -> Void
+
+    @usableFromInline init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+
+    deinit { body() }
+}
+
+/// Watches a store for whoever needs no state.
+nonisolated private final class FluxStoreWatcher<State: FluxState>: FluxStoreObserver, FluxCancellable {
+    private let handle: FluxStoreHandle<State>
+    private let ended: @Sendable () -> Void
+    private let changed: @Sendable () -> (any FluxSettling)?
+
+    init(
+        _ handle: FluxStoreHandle<State>, ended: @escaping @Sendable () -> Void,
+        _ changed: @escaping @Sendable () -> (any FluxSettling)?
+    ) {
+        (self.handle, self.ended, self.changed) = (handle, ended, changed)
+    }
+
+    func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? { changed() }
+
+    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
+        ended()
+        return false
+    }
+
+    func cancel() {
+        if FluxThreads.shared.current.pointee.pure == nil { return handle.withAccess { $0.remove(self) } }
+        // Let go of with some lock held: it is cleared away once there is none.
+        DispatchQueue.global().async { self.cancel() }
+    }
+
+    func finish() async { cancel() }
+}

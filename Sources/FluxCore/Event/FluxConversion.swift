@@ -1,0 +1,159 @@
+import Dispatch
+import Synchronization
+
+/// One run of a converter: an event, what it may use, and how its actions and its end are told.
+///
+/// A form of converter of your own implements ``FluxActionConverter/start(_:)`` with it:
+///
+/// ```swift
+/// protocol StreamConverter: FluxActionConverter {
+///     static func actions(for event: Event, dependency: Dependency) -> AsyncStream<Action>
+/// }
+/// extension StreamConverter {
+///     static var sharesConversions: Bool { false }
+///     static func convert(event: Event, dependency: Dependency, actionHandler: @escaping @Sendable (Action) -> Void) {}
+///     static func start(_ conversion: FluxConversion<Self>) {
+///         let task = Task {
+///             for await action in actions(for: conversion.event, dependency: conversion.dependency) { conversion.send(action) }
+///         }
+///         conversion.onCancel { task.cancel() }
+///     }
+/// }
+/// ```
+///
+/// Released without an end it has completed.
+///
+/// Thread safety: all of it may be used from any thread.
+nonisolated public final class FluxConversion<Converter: FluxActionConverter>: Sendable {
+    @usableFromInline let core: FluxCreatorCore<Converter>
+    /// The work that this is a part of.
+    public let task: FluxTask
+    /// Which attempt this is, counted from 1; what an earlier one still sends is refused (C9).
+    public let attempt: Int
+    let firedOn: DispatchQueue?
+    @usableFromInline let events: FluxFired<Converter.Event>
+    private let hasEnded = Synchronization.Atomic<Bool>(false)
+
+    @usableFromInline init(
+        _ core: FluxCreatorCore<Converter>, _ task: FluxTask, _ events: FluxFired<Converter.Event>, attempt: Int,
+        on queue: DispatchQueue?
+    ) {
+        (self.core, self.task, self.events, self.attempt) = (core, task, events, attempt)
+        firedOn = queue
+    }
+
+    deinit {
+        if !hasEnded.load(ordering: .relaxed) { task.end(.completed, of: attempt) }
+    }
+
+    // MARK: - What is converted
+
+    /// The event that was fired.
+    public var event: Converter.Event {
+        switch events {
+        case .one(let event): return event
+        case .several:
+            fatalError(
+                """
+                FluxCore: \(Converter.self) shares a conversion among the events that were fired together, and asked for the one \
+                event of it. Say `static var sharesConversions: Bool { false }`, or use forEachEvent.
+                """)
+        }
+    }
+
+    /// Calls a closure with each event of the conversion, in order, until the work is cancelled.
+    ///
+    /// - Parameter body: Converts one.
+    @inlinable public func forEachEvent(_ body: (Converter.Event) -> Void) {
+        switch events {
+        case .one(let event): body(event)
+        case .several(let events):
+            for event in events {
+                if isOver { return }
+                body(event)
+            }
+        }
+    }
+
+    /// What the creator was made with.
+    @inlinable public var dependency: Converter.Dependency { core.dependency }
+
+    /// The serial queue that it starts on, or the queue given to `fire`.
+    public var queue: DispatchQueue { firedOn ?? core.account.queue }
+
+    /// Whether it has ended, or its work has.
+    public var isOver: Bool { hasEnded.load(ordering: .relaxed) || task.isClosed }
+
+    // MARK: - What comes of it
+
+    /// Dispatches an action, unless the work was cancelled; when it returns, the action has been applied (C2, C9).
+    ///
+    /// Called after the end of the conversion it dispatches nothing, and `onFailure` of the creator gets a ``FluxLateAction``.
+    ///
+    /// - Parameter action: The change to make.
+    @inlinable public func send(_ action: Converter.Action) {
+        if task.dispatch(attempt, { core.send(action) }) { return }
+        if !task.isCancelled { core.report(FluxLateAction(action: "\(action)"), events) }
+    }
+
+    /// Runs asynchronous work for the conversion in a Swift task that is cancelled with the event.
+    ///
+    /// It runs on the calling thread up to where it first suspends: that keeps the order of what is started one after the other
+    /// on one serial queue (C3).
+    ///
+    /// - Parameter body: The work; it ends the conversion.
+    @inlinable @inline(__always) public func perform(_ body: @escaping @Sendable () async -> Void) {
+        if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
+            _Concurrency.Task.immediate {
+                self.task.noteRunner()
+                await body()
+            }
+        } else {
+            // Older systems start it in its turn on the same queue, which it prefers all along.
+            _Concurrency.Task(executorPreference: FluxQueueExecutor(queue)) {
+                self.task.noteRunner()
+                await body()
+            }
+        }
+    }
+
+    /// Has a closure called where the work is cancelled; at once if it was.
+    ///
+    /// - Parameter body: Ends what is under way; let go of at the end.
+    public func onCancel(_ body: @escaping @Sendable () -> Void) { task.onCancel(body) }
+
+    /// Ends the conversion; a second call does nothing.
+    ///
+    /// A failed one may be tried again, if a scheduler of the creator says so: then its last action is not sent. Otherwise the last
+    /// action, the `onFailure` of the creator and the end are one step: who cancels the work comes before that, or too late.
+    ///
+    /// - Parameters:
+    ///   - outcome: How it ended.
+    ///   - last: The action that goes with it, if any.
+    public func end(_ outcome: FluxTask.Outcome, sending last: Converter.Action? = nil) {
+        if case .several = events {
+            fatalError(
+                """
+                FluxCore: \(Converter.self) shares a conversion among the events that were fired together, and ended it by hand. Say \
+                `static var sharesConversions: Bool { false }`.
+                """)
+        }
+        if hasEnded.exchange(true, ordering: .relaxed) { return }
+        guard case .failed(let error) = outcome else {
+            task.end(outcome, of: attempt, last: last.map { last in { self.core.send(last) } })
+            return
+        }
+        let tell: () -> Void = { [core, events, attempt, task] in core.tellRetried(events, attempt, error, task) }
+        if core.account.funnel?.retries(task, error, tell) == true { return }
+        task.end(outcome, of: attempt, sends: last != nil) {
+            if let last { self.core.send(last) }
+            self.core.report(error, self.events, isHandled: last != nil)
+        }
+    }
+}
+
+/// What one `fire` was given.
+@usableFromInline nonisolated enum FluxFired<Event: FluxEvent>: Sendable {
+    case one(Event)
+    case several([Event])
+}

@@ -1,0 +1,230 @@
+import Dispatch
+
+/// Reaches the state and the lock of a store without being the store: what a writer, a view or another module keeps.
+///
+/// The store ends when its ``FluxStore`` is let go, though handles be kept; a handle keeps the state in memory.
+///
+/// ```swift
+/// let revision = store.handle.withAccess { access in
+///     access.observe(journal)
+///     return access.revision  // in one step: no change lies between the two
+/// }
+/// ```
+///
+/// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
+/// `FluxState.handle(action:)`.
+nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling, FluxMailboxOwner {
+    @usableFromInline typealias Element = State
+    @usableFromInline typealias Machine = FluxStoreAccess<State>
+
+    @usableFromInline let lock: FluxLock<Machine>
+    @usableFromInline let threads = FluxThreads.shared
+    /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
+    @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> FluxStoreJobDone
+    let membership = FluxLock(FluxMembership())
+    /// Made on first use; locked last of all, for who is told that the store leaves asks for it under the other locks.
+    private let lazyExtras = FluxLock<FluxStoreExtras?>(nil)
+
+    @inlinable init(initialState: State) {
+        lock = FluxLock(Machine(state: initialState))
+        work = { job in
+            switch job {
+            case .drain(let outlet): outlet.drain()
+            case .leave(let id, let outlet):
+                outlet.owner.lock.withLock { $0.mailboxes.leave(id, outlet: outlet.id) }.letGo()
+            case .end(let handle): handle.lock.withLock { $0.mailboxes.end() }.letGo()
+            case .reducer: return .reducer(FluxReducer.main(State.self))
+            case .stamp(let handle): return .stamp(handle.read { $0.stamp })
+            }
+            return .done
+        }
+    }
+
+    // MARK: - Reaching the state
+
+    /// Does several things in one step, with the lock of the store held: nothing is applied between them.
+    ///
+    /// Who has to be told, and what is to be let go of, is so once the lock is free.
+    ///
+    /// - Parameter body: Gets the access; pure as `handle(action:)` is, and quick.
+    /// - Returns: What the closure returns.
+    @inlinable public func withAccess<Result>(_ body: (inout FluxStoreAccess<State>) -> Result) -> Result {
+        let thread = threads.current
+        thread.requireImpure("FluxStoreHandle.withAccess")
+        let (result, (wakes, gone)) = lock.withLock { machine in
+            thread.purely(self) {
+                let result = body(&machine)
+                return (result, machine.takeRest())
+            }
+        }
+        withExtendedLifetime(gone) {}
+        wakes.settle()
+        return result
+    }
+
+    /// The state after the last change that was applied.
+    @inlinable public var state: State { read { $0.state } }
+
+    /// Grows with each change that was applied, announced or not.
+    @usableFromInline var stamp: UInt64 {
+        guard case .stamp(let stamp) = work(.stamp(self)) else { fatalError("FluxCore: a store without a stamp") }
+        return stamp
+    }
+
+    @inlinable @inline(__always) func read<Value>(_ body: (borrowing Machine) -> Value) -> Value {
+        threads.current.requireImpure("state or revision of a store")
+        return lock.withLock { body($0) }
+    }
+
+    // MARK: - Applying
+
+    /// Applies an action under the lock; the caller settles what it says once it holds none.
+    @inlinable @inline(__always)
+    func apply(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
+        lock.withLock { machine in
+            thread.purely(self) { machine.apply(action) }
+        }
+    }
+
+    /// Applies a change that is no action of the state's own.
+    func apply(_ change: FluxChange<State>, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
+        lock.withLock { machine in
+            thread.purely(self) { machine.applyObserved(change) }
+        }
+    }
+
+    // MARK: - Delivering
+
+    @inlinable func subscribe(
+        _ options: FluxSubscriptionOptions, _ handler: @escaping @Sendable (State) -> Void
+    ) -> FluxSubscription {
+        threads.current.requireImpure("subscribe")
+        let (subscriber, due) = lock.withLock { machine in
+            machine.mailboxes.join(
+                self, options.delivery.isConflated ? .latest : .every, on: options.queue,
+                snapshot: options.startsWithCurrent ? machine.state : nil, handler)
+        }
+        due?.settle()
+        return FluxSubscription(subscriber)
+    }
+
+    @inlinable func step(_ step: FluxDrainStep, _ outlet: UInt64, _ batch: inout FluxBatch<FluxStoreHandle>) -> Bool {
+        lock.withLock { machine in
+            machine.mailboxes.step(step, outlet, &batch, current: batch.isConflated ? machine.state : nil)
+        }
+    }
+
+    @usableFromInline func withMailboxes<Result>(_ body: (inout FluxMailboxes<FluxStoreHandle>) -> Result) -> Result {
+        lock.withLock { body(&$0.mailboxes) }
+    }
+
+    @usableFromInline func drain(_ outlet: FluxOutlet<FluxStoreHandle>) { _ = work(.drain(outlet)) }
+
+    @usableFromInline func leave(_ id: UInt64, _ outlet: FluxOutlet<FluxStoreHandle>) { _ = work(.leave(id, outlet)) }
+
+    @usableFromInline var ownQueue: DispatchQueue { queue }
+
+    // MARK: - What few stores need
+
+    /// The store's own serial queue, made when it is first needed.
+    public var queue: DispatchQueue { extras.queue }
+
+    /// What the store is called in messages; nil: by its type.
+    ///
+    /// A module that gives names sets it.
+    public var label: String? {
+        get { extrasIfAny?.label.withLock { $0 } }
+        set { extras.label.withLock { $0 = newValue } }
+    }
+
+    /// The dispatcher that the store is attached to; nil: none.
+    public var dispatcher: FluxDispatcher? { membership.withLock { home($0) } }
+
+    var extrasIfAny: FluxStoreExtras? { lazyExtras.withLock { $0 } }
+    var extras: FluxStoreExtras {
+        lazyExtras.withLock { extras in
+            let known = extras ?? FluxStoreExtras()
+            extras = known
+            return known
+        }
+    }
+
+    /// What a module keeps with the store, for as long as that lives.
+    ///
+    /// - Parameters:
+    ///   - type: Its type, of which a store has one.
+    ///   - make: Makes it on first use; where two threads come at once, one of the two that they made is kept.
+    /// - Returns: The feature.
+    public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
+        extras.features.feature(type, make)
+    }
+
+    /// What a module keeps with the store, if it has been made.
+    ///
+    /// - Parameter type: Its type.
+    /// - Returns: The feature; nil if nobody has made it.
+    public func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature? {
+        extrasIfAny?.features.featureIfAny(type)
+    }
+
+    // MARK: - Ending
+
+    /// Whether the store was let go, and all that was due has been done.
+    public var isEnded: Bool { lock.withLock { $0.isEnded } }
+
+    /// Waits until every change applied before has been handed to every subscription and every observer is done with it.
+    ///
+    /// It returns early when the task is cancelled.
+    public func flush() async {
+        FluxPureCode.forbid("flush()")
+        for observer in lock.withLock({ $0.observers }) { await observer.flush() }
+        await flushMailboxes()
+    }
+
+    /// The store was let go: it leaves its dispatcher, and ends its subscriptions after what is due.
+    func end() {
+        // Let go of with some lock held: it ends once there is none.
+        if threads.current.pointee.pure != nil { return DispatchQueue.global().async { self.end() } }
+        leave(nil)
+        if extrasIfAny != nil { remove { _ in true } }
+        let observers = lock.withLock { $0.observing?.observers } ?? []
+        if observers.isEmpty { return finish() }
+        let left = FluxLock(observers.count + 1)
+        let finish: @Sendable () -> Void = { [self] in
+            let isLast = left.withLock { left in
+                left -= 1
+                return left == 0
+            }
+            if isLast { self.finish() }
+        }
+        for observer in observers where !observer.ending(finish) { finish() }
+        finish()
+    }
+
+    private func finish() {
+        _ = work(.end(self))
+        extrasIfAny?.features.removeAll()
+        let observing = lock.withLock { fluxTake(&$0.observing) }
+        withExtendedLifetime(observing) {}
+    }
+}
+
+/// What the handle of a store has done where the types are known.
+@usableFromInline nonisolated enum FluxStoreJob<State: FluxState> {
+    case drain(FluxOutlet<FluxStoreHandle<State>>)
+    /// Takes a subscription out, by its id.
+    case leave(UInt64, FluxOutlet<FluxStoreHandle<State>>)
+    /// Ends all subscriptions.
+    case end(FluxStoreHandle<State>)
+    /// Makes what leads to `handle`.
+    case reducer
+    /// Reads the stamp: a view does so of each of its stores whenever it is read.
+    case stamp(FluxStoreHandle<State>)
+}
+
+/// What came of a job.
+@usableFromInline nonisolated enum FluxStoreJobDone {
+    case done
+    case reducer(FluxReducer)
+    case stamp(UInt64)
+}

@@ -1,0 +1,89 @@
+/// Somebody who looks on at a store: persistence, history, instrumentation, subscriptions to actions, a journal of yours.
+///
+/// ```swift
+/// final class Journal: FluxStoreObserver {
+///     let lines = FluxLock([String]())
+///     func applied(_ change: FluxChange<Cart>, _ state: Cart, revision: UInt64?) -> (any FluxSettling)? {
+///         lines.withLock { $0.append("\(change.action) made \(state)") }
+///         return nil
+///     }
+/// }
+/// store.handle.withAccess { $0.observe(journal) }
+/// ```
+///
+/// It is also told of the events of creators that send to the store. A store without observers spends nothing on them.
+///
+/// Thread safety: `applied` is called under the lock of the store, on any thread.
+nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserver {
+    /// The state of the stores it looks on at.
+    associatedtype State: FluxState
+
+    /// A change is about to be applied.
+    ///
+    /// Called under the lock of the store, in the order applied: it must be quick, and use no store, dispatcher or creator.
+    ///
+    /// - Parameter change: What is applied next; it was not held back.
+    func applying(_ change: FluxChange<State>)
+
+    /// A change was applied; what is announced has a revision.
+    ///
+    /// Called under the lock of the store, in the order applied: it must be quick, and use no store, dispatcher or creator.
+    ///
+    /// - Parameters:
+    ///   - change: What was applied.
+    ///   - state: The state after it.
+    ///   - revision: Its revision; nil if there is nothing to announce.
+    /// - Returns: Whom to settle once the lock is free; nil for nobody.
+    func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)?
+
+    /// The store was let go.
+    ///
+    /// - Parameter finish: Ends the subscriptions of the store after what is due, once the last observer has called it.
+    /// - Returns: Whether this observer has something to do before that, and calls `finish`.
+    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool
+
+    /// Waits until all that was applied before is done with; part of ``FluxStore/flush()``.
+    func flush() async
+}
+
+nonisolated extension FluxStoreObserver {
+    /// By default what comes is of no interest.
+    @inlinable public func applying(_ change: FluxChange<State>) {}
+
+    /// By default the store ends without it.
+    public func ending(_ finish: @escaping @Sendable () -> Void) -> Bool { false }
+
+    /// By default there is nothing to wait for.
+    public func flush() async {}
+}
+
+/// Holds changes of a store back, to apply them later: what loads a state does.
+///
+/// Thread safety: called under the lock of the store, on any thread.
+nonisolated public protocol FluxStoreGate<State>: AnyObject, Sendable {
+    /// The state of the store.
+    associatedtype State: FluxState
+
+    /// Decides on a change that is about to be applied; called under the lock of the store.
+    ///
+    /// - Parameter change: The change.
+    /// - Returns: False to hold it back: whoever does so applies it later.
+    func admit(_ change: FluxChange<State>) -> Bool
+}
+
+/// An observer as the store keeps it: closures made where its type is known, or each change would cost three times as much.
+@usableFromInline nonisolated struct FluxObserverEntry<State: FluxState>: Sendable {
+    @usableFromInline let observer: any AnyObject & FluxEventObserver
+    @usableFromInline let applied: @Sendable (FluxChange<State>, State, UInt64?) -> (any FluxSettling)?
+    @usableFromInline let applying: @Sendable (FluxChange<State>) -> Void
+    @usableFromInline let ending: @Sendable (@escaping @Sendable () -> Void) -> Bool
+    @usableFromInline let flush: @Sendable () async -> Void
+
+    @inlinable init<Observer: FluxStoreObserver<State>>(_ observer: Observer) {
+        self.observer = observer
+        applying = { observer.applying($0) }
+        applied = { observer.applied($0, $1, revision: $2) }
+        ending = { observer.ending($0) }
+        flush = { await observer.flush() }
+    }
+}

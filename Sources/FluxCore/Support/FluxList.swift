@@ -1,0 +1,159 @@
+/// An ordered list whose elements are removed by id: who is subscribed, who waits, which events are in flight.
+///
+/// The order is that of the ids. A removed element leaves an empty slot; the slots are compacted once most of them are empty. The
+/// first is kept in place: a list of one, the most frequent by far, allocates
+/// nothing.
+///
+/// ```swift
+/// var waiters = FluxList<FluxLatch>()
+/// waiters.insert(latch, id: 1)
+/// waiters.remove(id: 1)?.leave()
+/// ```
+///
+/// Thread safety: a value.
+nonisolated public struct FluxList<Element> {
+    @usableFromInline struct Slot {
+        @usableFromInline let id: UInt64
+        @usableFromInline var element: Element?
+
+        @inlinable init(id: UInt64, element: consuming Element?) {
+            self.id = id
+            self.element = element
+        }
+    }
+
+    @usableFromInline var firstElement: Element?
+    /// The id of the first slot; 0 while there are no slots.
+    @usableFromInline var firstID: UInt64 = 0
+    @usableFromInline var rest: ContiguousArray<Slot> = []
+    /// How many slots hold an element; of four bytes, so that a field behind it can share its word.
+    @usableFromInline var filled: UInt32 = 0
+
+    /// How many elements it has.
+    @inlinable public var count: Int { Int(filled) }
+
+    /// Makes an empty list.
+    @inlinable public init() {}
+
+    /// Whether it has no element.
+    @inlinable public var isEmpty: Bool { filled == 0 }
+
+    /// How many slots there are, the empty ones included: the positions 0 to this.
+    @inlinable var positions: Int { firstID == 0 ? 0 : rest.count + 1 }
+
+    /// Adds an element in the place of its id.
+    ///
+    /// - Parameters:
+    ///   - element: What to add.
+    ///   - id: What to remove it by, other than 0 and those before.
+    /// - Complexity: O(1), amortised, where the id is the highest so far; else O(*n*) for *n* elements.
+    @inlinable public mutating func insert(_ element: consuming Element, id: UInt64) {
+        filled += 1
+        if firstID == 0 {
+            (firstElement, firstID) = (element, id)
+        } else if id > rest.last?.id ?? firstID {
+            rest.append(Slot(id: id, element: element))
+        } else if id < firstID {
+            rest.insert(Slot(id: firstID, element: fluxTake(&firstElement)), at: 0)
+            (firstElement, firstID) = (element, id)
+        } else {
+            rest.insert(Slot(id: id, element: element), at: rest.firstIndex { $0.id > id } ?? rest.count)
+        }
+    }
+
+    /// Runs a closure on the element at a position, in place; nil if the slot is empty.
+    @inlinable @inline(__always)
+    mutating func update<Result>(_ position: Int, _ body: (inout Element) -> Result) -> Result? {
+        if position == 0 { return firstElement == nil ? nil : body(&firstElement!) }
+        return rest[position - 1].element == nil ? nil : body(&rest[position - 1].element!)
+    }
+
+    /// Runs a closure on each element, in place and in order.
+    ///
+    /// - Parameter body: Gets the element.
+    /// - Complexity: O(*n*) for *n* elements.
+    @inlinable @inline(__always) public mutating func updateEach(_ body: (inout Element) -> Void) {
+        for position in 0..<positions { _ = update(position, body) }
+    }
+
+    /// Removes an element.
+    ///
+    /// - Parameter id: What it was inserted with.
+    /// - Returns: The element; nil where there is none of that id.
+    /// - Complexity: O(log *n*) for *n* elements, amortised.
+    @inlinable @discardableResult public mutating func remove(id: UInt64) -> Element? {
+        remove(id: id, compacting: true)
+    }
+
+    /// The same; not to be compacted where somebody relies on the positions.
+    @inlinable mutating func remove(id: UInt64, compacting: Bool) -> Element? {
+        guard let position = position(of: id), let element = take(position) else { return nil }
+        filled -= 1
+        if compacting { compact() }
+        return element
+    }
+
+    /// Removes the elements that are unwanted.
+    ///
+    /// - Parameter isUnwanted: Says so of each; by default all are.
+    /// - Returns: Those that were removed, in order.
+    /// - Complexity: O(*n*) for *n* elements.
+    @inlinable @discardableResult
+    public mutating func removeAll(where isUnwanted: (Element) -> Bool = { _ in true }) -> ContiguousArray<Element> {
+        var removed: ContiguousArray<Element> = []
+        for position in 0..<positions where update(position, { isUnwanted($0) }) == true {
+            removed.append(take(position)!)
+        }
+        filled -= UInt32(removed.count)
+        compact()
+        return removed
+    }
+
+    /// The newest element.
+    @inlinable public var last: Element? {
+        for slot in rest.reversed() {
+            if let element = slot.element { return element }
+        }
+        return firstElement
+    }
+
+    /// The elements with their ids, in order.
+    var pairs: [(id: UInt64, element: Element)] {
+        (firstElement.map { [(firstID, $0)] } ?? []) + rest.compactMap { slot in slot.element.map { (slot.id, $0) } }
+    }
+
+    /// Drops the empty slots at the end, so that the last is found at once, and all once they are most.
+    @inlinable mutating func compact() {
+        while let slot = rest.last, slot.element == nil { rest.removeLast() }
+        guard positions > 2 * count else { return }
+        if !rest.isEmpty { rest.removeAll { $0.element == nil } }
+        if firstElement != nil { return }
+        let next = rest.isEmpty ? nil : rest.removeFirst()
+        firstID = next?.id ?? 0
+        firstElement = next?.element
+    }
+
+    /// The position of an id, found by bisection.
+    @inlinable func position(of id: UInt64) -> Int? {
+        if firstID == id { return 0 }
+        return fluxBisect(rest.count, for: id) { rest[$0].id }.map { $0 + 1 }
+    }
+
+    @inlinable mutating func take(_ position: Int) -> Element? {
+        position == 0 ? fluxTake(&firstElement) : fluxTake(&rest[position - 1].element)
+    }
+}
+
+/// The position of an id among ids in rising order, found by bisection; nil where there is none.
+///
+/// It is given positions rather than elements, so that no element is copied for a look at its id.
+@inlinable @inline(__always)
+nonisolated func fluxBisect(_ count: Int, for id: UInt64, _ idAt: (Int) -> UInt64) -> Int? {
+    var low = 0
+    var high = count
+    while low < high {
+        let middle = (low + high) / 2
+        if idAt(middle) < id { low = middle + 1 } else { high = middle }
+    }
+    return low < count && idAt(low) == id ? low : nil
+}

@@ -1,0 +1,110 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// What a history keeps, and where in it the store is: a pure state machine.
+///
+/// | input     | result                                                                                    |
+/// |-----------|-------------------------------------------------------------------------------------------|
+/// | `restart` | while nothing is kept: a state that was loaded takes the place of the first                   |
+/// | `record`  | what was undone is forgotten; kept as the newest; over the limit the oldest is forgotten      |
+/// | `undo`    | the state before the step the store is at; nil where nothing older is kept                    |
+/// | `redo`    | the state after the next step; nil where nothing was undone                                   |
+/// | `jump`    | the state that had a revision; nil where it is not kept                                       |
+@usableFromInline nonisolated struct FluxHistoryMachine<State: FluxState> {
+    /// A step, and the state after it.
+    @usableFromInline struct Entry: Sendable {
+        @usableFromInline let change: FluxChange<State>
+        @usableFromInline let state: State
+        @usableFromInline let revision: UInt64
+
+        @inlinable init(change: FluxChange<State>, state: State, revision: UInt64) {
+            (self.change, self.state, self.revision) = (change, state, revision)
+        }
+    }
+
+    /// What is to be let go of outside the lock.
+    @usableFromInline struct Forgotten: Sendable {
+        /// Apart from those that were undone, for most often it is the only one.
+        @usableFromInline var oldest: Entry?
+        @usableFromInline var start: State?
+        @usableFromInline var undone: ContiguousArray<Entry> = []
+
+        @inlinable init() {}
+
+        @inlinable var isEmpty: Bool { oldest == nil && undone.isEmpty }
+    }
+
+    @usableFromInline let limit: Int
+    /// The state before the oldest entry, and its revision.
+    @usableFromInline var start: (state: State, revision: UInt64)
+    /// A ring: the oldest entry is at `first`, and a slot that holds none is nil.
+    @usableFromInline var slots: ContiguousArray<Entry?> = []
+    @usableFromInline var first = 0
+    @usableFromInline var count = 0
+    /// How many of the entries are in the store's state: those behind were undone.
+    @usableFromInline var position = 0
+    /// The revision of the store.
+    @usableFromInline var revision: UInt64
+
+    @inlinable init(state: State, revision: UInt64, limit: Int) {
+        start = (state, revision)
+        self.revision = revision
+        self.limit = limit
+    }
+
+    var entries: [Entry] { (0..<count).compactMap { slots[slot($0)] } }
+
+    /// Begins, where nothing is kept, with a state that was loaded; what is returned is to be let go of outside the lock.
+    mutating func restart(_ state: State, _ revision: UInt64) -> State {
+        self.revision = revision
+        defer { start = (state, revision) }
+        return start.state
+    }
+
+    /// Notes that the store was put back to a state that is kept here.
+    mutating func moved(_ revision: UInt64) {
+        self.revision = revision
+    }
+
+    /// Records a change; what announces nothing has the revision of the last that did.
+    @inlinable mutating func record(_ change: FluxChange<State>, _ state: State, _ revision: UInt64?) -> Forgotten {
+        var forgotten = Forgotten()
+        while count > position {
+            count -= 1
+            if let entry = slots[slot(count)] { forgotten.undone.append(entry) }
+            slots[slot(count)] = nil
+        }
+        if count == limit, let oldest = slots[first] {
+            slots[first] = nil
+            forgotten.start = start.state
+            start = (oldest.state, oldest.revision)
+            forgotten.oldest = oldest
+            count -= 1
+            first = first + 1 == limit ? 0 : first + 1
+        }
+        if count == slots.count { slots.append(nil) }
+        self.revision = revision ?? self.revision
+        slots[slot(count)] = Entry(change: change, state: state, revision: self.revision)
+        count += 1
+        position = count
+        return forgotten
+    }
+
+    mutating func undo() -> State? { move(to: position - 1) }
+
+    mutating func redo() -> State? { move(to: position + 1) }
+
+    mutating func jump(to revision: UInt64) -> State? {
+        if let index = (0..<count).last(where: { slots[slot($0)]?.revision == revision }) { return move(to: index + 1) }
+        return revision == start.revision ? move(to: 0) : nil
+    }
+
+    private mutating func move(to position: Int) -> State? {
+        if position < 0 || position > count { return nil }
+        self.position = position
+        return position == 0 ? start.state : slots[slot(position - 1)]?.state
+    }
+
+    @inlinable func slot(_ index: Int) -> Int { (first + index) % slots.count }
+}

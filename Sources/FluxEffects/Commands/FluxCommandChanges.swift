@@ -1,0 +1,106 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// What a command changes in the state of its store; a part that is left to its default says so by ``FluxUnchanged``.
+///
+/// Implement the parts in a ``FluxCommand``, as functions that do not throw. One that finds nothing to announce may throw
+/// `FluxUnchanged()`: then nothing is announced, recorded or saved.
+///
+/// Thread safety: called under the lock of the store, and pure as `handle(action:)` is.
+nonisolated public protocol FluxCommandChanges<State> {
+    /// The state of the stores it is for.
+    associatedtype State: FluxState
+    /// What the work of the command brings.
+    associatedtype Output: Sendable = Void
+
+    // Disfavored, so that a default can be called without a `try`: by the overloads of FluxCommand.
+    /// Changes the state before the work, once however often that is retried; by default not at all.
+    ///
+    /// - Parameter state: The state of the store.
+    /// - Throws: `FluxUnchanged` if there is nothing to announce.
+    @_disfavoredOverload
+    func begin(state: inout State) throws(FluxUnchanged)
+
+    /// Brings what came of the work into the state; by default, for `Void`, nothing changes.
+    ///
+    /// - Parameters:
+    ///   - state: The state of the store as it is by then.
+    ///   - output: What `execute` returned.
+    /// - Throws: `FluxUnchanged` if there is nothing to announce.
+    @_disfavoredOverload
+    func reduce(state: inout State, output: Output) throws(FluxUnchanged)
+
+    /// Brings the failure of the work into the state; by default nothing changes.
+    ///
+    /// Not called when the command is cancelled.
+    ///
+    /// - Parameters:
+    ///   - state: The state of the store as it is by then.
+    ///   - error: What `execute` threw the last time.
+    /// - Throws: `FluxUnchanged` if there is nothing to announce.
+    @_disfavoredOverload
+    func reduce(state: inout State, error: any Error) throws(FluxUnchanged)
+}
+
+/// Says that a part of a command has changed nothing.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxUnchanged: Error {
+    /// Says it.
+    public init() {}
+}
+
+nonisolated extension FluxCommandChanges {
+    /// By default the state is as it was until the work is done.
+    @_disfavoredOverload
+    public func begin(state: inout State) throws(FluxUnchanged) { throw FluxUnchanged() }
+
+    /// By default the state knows nothing of a failure; the task does.
+    @_disfavoredOverload
+    public func reduce(state: inout State, error: any Error) throws(FluxUnchanged) { throw FluxUnchanged() }
+
+    // By names of their own: inside FluxCommand the overloads that do not throw would be meant.
+    func tryBegin(_ state: inout State) throws(FluxUnchanged) { try begin(state: &state) }
+
+    func tryReduce(_ state: inout State, _ output: Output) throws(FluxUnchanged) {
+        try reduce(state: &state, output: output)
+    }
+
+    func tryReduce(_ state: inout State, error: any Error) throws(FluxUnchanged) {
+        try reduce(state: &state, error: error)
+    }
+}
+
+nonisolated extension FluxCommandChanges where Output == Void {
+    /// By default work without an output changes nothing.
+    @_disfavoredOverload
+    public func reduce(state: inout State, output: Void) throws(FluxUnchanged) { throw FluxUnchanged() }
+}
+
+// For a part that has the same part of another command done too, without a `try`. Generic, so that no command takes them for
+// its own parts.
+nonisolated extension FluxCommand {
+    /// Changes the state as the command does before its work, if it does.
+    ///
+    /// - Parameter state: The state of the store.
+    public func begin<Whole>(state: inout Whole) where Whole == State { try? tryBegin(&state) }
+
+    /// Changes the state as the command does by its output, if it does.
+    ///
+    /// - Parameters:
+    ///   - state: The state of the store.
+    ///   - output: What `execute` returned.
+    public func reduce<Whole>(state: inout Whole, output: Output) where Whole == State {
+        try? tryReduce(&state, output)
+    }
+
+    /// Changes the state as the command does by its failure, if it does.
+    ///
+    /// - Parameters:
+    ///   - state: The state of the store.
+    ///   - error: What `execute` threw.
+    public func reduce<Whole>(state: inout Whole, error: any Error) where Whole == State {
+        try? tryReduce(&state, error: error)
+    }
+}

@@ -1,0 +1,207 @@
+import Dispatch
+import Synchronization
+
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// One run of a command, with what it needs.
+nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent, CustomStringConvertible {
+    let command: Command
+    let dependency: Command.Dependency
+    let handle: FluxStoreHandle<Command.State>
+    /// Whether the command has brought its failure into the state itself.
+    let hasToldOfFailure = Synchronization.Atomic<Bool>(false)
+
+    var description: String { "\(command)" }
+
+    init(_ command: Command, _ dependency: Command.Dependency, _ handle: FluxStoreHandle<Command.State>) {
+        (self.command, self.dependency, self.handle) = (command, dependency, handle)
+    }
+}
+
+/// A change that a command makes; those who look on see it as an action.
+nonisolated struct FluxCommandStep<State>: FluxAction, CustomStringConvertible {
+    let description: String
+    /// False: it changed nothing.
+    let body: @Sendable (inout State) -> Bool
+
+    init(
+        _ command: any Any.Type, _ part: String, _ body: @escaping @Sendable (inout State) throws(FluxUnchanged) -> Void
+    ) {
+        description = "\(command).\(part)"
+        self.body = { state in
+            let before = state
+            do throws(FluxUnchanged) {
+                try body(&state)
+                return true
+            } catch {
+                // What it did change all the same would be seen by nobody.
+                state = before
+                return false
+            }
+        }
+    }
+}
+
+/// Goes on, once, where a change is applied, or nobody is left who could: a store that loads holds changes back.
+nonisolated final class FluxCommandMark: Sendable {
+    private let hasGoneOn = Synchronization.Atomic<Bool>(false)
+    private let next: @Sendable () -> Void
+
+    init(_ next: @escaping @Sendable () -> Void) {
+        self.next = next
+    }
+
+    deinit {
+        goOn()
+    }
+
+    func goOn() {
+        if !hasGoneOn.exchange(true, ordering: .relaxed) { next() }
+    }
+}
+
+/// Runs commands of one type, as a form of converter.
+nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
+    typealias Event = FluxCommandRun<Command>
+    typealias Action = FluxCommandStep<Command.State>
+    typealias Dependency = Void
+
+    static var startsAtOnce: Bool { true }
+    static var sharesConversions: Bool { false }
+
+    static func shown(_ run: Event) -> any FluxEvent { run.command }
+
+    static func convert(event: Event, dependency: Void, actionHandler: @escaping @Sendable (Action) -> Void) {}
+
+    static func start(_ conversion: FluxConversion<Self>) {
+        let command = conversion.event.command
+        // Put on the queue where `begin` is applied, with the store's lock held: in the order of the beginnings, and up to
+        // where each first suspends.
+        let mark = FluxCommandMark {
+            conversion.queue.async {
+                if conversion.isOver { return }
+                conversion.perform { await execute(conversion) }
+            }
+        }
+        if conversion.attempt > 1 { return mark.goOn() }
+        conversion.send(
+            Action(Command.self, "begin") { (state) throws(FluxUnchanged) in
+                defer { mark.goOn() }
+                try command.tryBegin(&state)
+            })
+    }
+
+    nonisolated(nonsending) private static func execute(_ conversion: FluxConversion<Self>) async {
+        if conversion.isOver { return }
+        let run = conversion.event
+        let command = run.command
+        do {
+            let output = try await command.execute(state: run.handle.state, dependency: run.dependency)
+            conversion.end(
+                .completed,
+                sending: Action(Command.self, "reduce") { (state) throws(FluxUnchanged) in
+                    try command.tryReduce(&state, output)
+                })
+        } catch {
+            conversion.end(
+                .failed(error),
+                sending: Action(Command.self, "reduce") { (state) throws(FluxUnchanged) in
+                    try command.tryReduce(&state, error: error)
+                    run.hasToldOfFailure.store(true, ordering: .relaxed)
+                })
+        }
+    }
+}
+
+/// What the commands of one type are run with on one store.
+nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
+    private let rules: [any FluxScheduler]
+    private let clock = Command.clock
+    let creator: FluxActionCreator<FluxCommandForm<Command>>
+
+    init(_ handle: FluxStoreHandle<Command.State>) {
+        let rules = Command.rules
+        self.rules = rules.isEmpty ? [] : [FluxRules(rules, clock: clock)]
+        creator = Self.creator(handle, self.rules, clock)
+    }
+
+    /// The same with rules that commands of other types share: as short-lived as one likes, as nobody keeps it.
+    func creator(
+        _ handle: FluxStoreHandle<Command.State>, sharing scheduler: any FluxScheduler
+    ) -> FluxActionCreator<FluxCommandForm<Command>> {
+        Self.creator(handle, rules + [scheduler], clock)
+    }
+
+    private static func creator(
+        _ handle: FluxStoreHandle<Command.State>, _ schedulers: [any FluxScheduler],
+        _ clock: any _Concurrency.Clock<Swift.Duration>
+    ) -> FluxActionCreator<FluxCommandForm<Command>> {
+        FluxActionCreator(
+            dependency: (), schedulers: schedulers, clock: clock,
+            onFailure: { error, run in
+                // One that the state knows nothing of would be lost where nobody keeps the task.
+                if run.hasToldOfFailure.load(ordering: .relaxed) { return }
+                FluxEffectsMessages.warn(
+                    "\(Command.self) failed with \(error), and has no reduce(state:error:) that tells of it.")
+            },
+            observers: { handle.eventObservers },
+            sending: { step in _ = handle.withAccess { $0.apply(.other(step, step.body)) } })
+    }
+}
+
+/// What the commands of a store are run with: kept with it, and let go of where it ends.
+nonisolated final class FluxStoreCommands: Sendable {
+    /// Where the work of all of them starts, in one order (C3).
+    let queue = DispatchQueue(label: "FluxStore.commands", autoreleaseFrequency: .workItem, target: .global())
+    /// By type of command.
+    private let known = FluxLock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
+
+    /// Made outside the lock: rules and clock are the user's code, and may run commands.
+    func runner<Command: FluxCommand>(_ handle: FluxStoreHandle<Command.State>, _ type: Command.Type)
+        -> FluxCommandRunner<Command>
+    {
+        let id = ObjectIdentifier(type)
+        if let runner = known.withLock({ $0[id] }) as? FluxCommandRunner<Command> { return runner }
+        let made = FluxCommandRunner<Command>(handle)
+        let first = known.withLock { known in
+            let first = known[id] ?? made
+            known[id] = first
+            return first
+        }
+        return first as? FluxCommandRunner<Command> ?? made
+    }
+
+    /// Lets go of all: they keep the handle of the store, which keeps this.
+    func letGo() {
+        let gone = known.withLock { known in
+            defer { known = [:] }
+            return known
+        }
+        withExtendedLifetime(gone) {}
+    }
+}
+
+nonisolated extension FluxStoreHandle {
+    /// Runs a command on the store, as `run` of the store does.
+    ///
+    /// - Parameters:
+    ///   - command: What to do.
+    ///   - dependency: What its work needs from outside.
+    ///   - rules: What it has in common with commands of other types, behind the rules of its own: a ``FluxRules``.
+    /// - Returns: The work, to be awaited, watched or cancelled.
+    @discardableResult
+    public func run<Command: FluxCommand>(
+        _ command: Command, dependency: Command.Dependency, rules: (any FluxScheduler)? = nil
+    ) -> FluxTask where Command.State == State {
+        FluxPureCode.forbid("run")
+        let commands = feature(FluxStoreCommands.self) { FluxStoreCommands() }
+        let runner = commands.runner(self, Command.self)
+        let creator = rules.map { runner.creator(self, sharing: $0) } ?? runner.creator
+        let task = creator.fire(FluxCommandRun(command, dependency, self), on: commands.queue)
+        // One that has ended lets go of its features no more.
+        if isEnded { commands.letGo() }
+        return task
+    }
+}

@@ -1,0 +1,210 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// A policy for the events of a creator: which run at once, which wait, which replace others, which are tried again.
+///
+/// ```swift
+/// let creator = FluxActionCreator<SearchConverter>(
+///     dependency: index,
+///     rules: [
+///         .debounce(for: FluxRule.caseName, .milliseconds(300)),
+///         .unique(cancelling: .earlier, for: FluxRule.caseName),
+///         .retry(limit: 3, backoff: .exponential(.seconds(1))),
+///     ])
+/// ```
+///
+/// Rules apply in their order: an event that one of them holds back has not reached those behind it. A `key` says which
+/// events belong together: those for which it returns the same value; nil leaves an event out of the rule. Without a key
+/// all events do. Keys, conditions and rules of one's own are pure: they may not fire or dispatch.
+///
+/// `Event` is `any FluxEvent` for rules over several types of event, which creators share by one ``FluxRules``.
+///
+/// Thread safety: a value; its closures are called on the threads that fire, under a lock.
+nonisolated public struct FluxRule<Event: Sendable>: Sendable {
+    /// Says which events a rule treats as one kind; nil: the rule does not cover the event.
+    public typealias Key = @Sendable (_ event: Event) -> (any Hashable & Sendable)?
+    /// Says whether a rule applies to a pair: the event that was fired, and one in flight with the same key.
+    public typealias Condition = @Sendable (_ dispatching: Event, _ executing: Event) -> Bool
+
+    /// Which of two events with one key gives way.
+    ///
+    /// Thread safety: a value.
+    public enum Side: Sendable {
+        /// The one in flight is cancelled, and the other starts once no dispatch of it is under way: the latest wins.
+        case earlier
+        /// The one that was fired is dropped: the first wins.
+        case later
+    }
+
+    enum Kind: Sendable {
+        case unique(Side, Condition?)
+        case sequence(Condition?)
+        case debounce(Swift.Duration)
+        case throttle(Swift.Duration, latest: Bool)
+        case concurrency(Int)
+        case retry(limit: Int, FluxBackoff)
+        case custom(any FluxRuling<Event>)
+    }
+
+    let kind: Kind
+    let key: Key
+
+    var isRetry: Bool { if case .retry = kind { true } else { false } }
+
+    // MARK: - Rules
+
+    /// At most one event per key at a time.
+    ///
+    /// - Parameters:
+    ///   - side: Whether the event in flight is cancelled, or the one that was fired dropped.
+    ///   - key: Which events belong together; by default all of the creator.
+    ///   - condition: Which pairs of one key exclude each other; by default all.
+    /// - Returns: The rule.
+    public static func unique(
+        cancelling side: Side,
+        for key: @escaping Key = { _ in true },
+        when condition: Condition? = nil
+    ) -> FluxRule {
+        FluxRule(kind: .unique(side, condition), key: key)
+    }
+
+    /// Events of one key run strictly one after the other, in the order fired, however each ends.
+    ///
+    /// - Parameters:
+    ///   - key: Which events belong together, of one kind or of several; by default all of the creator.
+    ///   - condition: For which pairs of one key the later waits for the earlier; by default all.
+    /// - Returns: The rule.
+    public static func sequence(
+        for key: @escaping Key = { _ in true }, when condition: Condition? = nil
+    ) -> FluxRule {
+        FluxRule(kind: .sequence(condition), key: key)
+    }
+
+    /// An event goes on once no other of its key was fired for a while; those before it are dropped.
+    ///
+    /// - Parameters:
+    ///   - key: Which events belong together; by default all of the creator.
+    ///   - duration: How long it has to be quiet.
+    /// - Returns: The rule.
+    public static func debounce(
+        for key: @escaping Key = { _ in true }, _ duration: Swift.Duration
+    ) -> FluxRule {
+        FluxEffectsMessages.require(duration >= .zero, "FluxRule.debounce: a duration cannot be negative (\(duration))")
+        return FluxRule(kind: .debounce(duration), key: key)
+    }
+
+    /// One event per key and interval: the first goes on at once, those that follow too soon are dropped.
+    ///
+    /// - Parameters:
+    ///   - key: Which events belong together; by default all of the creator.
+    ///   - interval: How long after one event the next may go on.
+    ///   - latest: True to keep the last of those that came too soon, and let it go on at the end of the interval.
+    /// - Returns: The rule.
+    public static func throttle(
+        for key: @escaping Key = { _ in true }, _ interval: Swift.Duration, latest: Bool
+    ) -> FluxRule {
+        FluxEffectsMessages.require(
+            interval >= .zero, "FluxRule.throttle: an interval cannot be negative (\(interval))")
+        return FluxRule(kind: .throttle(interval, latest: latest), key: key)
+    }
+
+    /// Only so many events are in flight behind this rule; the others wait in order.
+    ///
+    /// - Parameter limit: How many, at least 1.
+    /// - Returns: The rule.
+    public static func concurrency(_ limit: Int) -> FluxRule {
+        FluxEffectsMessages.require(limit > 0, "FluxRule.concurrency: with a limit of \(limit) no event could ever run")
+        return FluxRule(kind: .concurrency(limit)) { _ in true }
+    }
+
+    /// A conversion that throws is tried again; for asynchronous converters.
+    ///
+    /// Of several that cover an event the first applies.
+    ///
+    /// - Parameters:
+    ///   - key: Which events it covers: those for which it is not nil; by default all.
+    ///   - limit: How often to try again after the first attempt, 0 for never.
+    ///   - backoff: How long to wait before each further attempt.
+    /// - Returns: The rule.
+    public static func retry(
+        for key: @escaping Key = { _ in true }, limit: Int, backoff: FluxBackoff = .none
+    ) -> FluxRule {
+        FluxEffectsMessages.require(limit >= 0, "FluxRule.retry: a limit cannot be negative (\(limit))")
+        return FluxRule(kind: .retry(limit: limit, backoff), key: key)
+    }
+
+    /// A rule of one's own.
+    ///
+    /// - Parameters:
+    ///   - ruling: Decides on each event that the rule covers.
+    ///   - key: Which events belong together: the rule sees those in flight of one key. By default all.
+    /// - Returns: The rule.
+    /// - Complexity: O(*k*) for *k* events in flight of one key, for each that is fired.
+    public static func custom(
+        _ ruling: some FluxRuling<Event>,
+        for key: @escaping Key = { _ in true }
+    ) -> FluxRule {
+        FluxRule(kind: .custom(ruling), key: key)
+    }
+
+    // MARK: - Keys
+
+    /// A key: the name of the case of an enum event, without its payload; for others the type.
+    ///
+    /// A case without a payload is told by how the event describes itself.
+    ///
+    /// - Parameter event: The event that was fired.
+    /// - Returns: The key.
+    /// - Complexity: A reflection, about a microsecond.
+    @Sendable
+    public static func caseName(_ event: Event) -> (any Hashable & Sendable)? {
+        let mirror = Swift.Mirror(reflecting: event)
+        let type = String(reflecting: mirror.subjectType)
+        guard mirror.displayStyle == .enum else { return type }
+        let name = mirror.children.first?.label ?? String(describing: event)
+        return mirror.subjectType == Event.self ? name : "\(type).\(name)"
+    }
+}
+
+/// A rule of one's own, for ``FluxRule/custom(_:for:)``.
+///
+/// Thread safety: called on the threads that fire, one call at a time per creator.
+nonisolated public protocol FluxRuling<Event>: Sendable {
+    /// The events it decides on.
+    associatedtype Event: Sendable
+
+    /// Decides what becomes of an event; pure: it may not fire or dispatch.
+    ///
+    /// - Parameters:
+    ///   - event: The event that has reached this rule.
+    ///   - inFlight: The events that have passed this rule before and have not ended, in that order.
+    /// - Returns: What to do.
+    func decide(on event: Event, inFlight: [FluxInFlight<Event>]) -> FluxDecision
+}
+
+/// An event in flight as a ``FluxRuling`` sees it.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxInFlight<Event: Sendable>: Sendable {
+    /// Names it in a ``FluxDecision``.
+    public let id: UInt64
+    /// The event that was fired.
+    public let event: Event
+    /// Whether its conversion has started; false while a rule further on holds it back.
+    public let isExecuting: Bool
+}
+
+/// What a ``FluxRuling`` answers.
+///
+/// Thread safety: a value.
+nonisolated public enum FluxDecision: Sendable {
+    /// The event goes on.
+    case start
+    /// The event is dropped.
+    case drop
+    /// The events of these ids are cancelled, and the event goes on once they have ended.
+    case cancel([UInt64])
+    /// The event goes on once those of these ids have ended; ids that are not in flight, its own too, do not count.
+    case wait([UInt64])
+}

@@ -1,0 +1,203 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// Has the events of one creator, or of several, run by rules: the scheduler that those apply.
+///
+/// Creators given `rules:` make one of their own. One that several creators share lets rules reach over types of event:
+///
+/// ```swift
+/// let orderly = FluxRules<any FluxEvent>([.sequence()])
+/// let searching = FluxActionCreator<SearchConverter>(dependency: index, schedulers: [orderly])
+/// let saving = FluxActionCreator<SaveConverter>(dependency: disk, schedulers: [orderly])
+/// store.run(Load(page: 1), dependency: client, rules: orderly)
+/// ```
+///
+/// Events that are of another type than its rules go on at once.
+///
+/// Thread safety: all of it may be used from any thread.
+nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
+    private typealias Machine = FluxRuleMachine<Event>
+
+    /// What somebody sleeps for.
+    private enum Alarm: Hashable {
+        case rule(Machine.Timer)
+        /// The next attempt of an event.
+        case attempt(UInt64)
+    }
+
+    private struct Sleep {
+        let alarm: Alarm
+        var task: _Concurrency.Task<Void, Never>?
+    }
+
+    /// What is to be done without the lock.
+    private struct Chores {
+        var sleeps: [(number: UInt64, duration: Swift.Duration)] = []
+        var woken: [_Concurrency.Task<Void, Never>] = []
+    }
+
+    /// The machine, what its ids stand for, and those who sleep for it.
+    private struct Book {
+        var machine: Machine
+        var tickets: [UInt64: FluxTicket] = [:]
+        var ids: [ObjectIdentifier: UInt64] = [:]
+        var lastID: UInt64 = 0
+        var sleeps: [UInt64: Sleep] = [:]
+        var alarms: [Alarm: UInt64] = [:]
+        var chores = Chores()
+
+        init(_ rules: [FluxRule<Event>]) {
+            machine = Machine(rules: rules)
+        }
+
+        // MARK: - Inputs
+
+        mutating func fired(_ ticket: FluxTicket, _ event: Event) {
+            lastID += 1
+            ids[ObjectIdentifier(ticket)] = lastID
+            tickets[lastID] = ticket
+            perform(machine.fire(lastID, event, keys: machine.rules.map { $0.key(event).map { AnyHashable($0) } }))
+        }
+
+        /// Of several rules that cover an event the first applies.
+        mutating func retries(_ ticket: FluxTicket, after attempt: Int) -> Bool {
+            guard let id = ids[ObjectIdentifier(ticket)], let keys = machine.entries[id]?.keys else { return false }
+            for (rule, key) in zip(machine.rules, keys) where key != nil {
+                guard case .retry(let limit, let backoff) = rule.kind else { continue }
+                if attempt > limit { return false }
+                let delay = backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+                if delay == .zero { ticket.start() } else { sleep(.attempt(id), delay) }
+                return true
+            }
+            return false
+        }
+
+        mutating func ended(_ ticket: FluxTicket) {
+            guard let id = ids.removeValue(forKey: ObjectIdentifier(ticket)) else { return }
+            tickets[id] = nil
+            wake(.attempt(id))
+            perform(machine.ended(id))
+        }
+
+        /// Somebody has woken up, whom nobody may wait for any longer.
+        mutating func elapsed(_ number: UInt64) {
+            guard let alarm = sleeps.removeValue(forKey: number)?.alarm else { return }
+            alarms[alarm] = nil
+            switch alarm {
+            case .rule(let timer): perform(machine.elapsed(timer))
+            case .attempt(let id): tickets[id]?.start()
+            }
+        }
+
+        /// Keeps the task that sleeps, to be cancelled; false: nobody wants it any longer.
+        mutating func keep(_ task: _Concurrency.Task<Void, Never>, _ number: UInt64) -> Bool {
+            sleeps[number]?.task = task
+            return sleeps[number] != nil
+        }
+
+        // MARK: - Results
+
+        private mutating func perform(_ effects: [Machine.Effect]) {
+            for effect in effects {
+                switch effect {
+                case .start(let id): tickets[id]?.start()
+                case .end(let id, .dropped): tickets[id]?.drop()
+                case .end(let id, _): tickets[id]?.cancel()
+                case .sleep(let timer, let duration): sleep(.rule(timer), duration)
+                case .wake(let timer): wake(.rule(timer))
+                }
+            }
+        }
+
+        private mutating func sleep(_ alarm: Alarm, _ duration: Swift.Duration) {
+            lastID += 1
+            (sleeps[lastID], alarms[alarm]) = (Sleep(alarm: alarm), lastID)
+            chores.sleeps.append((lastID, duration))
+        }
+
+        private mutating func wake(_ alarm: Alarm) {
+            let sleep = alarms.removeValue(forKey: alarm).flatMap { sleeps.removeValue(forKey: $0) }
+            if let task = sleep?.task { chores.woken.append(task) }
+        }
+    }
+
+    private let clock: any _Concurrency.Clock<Swift.Duration>
+    private let book: FluxLock<Book>
+
+    /// Makes the scheduler of some rules.
+    ///
+    /// - Parameters:
+    ///   - rules: What applies to the events, in this order.
+    ///   - clock: What durations of the rules are measured with.
+    public init(
+        _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
+    ) {
+        self.clock = clock
+        book = FluxLock(Book(rules))
+    }
+
+    deinit {
+        for sleep in book.withLock({ $0.sleeps.values }) { sleep.task?.cancel() }
+    }
+
+    // MARK: - Scheduling
+
+    /// Takes an event through the rules.
+    ///
+    /// - Parameter ticket: The event.
+    /// - Complexity: O(log *n*) for *n* events in flight; O(*k*) where a condition has to look at the *k* of one key.
+    public func fired(_ ticket: FluxTicket) {
+        guard let event = ticket.event as? Event else { return ticket.start() }
+        decide { $0.fired(ticket, event) }
+    }
+
+    /// Has an event tried again, if a rule says so.
+    ///
+    /// - Parameters:
+    ///   - ticket: The event.
+    ///   - attempt: The attempt that failed, counted from 1.
+    ///   - error: What it failed with.
+    /// - Returns: Whether it is tried again.
+    public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Error) -> Bool {
+        decide { $0.retries(ticket, after: attempt) }
+    }
+
+    /// Lets those go on that an event has kept waiting.
+    ///
+    /// - Parameters:
+    ///   - ticket: The event.
+    ///   - outcome: How it ended.
+    public func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) {
+        decide { $0.ended(ticket) }
+    }
+
+    /// Decides under the lock, and does outside it what is no matter of tickets.
+    private func decide<Result>(_ body: (inout Book) -> Result) -> Result {
+        let (result, chores) = book.withLock { book in
+            let result = FluxPureCode.run("a condition of a FluxRule") { body(&book) }
+            defer { book.chores = Chores() }
+            return (result, book.chores)
+        }
+        for task in chores.woken { task.cancel() }
+        for (number, duration) in chores.sleeps {
+            let task = sleep(for: Swift.min(duration, Self.longest), on: clock) { $0.elapsed(number) }
+            if !book.withLock({ $0.keep(task, number) }) { task.cancel() }
+        }
+        return result
+    }
+
+    /// Sleeps until a moment that counts from here: a clock that is moved by hand may be moved right after.
+    private func sleep<Clock: _Concurrency.Clock<Swift.Duration>>(
+        for duration: Swift.Duration, on clock: Clock, _ body: @escaping @Sendable (inout Book) -> Void
+    ) -> _Concurrency.Task<Void, Never> {
+        let end = clock.now.advanced(by: duration)
+        return _Concurrency.Task.detached { [weak self] in
+            try? await clock.sleep(until: end, tolerance: nil)
+            if !_Concurrency.Task.isCancelled { self?.decide(body) }
+        }
+    }
+
+    /// A century: the clocks of the system stop the program where they are given more than they can count.
+    private static var longest: Swift.Duration { .seconds(3_000_000_000) }
+}

@@ -1,0 +1,135 @@
+import Dispatch
+
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// An action that a store has applied.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxAppliedAction<Action: Sendable>: Sendable {
+    /// The action.
+    public let action: Action
+    /// The revision that it led to; nil if `handle(action:)` had nothing to announce.
+    public let revision: UInt64?
+    /// The store that applied it.
+    public let store: FluxStoreInfo
+}
+
+nonisolated extension FluxStore {
+    /// Calls a handler with every action that this store applies from now on, after it was applied.
+    ///
+    /// In the order applied, each exactly once, and never twice at once. Also what the state did not announce. A store
+    /// whose actions nobody subscribed to spends nothing on this.
+    ///
+    /// - Parameters:
+    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
+    ///   - handler: Gets the action with the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @_disfavoredOverload
+    public func subscribeActions(
+        on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (FluxAppliedAction<State.Action>) -> Void
+    ) -> FluxSubscription {
+        let info = FluxStoreInfo(handle)
+        let delivery = FluxQueueDelivery(on: queue, handler)
+        let observer = FluxTapObserver<State>(delivery) { change, _, revision in
+            guard case .action(let action) = change else { return nil }
+            return delivery.put(FluxAppliedAction(action: action, revision: revision, store: info))
+        }
+        handle.withAccess { $0.observe(observer) }
+        return observer.token(handle)
+    }
+
+    /// Calls a handler on the main actor with every action that this store applies from now on, after it was applied.
+    ///
+    /// - Parameters:
+    ///   - main: The main queue.
+    ///   - handler: Gets the action with the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    public func subscribeActions(
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<State.Action>) -> Void
+    ) -> FluxSubscription {
+        subscribeActions(on: DispatchQueue.main, main.bind(handler))
+    }
+}
+
+nonisolated extension FluxDispatcher {
+    /// Calls a handler with every action that any store of this dispatcher applies from now on, after it was applied.
+    ///
+    /// Once for each store that applied it, in the order applied; also what is dispatched to such a store itself, and
+    /// what the state did not announce. A dispatcher that nobody subscribed to spends nothing on this.
+    ///
+    /// - Parameters:
+    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
+    ///   - handler: Gets the action with the store and the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end.
+    @_disfavoredOverload
+    public func subscribeActions(
+        on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
+    ) -> FluxSubscription {
+        subscribe(FluxActionLog(FluxQueueDelivery(on: queue, handler)) { $0 })
+    }
+
+    /// Calls a handler with every action of one type that any store of this dispatcher applies from now on.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the actions to be told of.
+    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
+    ///   - handler: Gets the action with the store and the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end.
+    @_disfavoredOverload
+    public func subscribeActions<Action: FluxAction>(
+        of type: Action.Type,
+        on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (FluxAppliedAction<Action>) -> Void
+    ) -> FluxSubscription {
+        subscribe(
+            FluxActionLog(FluxQueueDelivery(on: queue, handler)) { applied in
+                (applied.action as? Action).map {
+                    FluxAppliedAction(action: $0, revision: applied.revision, store: applied.store)
+                }
+            })
+    }
+
+    /// Calls a handler on the main actor with every action that any store of this dispatcher applies from now on.
+    ///
+    /// - Parameters:
+    ///   - main: The main queue.
+    ///   - handler: Gets the action with the store and the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end.
+    public func subscribeActions(
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<any FluxAction>) -> Void
+    ) -> FluxSubscription {
+        subscribeActions(on: DispatchQueue.main, main.bind(handler))
+    }
+
+    /// Calls a handler on the main actor with every action of one type that any store of this dispatcher applies.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the actions to be told of.
+    ///   - main: The main queue.
+    ///   - handler: Gets the action with the store and the revision that it led to.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end.
+    public func subscribeActions<Action: FluxAction>(
+        of type: Action.Type,
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<Action>) -> Void
+    ) -> FluxSubscription {
+        subscribeActions(of: type, on: DispatchQueue.main, main.bind(handler))
+    }
+
+    private func subscribe(_ log: some FluxActionLogging) -> FluxSubscription {
+        FluxPureCode.forbid("subscribeActions")
+        let hub = feature(FluxActionHub.self) { FluxActionHub() }
+        hub.start(self)
+        return hub.add(log)
+    }
+}

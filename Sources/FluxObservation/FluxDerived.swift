@@ -1,0 +1,72 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// The value of a view and what it was computed from, as the state of a store of its own.
+@usableFromInline
+nonisolated struct FluxDerived<Value: Sendable>: FluxState {
+    @usableFromInline
+    struct Action: FluxAction {
+        @usableFromInline let next: FluxDerived
+        /// The cut of the value that the next one was compared with.
+        @usableFromInline let known: UInt64
+        @usableFromInline let isSame: Bool
+
+        @inlinable
+        init(next: FluxDerived, known: UInt64, isSame: Bool) {
+            (self.next, self.known, self.isSame) = (next, known, isSame)
+        }
+    }
+
+    @usableFromInline let value: Value
+    /// The sum of the stamps of all stores it follows from: these only grow, so it differs if one of them does.
+    @usableFromInline let stamp: UInt64
+    /// The number of the cut: no value takes the place of one of a later cut.
+    @usableFromInline let cut: UInt64
+
+    @inlinable
+    init(value: Value, stamp: UInt64, cut: UInt64) {
+        (self.value, self.stamp, self.cut) = (value, stamp, cut)
+    }
+
+    @inlinable
+    mutating func handle(action: Action) -> FluxDerived? {
+        guard action.known == cut, action.next.cut > cut else { return nil }
+        self = FluxDerived(
+            value: action.isSame ? value : action.next.value, stamp: action.next.stamp, cut: action.next.cut)
+        return action.isSame ? nil : self
+    }
+}
+
+/// The sources of a view, as closures made where their types are known: that keeps reading them cheap.
+@usableFromInline
+nonisolated struct FluxViewParts<Value: Sendable>: Sendable {
+    @usableFromInline let stores: [FluxStoreInfo]
+    /// The sum of the stamps of all stores.
+    @usableFromInline let stamp: @Sendable () -> UInt64
+    @usableFromInline let capture: @Sendable (FluxCut) -> @Sendable () -> Value
+    @usableFromInline let watch: @Sendable (@escaping @Sendable () -> (any FluxSettling)?) -> [FluxSubscription]
+    /// Whether a store is read more than once in a cut.
+    @usableFromInline let isShared: Bool
+
+    @usableFromInline
+    init(
+        stores: [FluxStoreInfo],
+        stamp: @escaping @Sendable () -> UInt64,
+        capture: @escaping @Sendable (FluxCut) -> @Sendable () -> Value,
+        watch: @escaping @Sendable (@escaping @Sendable () -> (any FluxSettling)?) -> [FluxSubscription]
+    ) {
+        (self.stores, self.stamp, self.capture, self.watch) = (stores, stamp, capture, watch)
+        isShared = Set(stores).count < stores.count
+    }
+
+    /// The dispatchers of the stores at this moment; neighbours of one dispatcher count once.
+    @usableFromInline
+    func dispatchers() -> [FluxDispatcher] {
+        var found: [FluxDispatcher] = []
+        for store in stores {
+            if let dispatcher = store.dispatcher, found.last !== dispatcher { found.append(dispatcher) }
+        }
+        return found
+    }
+}

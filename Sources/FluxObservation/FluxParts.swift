@@ -1,0 +1,184 @@
+import Dispatch
+
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// A part of a state, watched for changes of its own.
+///
+/// With `.every` the part is taken when a change is applied, in the step that announces it and under the rules of
+/// `handle(action:)`: what waits is the part and not the state, and a change that leaves it as it was wakes nobody. With
+/// `.latest` it is taken when it is handed over.
+nonisolated extension FluxSource {
+    /// Calls a handler with a part of the state whenever that part has changed.
+    ///
+    /// ```swift
+    /// let total = store.subscribe(to: \.cart.total) { total in print(total) }
+    /// let isEmpty = store.subscribe(to: { $0.cart.lines.isEmpty }) { isEmpty in print(isEmpty) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - queue: Where to call the handler; by default on a serial queue of the source.
+    ///   - startingWithCurrent: True to be called with the current part first, in one step with the start (C5).
+    ///   - handler: Gets the part as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable @_disfavoredOverload
+    public func subscribe<Value: Equatable & Sendable>(
+        to select: @escaping @Sendable (State) -> Value,
+        _ delivery: FluxDelivery = .every,
+        on queue: DispatchQueue? = nil,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @Sendable (Value) -> Void
+    ) -> FluxSubscription {
+        subscribe(
+            to: select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: startingWithCurrent, handler)
+    }
+
+    /// Calls a handler with a part of the state whenever a function of yours says that it has changed.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
+    ///   - isSame: Whether two parts are as good as equal; as pure.
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - queue: Where to call the handler; by default on a serial queue of the source.
+    ///   - startingWithCurrent: True to be called with the current part first, in one step with the start (C5).
+    ///   - handler: Gets the part as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable
+    public func subscribe<Value: Sendable>(
+        to select: @escaping @Sendable (State) -> Value,
+        by isSame: @escaping @Sendable (Value, Value) -> Bool,
+        _ delivery: FluxDelivery = .every,
+        on queue: DispatchQueue? = nil,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @Sendable (Value) -> Void
+    ) -> FluxSubscription {
+        watch(select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent) { handler($0.new) }
+    }
+
+    /// Calls a handler with the old and the new value of a part of the state whenever that part has changed.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - queue: Where to call the handler; by default on a serial queue of the source.
+    ///   - handler: Gets the part as the handler saw it last, or as it was at the start, and as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable @_disfavoredOverload
+    public func subscribe<Value: Equatable & Sendable>(
+        to select: @escaping @Sendable (State) -> Value,
+        _ delivery: FluxDelivery = .every,
+        on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (_ old: Value, _ new: Value) -> Void
+    ) -> FluxSubscription {
+        watch(select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: false) { change in
+            if let old = change.old { handler(old, change.new) }
+        }
+    }
+
+    /// Calls a handler with a part of the state whenever that part has changed: with each change of it.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
+    ///   - handler: Gets the part as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable @_disfavoredOverload
+    public func subscribe<Value: Equatable & Sendable>(
+        to select: @escaping @Sendable (State) -> Value, _ handler: @escaping @Sendable (Value) -> Void
+    ) -> FluxSubscription {
+        subscribe(to: select, by: { $0 == $1 }, .every, handler)
+    }
+
+    /// Calls a handler with a part of the state whenever a function of yours says that it has changed: each time.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
+    ///   - isSame: Whether two parts are as good as equal; as pure.
+    ///   - handler: Gets the part as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable @_disfavoredOverload
+    public func subscribe<Value: Sendable>(
+        to select: @escaping @Sendable (State) -> Value, by isSame: @escaping @Sendable (Value, Value) -> Bool,
+        _ handler: @escaping @Sendable (Value) -> Void
+    ) -> FluxSubscription {
+        subscribe(to: select, by: isSame, .every, handler)
+    }
+
+    /// Calls a handler with the old and the new value of a part of the state: with each change of it.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
+    ///   - handler: Gets the part as the handler saw it last, or as it was at the start, and as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable @_disfavoredOverload
+    public func subscribe<Value: Equatable & Sendable>(
+        to select: @escaping @Sendable (State) -> Value,
+        _ handler: @escaping @Sendable (_ old: Value, _ new: Value) -> Void
+    ) -> FluxSubscription {
+        subscribe(to: select, .every, handler)
+    }
+
+    /// Calls a handler on the main actor with the old and the new value of a part of the state that has changed.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - main: The main queue.
+    ///   - handler: Gets the part as the handler saw it last, or as it was at the start, and as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable
+    public func subscribe<Value: Equatable & Sendable>(
+        to select: @escaping @Sendable (State) -> Value,
+        _ delivery: FluxDelivery = .every,
+        on main: FluxMainQueue,
+        _ handler: @escaping @MainActor @Sendable (_ old: Value, _ new: Value) -> Void
+    ) -> FluxSubscription {
+        subscribe(to: select, delivery, on: DispatchQueue.main, main.bind(handler))
+    }
+
+    /// Calls a handler on the main actor with a part of the state whenever that part has changed.
+    ///
+    /// - Parameters:
+    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
+    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - main: The main queue.
+    ///   - startingWithCurrent: True to be called with the current part first, in one step with the start (C5).
+    ///   - handler: Gets the part as the change left it.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    @inlinable
+    public func subscribe<Value: Equatable & Sendable>(
+        to select: @escaping @Sendable (State) -> Value,
+        _ delivery: FluxDelivery = .every,
+        on main: FluxMainQueue,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @MainActor @Sendable (Value) -> Void
+    ) -> FluxSubscription {
+        subscribe(
+            to: select, by: { $0 == $1 }, delivery, on: .main, startingWithCurrent: startingWithCurrent,
+            main.bind(handler))
+    }
+
+    /// Calls a function with what was selected last and what is now, if they differ; where it is wanted, first with the first.
+    @inlinable
+    func watch<Value: Sendable>(
+        _ select: @escaping @Sendable (State) -> Value,
+        by isSame: @escaping @Sendable (Value, Value) -> Bool,
+        _ delivery: FluxDelivery,
+        on queue: DispatchQueue?,
+        startingWithCurrent: Bool,
+        _ body: @escaping @Sendable (FluxPartChange<Value>) -> Void
+    ) -> FluxSubscription {
+        if delivery == .every {
+            let distinct = FluxDistinct(by: isSame)
+            return tap(
+                on: queue, startingWithCurrent: startingWithCurrent, { distinct.change(to: select($0)) }, body)
+        }
+        // The first state that is handed over may be one after the first change: so what that is compared with is taken here.
+        let distinct = FluxDistinct(by: isSame, after: startingWithCurrent ? nil : select(state))
+        return subscribe(FluxSubscriptionOptions(delivery, on: queue, startingWithCurrent: true), ended: nil) { state in
+            if let change = distinct.change(to: select(state)) { body(change) }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+#if canImport(Combine)
+    import Combine
+#elseif FLUX_OPENCOMBINE
+    // How the examples' tests compile and run this file where there is no Combine.
+    import OpenCombine
+#endif
+
+#if canImport(Combine) || FLUX_OPENCOMBINE
+    /// The states of a source for Combine: the current one first, then each that is announced.
+    ///
+    /// A subscriber without demand is kept the newest state only. It finishes when the source is let go.
+    ///
+    /// Thread safety: may be used from any thread; values come on a serial queue of the source.
+    nonisolated public struct FluxPublisher<Output: Sendable>: Publisher, Sendable {
+        /// It cannot fail.
+        public typealias Failure = Never
+
+        private let source: any FluxSource<Output>
+
+        fileprivate init(_ source: any FluxSource<Output>) {
+            self.source = source
+        }
+
+        /// Attaches a subscriber.
+        ///
+        /// - Parameter subscriber: Gets the states.
+        public func receive<Downstream: Subscriber>(subscriber: Downstream)
+        where Downstream.Input == Output, Downstream.Failure == Never {
+            let demand = FluxDemand(subscriber)
+            subscriber.receive(subscription: demand)
+            let end = FluxDemandEnd<Output>(demand)
+            let options = FluxSubscriptionOptions(startingWithCurrent: true)
+            demand.hold(source.subscribe(options, ended: nil) { state in end.demand.offer(state) })
+        }
+    }
+
+    nonisolated extension FluxSource {
+        /// The states of this source for Combine.
+        public var publisher: FluxPublisher<State> {
+            FluxPublisher(self)
+        }
+    }
+
+    /// A Combine subscription: hands on as much as is asked for.
+    nonisolated private final class FluxDemand<Downstream: Subscriber>: Subscription, FluxOffered
+    where Downstream.Input: Sendable {
+        typealias Input = Downstream.Input
+
+        private struct Account {
+            var downstream: Downstream?
+            var demand = Subscribers.Demand.none
+            var newest: Downstream.Input?
+            var isHandingOn = false
+            var isFinished = false
+            var token: FluxSubscription?
+        }
+
+        private let account: FluxLock<Account>
+
+        init(_ downstream: Downstream) {
+            account = FluxLock(Account(downstream: downstream))
+        }
+
+        func hold(_ token: FluxSubscription) {
+            account.withLock { if $0.downstream != nil { $0.token = token } }
+        }
+
+        func offer(_ value: Downstream.Input) {
+            var replaced: Downstream.Input? = value
+            account.withLock { swap(&$0.newest, &replaced) }
+            handOn()
+        }
+
+        func request(_ demand: Subscribers.Demand) {
+            account.withLock { $0.demand += demand }
+            handOn()
+        }
+
+        func finish() {
+            account.withLock { $0.isFinished = true }
+            handOn()
+        }
+
+        func cancel() {
+            // Let go of outside the lock: both are others' to release.
+            let gone = account.withLock { account in
+                defer { (account.downstream, account.token, account.newest) = (nil, nil, nil) }
+                return (account.downstream, account.token, account.newest)
+            }
+            withExtendedLifetime(gone) {}
+        }
+
+        /// Hands on what there is demand for; one thread at a time, whoever comes meanwhile leaves it to that one.
+        private func handOn() {
+            while true {
+                let next = account.withLock { account -> (Downstream, Downstream.Input?)? in
+                    guard let downstream = account.downstream, !account.isHandingOn else { return nil }
+                    if account.newest != nil && account.demand > .none {
+                        account.isHandingOn = true
+                        account.demand -= 1
+                        let value = account.newest
+                        account.newest = nil
+                        return (downstream, value)
+                    }
+                    if !account.isFinished || account.newest != nil { return nil }
+                    account.downstream = nil
+                    return (downstream, nil)
+                }
+                guard let (downstream, value) = next else { return }
+                guard let value else { return downstream.receive(completion: .finished) }
+                let more = downstream.receive(value)
+                account.withLock { account in
+                    account.demand += more
+                    account.isHandingOn = false
+                }
+            }
+        }
+    }
+
+    /// Takes what is to be handed on, whoever gets it.
+    nonisolated private protocol FluxOffered<Input>: AnyObject, Sendable {
+        associatedtype Input: Sendable
+        func offer(_ value: Input)
+        func finish()
+    }
+
+    /// What the handler captures: when it is released, nothing more can come.
+    nonisolated private final class FluxDemandEnd<Input: Sendable>: Sendable {
+        let demand: any FluxOffered<Input>
+
+        init(_ demand: any FluxOffered<Input>) {
+            self.demand = demand
+        }
+
+        deinit {
+            demand.finish()
+        }
+    }
+#endif

@@ -1,0 +1,277 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// A state that follows from those of other sources: a store to read from and to watch, without actions.
+///
+/// ```swift
+/// let total = FluxView(cart, prices) { cart, prices in cart.total(at: prices) }
+/// let subscription = total.subscribe { total in print(total) }
+/// let badge = store.view(\.cart.count)  // all that a feature needs to know of the store
+/// ```
+///
+/// It is a cut (C11): it never shows an action's effect on one of its stores without its effect on the others, announced
+/// or not. That holds for stores of one dispatcher as for stores of several, and for views of views. Its values never go
+/// back in any store.
+///
+/// It computes when it is read or watched and only if a change was applied since, and it announces what is not equal to
+/// the value before. It takes its cuts at its own pace, so changes that come faster are one change of the view; every
+/// value that it announces is delivered as the subscription has it. Whoever must see each change of a store subscribes to
+/// the store.
+///
+/// A view keeps its sources. When its last reference goes, it delivers what is due and ends its subscriptions (C10).
+///
+/// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
+/// `FluxState.handle(action:)`.
+nonisolated public final class FluxView<State: Sendable>: FluxSource {
+    @usableFromInline let core: FluxViewCore<State>
+
+    @inlinable
+    init(_ parts: FluxViewParts<State>, by isSame: @escaping @Sendable (State, State) -> Bool) {
+        core = FluxViewCore(parts, isSame: isSame)
+    }
+
+    deinit {
+        core.end()
+    }
+
+    /// Makes a view that announces a value unless a function of yours says that it is as good as the last.
+    ///
+    /// - Parameters:
+    ///   - source: What to combine: stores, views, and other sources.
+    ///   - isSame: Whether two values are as good as equal.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @inlinable
+    public convenience init<each Source: FluxSource>(
+        _ source: repeat each Source,
+        by isSame: @escaping @Sendable (State, State) -> Bool,
+        _ transform: @escaping @Sendable (repeat (each Source).State) -> State
+    ) {
+        var stores: [FluxStoreInfo] = []
+        for source in repeat each source { stores += source.stores }
+        let parts = FluxViewParts<State>(
+            stores: stores,
+            stamp: {
+                var stamp: UInt64 = 0
+                for source in repeat each source { stamp &+= source.stamp }
+                return stamp
+            },
+            capture: { cut in
+                let captures = (repeat (each source).capture(in: cut))
+                return { transform(repeat (each captures)()) }
+            },
+            watch: { changed in
+                var tokens: [FluxSubscription] = []
+                for source in repeat each source { tokens.append(source.watch(ended: {}, changed)) }
+                return tokens
+            })
+        self.init(parts, by: isSame)
+    }
+
+    /// Makes a view that announces what is not equal to the value before.
+    ///
+    /// - Parameters:
+    ///   - source: What to combine: stores, views, and other sources.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @inlinable
+    public convenience init<each Source: FluxSource>(
+        _ source: repeat each Source,
+        transform: @escaping @Sendable (repeat (each Source).State) -> State
+    ) where State: Equatable {
+        self.init(repeat each source, by: { $0 == $1 }, transform)
+    }
+
+    /// Makes a view of any number of sources of one type, compared by a function of yours.
+    ///
+    /// - Parameters:
+    ///   - sources: What to combine, such as the stores of all rooms.
+    ///   - isSame: Whether two values are as good as equal.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @inlinable
+    public convenience init<Sources: Collection>(
+        _ sources: Sources,
+        by isSame: @escaping @Sendable (State, State) -> Bool,
+        _ transform: @escaping @Sendable ([Sources.Element.State]) -> State
+    ) where Sources.Element: FluxSource {
+        let sources = Array(sources)
+        let parts = FluxViewParts<State>(
+            stores: sources.flatMap(\.stores),
+            stamp: { sources.reduce(0) { $0 &+ $1.stamp } },
+            capture: { cut in
+                let captures = sources.map { $0.capture(in: cut) }
+                return { transform(captures.map { $0() }) }
+            },
+            watch: { changed in sources.map { $0.watch(ended: {}, changed) } })
+        self.init(parts, by: isSame)
+    }
+
+    /// Makes a view of any number of sources of one type that announces what is not equal to the value before.
+    ///
+    /// ```swift
+    /// let guests = FluxView(rooms.values) { rooms in rooms.reduce(0) { $0 + $1.guests.count } }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - sources: What to combine, such as the stores of all rooms.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @inlinable
+    public convenience init<Sources: Collection>(
+        _ sources: Sources, transform: @escaping @Sendable ([Sources.Element.State]) -> State
+    ) where State: Equatable, Sources.Element: FluxSource {
+        self.init(sources, by: { $0 == $1 }, transform)
+    }
+
+    /// Makes a view of sources of which nothing is known but their state, compared by a function of yours.
+    ///
+    /// - Parameters:
+    ///   - sources: What to combine: stores and views together, if they are of one state.
+    ///   - isSame: Whether two values are as good as equal.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    public convenience init<Input: Sendable>(
+        _ sources: [any FluxSource<Input>],
+        by isSame: @escaping @Sendable (State, State) -> Bool,
+        _ transform: @escaping @Sendable ([Input]) -> State
+    ) {
+        self.init(sources.map { FluxAnySource($0) }, by: isSame, transform)
+    }
+
+    /// Makes a view of sources of which nothing is known but their state.
+    ///
+    /// - Parameters:
+    ///   - sources: What to combine: stores and views together, if they are of one state.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    public convenience init<Input: Sendable>(
+        _ sources: [any FluxSource<Input>], transform: @escaping @Sendable ([Input]) -> State
+    ) where State: Equatable {
+        self.init(sources, by: { $0 == $1 }, transform)
+    }
+
+    // MARK: - As a source
+
+    /// The value as the sources are at this moment.
+    ///
+    /// - Complexity: O(*n*) for *n* sources; one call of `transform` if a change was applied since the last.
+    @inlinable public var state: State { core.upToDate().value }
+
+    /// The sum of those of the sources.
+    @inlinable public var stamp: UInt64 { core.parts.stamp() }
+
+    /// Those of the sources.
+    public var stores: [FluxStoreInfo] { core.parts.stores }
+
+    /// Takes what the value follows from, for the cut of another view.
+    ///
+    /// - Parameter cut: What was read before.
+    /// - Returns: Computes the value.
+    @inlinable
+    public func capture(in cut: FluxCut) -> @Sendable () -> State {
+        core.capture(in: cut)
+    }
+
+    /// Tells of every change of a source, though the value may be the same after it; nothing is computed for it.
+    ///
+    /// - Parameters:
+    ///   - ended: Called once the view was let go.
+    ///   - changed: Called under the lock of a store at each change; returns whom to settle once that is free.
+    /// - Returns: The token, which ends it when it goes.
+    public func watch(
+        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
+    ) -> FluxSubscription {
+        FluxSubscription([core.inner.watch(ended: ended) { nil }] + core.parts.watch(changed))
+    }
+
+    /// Calls a handler with the values that are announced from now on.
+    ///
+    /// - Parameters:
+    ///   - options: How to be told; by `FluxDelivery.latest` no value is as good as the one that was handed over before.
+    ///   - ended: Called after the last value; nil where nobody asks.
+    ///   - handler: Gets the value.
+    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    public func subscribe(
+        _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
+        _ handler: @escaping @Sendable (State) -> Void
+    ) -> FluxSubscription {
+        let distinct = FluxDistinct(by: options.delivery == .latest ? core.isSame : nil)
+        return core.subscribe { inner in
+            inner.subscribe(options, ended: ended) { if distinct.change(to: $0.value) != nil { handler($0.value) } }
+        }
+    }
+
+    /// Waits until every change made before the call has been handed to every subscription, or the task is cancelled.
+    public func flush() async {
+        core.refresh()
+        await core.inner.flush()
+    }
+}
+
+nonisolated extension FluxSource {
+    /// A view of a part of the state, for a feature that needs to know no more.
+    ///
+    /// - Parameter part: The part, as a key path or a closure.
+    /// - Returns: A view that keeps this source and announces the part when it has changed.
+    @inlinable
+    public func view<Part: Equatable & Sendable>(
+        _ part: @escaping @Sendable (State) -> Part
+    ) -> FluxView<Part> {
+        FluxView(self, transform: part)
+    }
+
+    /// A view of a part of the state that is not Equatable, for a feature that needs to know no more.
+    ///
+    /// - Parameters:
+    ///   - part: The part, as a key path or a closure.
+    ///   - isSame: Whether two parts are as good as equal.
+    /// - Returns: A view that keeps this source and announces the part when it is another.
+    @inlinable
+    public func view<Part: Sendable>(
+        _ part: @escaping @Sendable (State) -> Part, by isSame: @escaping @Sendable (Part, Part) -> Bool
+    ) -> FluxView<Part> {
+        FluxView(self, by: isSame, part)
+    }
+}
+
+/// A source of which nothing is known but its state, as one of a type.
+nonisolated private struct FluxAnySource<State: Sendable>: FluxSource {
+    let source: any FluxSource<State>
+
+    init(_ source: any FluxSource<State>) {
+        self.source = source
+    }
+
+    var state: State { source.state }
+    var stamp: UInt64 { source.stamp }
+    var stores: [FluxStoreInfo] { source.stores }
+
+    func capture(in cut: FluxCut) -> @Sendable () -> State {
+        source.capture(in: cut)
+    }
+
+    func watch(
+        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
+    ) -> FluxSubscription {
+        source.watch(ended: ended, changed)
+    }
+
+    func subscribe(
+        _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
+        _ handler: @escaping @Sendable (State) -> Void
+    ) -> FluxSubscription {
+        source.subscribe(options, ended: ended, handler)
+    }
+
+    func flush() async {
+        await source.flush()
+    }
+}

@@ -1,0 +1,92 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// Why a ``FluxFile`` could not be read or written; what was in the file is still there, or in the one named.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxFileError: Error, CustomStringConvertible {
+    /// What is wrong.
+    ///
+    /// Thread safety: a value.
+    public enum Reason: Sendable {
+        /// The system refused a call, such as `open`, with a code from `errno`.
+        case system(call: String, code: Int32)
+        /// The path is empty or has a zero byte in it, so that the system takes it for another.
+        case notAPath
+        /// Something else than a regular file has the path, such as a directory.
+        case notAFile
+        /// The file has no content.
+        case empty
+        /// The file does not begin as the files of a ``FluxFile`` do.
+        case foreign
+        /// The file ends before its content does, or goes on after it.
+        case truncated
+        /// The content is not what was written.
+        case damaged
+        /// The content is of a version from before, and there is no migration.
+        case noMigration(version: Int)
+        /// The content is of a version that comes after the one that the program knows.
+        case newer(version: Int)
+        /// The content was not to be encoded, decoded or migrated: what the closure has thrown.
+        case coding(any Error)
+        /// Something else has written the file since it was read or written here.
+        case changedByAnother
+    }
+
+    /// The path as the file was made with.
+    public let path: String
+    /// What is wrong.
+    public let reason: Reason
+    /// Where the file that could not be read has been moved; nil: nowhere.
+    public internal(set) var keptAt: String?
+    /// What the system refused to do something with, where that is not the file itself.
+    var place: String?
+    /// Why the file that could not be read has not been moved.
+    var obstacle: String?
+
+    init(_ path: String, _ reason: Reason, keptAt: String? = nil) {
+        self.path = path
+        self.reason = reason
+        self.keptAt = keptAt
+    }
+
+    /// One line that begins with the path.
+    public var description: String {
+        var line = "\(name): \(explanation)"
+        if let keptAt { line += "; it has been kept as \(keptAt)" }
+        if let obstacle { line += "; it is left in its place, for it could not be renamed: \(obstacle)" }
+        return line
+    }
+
+    /// The path, so written that an empty one shows.
+    private var name: String {
+        guard case .notAPath = reason else { return path }
+        return "\"" + path.split(separator: "\0", omittingEmptySubsequences: false).joined(separator: "\\0") + "\""
+    }
+
+    var explanation: String {
+        switch reason {
+        case .system(let call, let code):
+            "\(call)\(place.map { " " + $0 } ?? ""): \(Self.text(of: code))"
+        case .notAPath: path.isEmpty ? "the path is empty" : "the path has a zero byte in it"
+        case .notAFile: "there is something else than a file"
+        case .empty: "the file is empty"
+        case .foreign: "the file was not written by FluxFile"
+        case .truncated: "the file is incomplete"
+        case .damaged: "the content of the file is damaged"
+        case .noMigration(let version): "there is no migration from version \(version)"
+        case .newer(let version): "the file is of version \(version), which comes after the one this program knows"
+        case .coding(let error): "the content does not convert: \(error)"
+        case .changedByAnother: "something else has written the file in the meantime; it is left as it is"
+        }
+    }
+
+    /// Whether the content is of no use to this program, so that the file is to be kept aside.
+    var isUnreadable: Bool {
+        switch reason {
+        case .empty, .foreign, .truncated, .damaged, .noMigration, .coding: true
+        case .system, .notAPath, .notAFile, .newer, .changedByAnother: false
+        }
+    }
+}

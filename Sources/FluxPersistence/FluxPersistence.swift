@@ -1,0 +1,83 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// A place that a state is loaded from once and saved to whenever it has changed.
+///
+/// ```swift
+/// let file = FluxFile<Todo>(path: "/var/lib/todo/state", encode: { try $0.bytes() }, decode: { try Todo(bytes: $0) })
+/// let store = FluxStore(initialState: Todo(), persistence: file)
+/// ```
+///
+/// A store calls `load` once and then `save` again and again: never two saves at once, and always with the newest state.
+/// What fails is for the implementation to throw: the store reports it and tries again. `save` replaces the stored state
+/// as a whole or leaves the old one as it was, and has put it where a crash does not reach it when it returns.
+///
+/// Thread safety: it is used by one task at a time, on any thread. A load that was given up on may still be under way
+/// when the first save begins; its task is cancelled then.
+nonisolated public protocol FluxPersistence<State>: Sendable {
+    /// What is kept.
+    associatedtype State: Sendable
+
+    /// Reads the state that was saved last.
+    ///
+    /// - Returns: That state; nil if none has been saved yet.
+    /// - Throws: Whatever kept it from being read.
+    func load() async throws -> State?
+
+    /// Puts a state in the place of the one that was saved last.
+    ///
+    /// - Parameter state: The state to keep.
+    /// - Throws: Whatever kept it from being saved; the store reports it, and tries again.
+    func save(_ state: State) async throws
+}
+
+/// How the load of a store's stored state has ended.
+///
+/// Thread safety: a value.
+nonisolated public enum FluxRestoration: Sendable {
+    /// It has not: whoever waited for it was cancelled before.
+    case loading
+    /// There was a stored state, and the store went on from it.
+    case restored
+    /// Nothing was stored, so the store went on from its initial state.
+    case empty
+    /// The load took longer than it was given, so the store went on from its initial state.
+    case timedOut
+    /// The load failed, so the store went on from its initial state.
+    case failed(any Error)
+}
+
+/// Something that a store could not load, save, append or compact, and when it tries again.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxPersistenceFailure: Error, CustomStringConvertible {
+    /// What was tried.
+    ///
+    /// Thread safety: a value.
+    public enum Operation: String, Sendable {
+        /// The stored state, or the log, was to be read.
+        case load
+        /// The state was to be saved.
+        case save
+        /// Actions were to be appended to the log.
+        case append
+        /// A snapshot was to take the place of the actions in the log.
+        case compact
+    }
+
+    /// What was tried.
+    public let operation: Operation
+    /// Why it did not work, as the persistence or the log has thrown it.
+    public let error: any Error
+    /// The how manieth attempt in a row it was, counted from 1.
+    public let attempt: Int
+    /// When it is tried again, as a delay from now; nil: it is not.
+    public let retryAfter: Swift.Duration?
+
+    /// One line that says all of it.
+    public var description: String {
+        let then = retryAfter.map { "; next attempt in \($0)" } ?? ""
+        return "\(operation.rawValue) failed (attempt \(attempt)): \(error)\(then)"
+    }
+}

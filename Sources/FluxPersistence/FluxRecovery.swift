@@ -1,0 +1,62 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// What a store goes on from: the state that was stored, or the initial one.
+@usableFromInline
+nonisolated struct FluxRecovery<State: FluxState>: Sendable {
+    var restoration: FluxRestoration
+    /// The state that was stored; nil: the initial one stays.
+    var state: State?
+    /// The revision of that state.
+    var revision: UInt64 = 0
+    /// The number of the last action in the log; nil: what is stored could not be read.
+    var number: UInt64?
+    /// The number of the log's snapshot, if it has one.
+    var snapshot: UInt64?
+
+    init(_ restoration: FluxRestoration) {
+        self.restoration = restoration
+    }
+
+    /// Goes on from what a persistence has loaded; its state is the first change that the store announces.
+    init(state: State?) {
+        restoration = state == nil ? .empty : .restored
+        (self.state, number, revision) = (state, 0, 1)
+    }
+
+    /// Goes on from a snapshot and the actions after it.
+    ///
+    /// - Parameters:
+    ///   - contents: What a log has loaded.
+    ///   - initialState: What its first action was applied to if there is no snapshot.
+    /// - Throws: ``FluxLogGap`` where an action is missing.
+    init(_ contents: FluxLogContents<State>, initialState: State) throws(FluxLogGap) {
+        self.init(state: contents.snapshot?.state)
+        if contents.snapshot == nil && contents.entries.isEmpty { return }
+        (revision, snapshot) = (contents.snapshot?.revision ?? 0, contents.snapshot?.number)
+        var (state, last) = (contents.snapshot?.state ?? initialState, snapshot ?? 0)
+        // An append that was reported as failed may be there twice, and a snapshot may have been taken after it.
+        for entry in contents.entries where entry.number > last {
+            guard entry.number == last + 1 else { throw FluxLogGap(expected: last + 1, found: entry.number) }
+            last = entry.number
+            // As in a store: a `handle` that dispatches stops here too, or it would do so for the first time in a recovery.
+            let next = FluxPureCode.run("FluxState.handle(action:)") { state.handle(action: entry.action) }
+            guard let next else { continue }
+            state = next
+            revision &+= 1
+        }
+        // It is announced, so it has a number, even if no action that led to it was.
+        (restoration, self.state, number, revision) = (.restored, state, last, Swift.max(revision, 1))
+    }
+}
+
+/// Says that a state was loaded, to those who look on at the store.
+nonisolated struct FluxRestored: FluxAction {}
+
+/// A load took longer than it was given.
+nonisolated struct FluxLoadTimeout: Error, CustomStringConvertible {
+    let limit: Swift.Duration
+
+    var description: String { "it took longer than \(limit)" }
+}

@@ -1,0 +1,237 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Android)
+    import Android
+#endif
+
+/// The calls to the system that a ``FluxFile`` makes, each with the path in its error.
+///
+/// Tests put a fault in front of any of them: that is how it is known what is left when the nth one fails.
+nonisolated struct FluxFileCalls: Sendable {
+    enum Call: String, Sendable, CaseIterable {
+        case stat, open, lock = "flock", read, write, sync = "fsync", close, rename, unlink
+    }
+
+    enum Fault: Sendable {
+        /// The call fails with this code and does nothing.
+        case code(Int32)
+        /// The call, a write or a read, handles at most so many bytes.
+        case short(Int)
+    }
+
+    /// What a file is opened for.
+    enum Purpose {
+        case reading, writing
+        /// For writing too; there must be none yet.
+        case creating
+        /// For syncing; as the one of them it follows a symbolic link.
+        case directory
+    }
+
+    /// What tells one file from another, and from its own later content.
+    struct Identity: Equatable, Sendable {
+        var device: UInt64
+        var number: UInt64
+        var size: Int64
+        var seconds: Int64
+        var nanoseconds: Int64
+        var isFile: Bool
+    }
+
+    let path: String
+    var fault: (@Sendable (Call, _ path: String) -> Fault?)?
+
+    // MARK: - By path
+
+    /// Sees that the path is one: the system would end it at a zero byte, and take what comes before.
+    func checkPath() throws(FluxFileError) {
+        if path.isEmpty || path.utf8.contains(0) { throw FluxFileError(path, .notAPath) }
+    }
+
+    /// What is at a path; nil: nothing.
+    func identity(at path: String) throws(FluxFileError) -> Identity? {
+        var status = stat()
+        do {
+            try perform(.stat, at: path) { _ in Int(lstat(path, &status)) }
+        } catch {
+            if error.isMissing { return nil }
+            throw error
+        }
+        return Identity(status)
+    }
+
+    /// Opens a file; a symbolic link is refused.
+    func openFile(_ path: String, for purpose: Purpose) throws(FluxFileError) -> Int32 {
+        let flags =
+            switch purpose {
+            case .reading: O_RDONLY | O_NOFOLLOW
+            case .writing: O_WRONLY | O_NOFOLLOW
+            case .creating: O_WRONLY | O_NOFOLLOW | O_CREAT | O_EXCL
+            case .directory: O_RDONLY
+            }
+        return Int32(try perform(.open, at: path) { _ in Int(open(path, flags | O_CLOEXEC | O_NONBLOCK, 0o600)) })
+    }
+
+    /// Runs a closure on a file that is open for as long as that takes.
+    func withFile<Value>(
+        _ path: String, for purpose: Purpose, _ body: (Int32) throws(FluxFileError) -> Value
+    ) throws(FluxFileError) -> Value {
+        let descriptor = try openFile(path, for: purpose)
+        let value: Value
+        do {
+            value = try body(descriptor)
+        } catch {
+            try? closeFile(descriptor)
+            throw error
+        }
+        try closeFile(descriptor)
+        return value
+    }
+
+    func renameFile(_ from: String, to: String) throws(FluxFileError) {
+        try perform(.rename, at: from) { _ in Int(rename(from, to)) }
+    }
+
+    func unlinkFile(_ path: String) throws(FluxFileError) {
+        try perform(.unlink, at: path) { _ in Int(unlink(path)) }
+    }
+
+    // MARK: - By descriptor
+
+    func identity(of descriptor: Int32) throws(FluxFileError) -> Identity {
+        var status = stat()
+        try perform(.stat) { _ in Int(fstat(descriptor, &status)) }
+        return Identity(status)
+    }
+
+    /// Waits until no other process and no other descriptor has the lock of the file.
+    func lockFile(_ descriptor: Int32) throws(FluxFileError) {
+        try perform(.lock) { _ in Int(flock(descriptor, LOCK_EX)) }
+    }
+
+    func readFile(_ descriptor: Int32) throws(FluxFileError) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = try perform(.read) { most in
+                buffer.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, Swift.min($0.count, most)) }
+            }
+            if count == 0 { return bytes }
+            bytes += buffer[..<count]
+        }
+    }
+
+    func writeFile(_ descriptor: Int32, _ bytes: [UInt8]) throws(FluxFileError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = try perform(.write) { most in
+                rest.withUnsafeBytes { write(descriptor, $0.baseAddress, Swift.min($0.count, most)) }
+            }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    /// Returns when what was written is where a loss of power does not reach it.
+    func syncFile(_ descriptor: Int32) throws(FluxFileError) {
+        try perform(.sync) { _ in
+            #if canImport(Darwin)
+                // There `fsync` leaves it in the cache of the drive. Not every file system knows the other.
+                if fcntl(descriptor, F_FULLFSYNC) == 0 { return 0 }
+            #endif
+            return Int(fsync(descriptor))
+        }
+    }
+
+    func closeFile(_ descriptor: Int32) throws(FluxFileError) {
+        var isClosed = false
+        defer { if !isClosed { _ = close(descriptor) } }
+        do {
+            try perform(.close) { _ in
+                isClosed = true
+                return Int(close(descriptor))
+            }
+        } catch {
+            // Interrupted or not, the descriptor is gone, and all was synced before.
+            if case .system(_, EINTR) = error.reason { return }
+            throw error
+        }
+    }
+
+    // MARK: - Support
+
+    /// Makes a call until no signal interrupts it; returns what the system did.
+    @discardableResult
+    private func perform(
+        _ call: Call, at place: String? = nil, _ body: (_ most: Int) -> Int
+    ) throws(FluxFileError) -> Int {
+        while true {
+            var (most, code) = (Int.max, Int32(0))
+            switch fault?(call, place ?? path) {
+            case .code(let fault): code = fault
+            case .short(let count): most = count
+            case nil: break
+            }
+            if code == 0 {
+                let result = body(most)
+                if result >= 0 { return result }
+                code = errno
+                if code == EINTR && call != .close { continue }
+            }
+            var error = FluxFileError(path, .system(call: call.rawValue, code: code))
+            if place != path { error.place = place }
+            throw error
+        }
+    }
+}
+
+nonisolated extension FluxFileCalls.Identity {
+    init(_ status: stat) {
+        device = UInt64(truncatingIfNeeded: status.st_dev)
+        number = UInt64(truncatingIfNeeded: status.st_ino)
+        size = Int64(status.st_size)
+        #if canImport(Darwin)
+            let time = status.st_mtimespec
+        #else
+            let time = status.st_mtim
+        #endif
+        seconds = Int64(time.tv_sec)
+        nanoseconds = Int64(time.tv_nsec)
+        isFile = status.st_mode & S_IFMT == S_IFREG
+    }
+}
+
+nonisolated extension FluxFileError {
+    /// What the system says of a code.
+    static func text(of code: Int32) -> String { String(cString: strerror(code)) }
+
+    /// Whether there is a file where none should be.
+    var isThereAlready: Bool { if case .system(_, EEXIST) = reason { true } else { false } }
+
+    /// Whether there is no file where one should be.
+    var isMissing: Bool { if case .system(_, ENOENT) = reason { true } else { false } }
+
+    /// Whether the system refuses it each time: it may not be done, or not there.
+    var isRefused: Bool {
+        switch reason {
+        case .system(_, EACCES), .system(_, EPERM), .system(_, EINVAL), .system(_, ENOTSUP): true
+        default: false
+        }
+    }
+}
+
+nonisolated extension FluxPersistenceFailure {
+    /// Writes a line to standard error: what a store does with a failure unless it is told otherwise.
+    @Sendable
+    static func print(_ failure: FluxPersistenceFailure) {
+        var line = "FluxCore: \(failure)\n"
+        line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
+    }
+}

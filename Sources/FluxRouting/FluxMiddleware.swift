@@ -1,0 +1,246 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// Stands between a dispatch and the stores: it may act before and after, replace an action, stop it or send more.
+///
+/// ```swift
+/// struct Journal: FluxMiddleware {
+///     func handle(action: any FluxAction, next: FluxNext) {
+///         print("before", action)
+///         next(action)
+///         print("applied", action)
+///     }
+/// }
+/// dispatcher.add(Journal())
+/// ```
+///
+/// `Action` says which actions it gets: a type of actions, a protocol of yours as `any Billable`, or, if it is left out,
+/// `any FluxAction` for every one. Others pass it by.
+///
+/// Middleware runs in the order of priority, the highest first, and among equals in the order of registration. It runs on
+/// the thread that dispatches and with no lock held, on many threads at once: what it changes, it has to guard.
+///
+/// What it dispatches itself is applied at once, with all its middleware: before the action at hand if it dispatches before
+/// `next`, after it if after (C6). One that dispatches the action it handles never ends.
+///
+/// Thread safety: it is called on any thread that dispatches, on several at once.
+nonisolated public protocol FluxMiddleware<Action>: Sendable {
+    /// Which actions it gets; every one unless it says otherwise.
+    associatedtype Action = any FluxAction
+
+    /// Handles an action on its way to the stores.
+    ///
+    /// - Parameters:
+    ///   - action: What was dispatched, or what the middleware before this one made of it.
+    ///   - next: Goes on, with this action or another: once as a rule, never to stop it, several times to send several. It
+    ///     may be kept and called later, from another thread.
+    func handle(action: Action, next: FluxNext)
+}
+
+/// Middleware made of a closure.
+///
+/// ```swift
+/// dispatcher.add(.before { print("going to apply", $0) })
+/// dispatcher.add(.after { print("applied", $0) })
+/// dispatcher.add(.before { action, stores in for store in stores { print(store, store.state) } })
+/// dispatcher.add(.after { action, changes in for change in changes { print(change.store, change.state) } })
+/// dispatcher.add(.on(Cart.Action.self) { action, next in if isOpen { next(action) } })
+/// ```
+///
+/// Thread safety: a value.
+nonisolated public struct FluxInterceptor: FluxMiddleware {
+    /// The one type of action that it gets; nil for all.
+    let type: ObjectIdentifier?
+    let body: @Sendable (any FluxAction, FluxNext) -> Void
+
+    /// Makes middleware that gets every action.
+    ///
+    /// - Parameter body: Gets the action, and what goes on with it.
+    public init(_ body: @escaping @Sendable (_ action: any FluxAction, _ next: FluxNext) -> Void) {
+        (type, self.body) = (nil, body)
+    }
+
+    private init(type: ObjectIdentifier, _ body: @escaping @Sendable (any FluxAction, FluxNext) -> Void) {
+        (self.type, self.body) = (type, body)
+    }
+
+    /// Calls the closure.
+    ///
+    /// - Parameters:
+    ///   - action: What was dispatched.
+    ///   - next: Goes on.
+    public func handle(action: any FluxAction, next: FluxNext) {
+        body(action, next)
+    }
+
+    /// Looks at every action before it is applied.
+    ///
+    /// - Parameter body: Gets the action.
+    /// - Returns: The middleware.
+    public static func before(_ body: @escaping @Sendable (_ action: any FluxAction) -> Void) -> FluxInterceptor {
+        FluxInterceptor { action, next in
+            body(action)
+            next(action)
+        }
+    }
+
+    /// Looks at every action before it is applied, and at the stores that take it.
+    ///
+    /// - Parameter body: Gets the action, and the stores that are attached and take it, each with its `state`.
+    /// - Returns: The middleware.
+    public static func before(
+        _ body: @escaping @Sendable (_ action: any FluxAction, _ stores: [FluxStoreInfo]) -> Void
+    ) -> FluxInterceptor {
+        FluxInterceptor { action, next in
+            body(action, next.dispatcher.stores(taking: Swift.type(of: action)))
+            next(action)
+        }
+    }
+
+    /// Looks at every action after it was applied.
+    ///
+    /// - Parameter body: Gets the action.
+    /// - Returns: The middleware.
+    public static func after(_ body: @escaping @Sendable (_ action: any FluxAction) -> Void) -> FluxInterceptor {
+        FluxInterceptor { action, next in
+            next(action)
+            body(action)
+        }
+    }
+
+    /// Looks at every action after it was applied, and at the stores that it changed.
+    ///
+    /// - Parameter body: Gets the action, and the announced changes, each with its store and the state it left.
+    /// - Returns: The middleware.
+    public static func after(
+        _ body: @escaping @Sendable (_ action: any FluxAction, _ changes: [FluxStoreChange]) -> Void
+    ) -> FluxInterceptor {
+        FluxInterceptor { action, next in body(action, next.changes(by: action)) }
+    }
+
+    /// Handles the actions of one type.
+    ///
+    /// - Parameters:
+    ///   - type: Which actions.
+    ///   - body: Gets the action, and what goes on with it.
+    /// - Returns: The middleware.
+    public static func on<Action: FluxAction>(
+        _ type: Action.Type, _ body: @escaping @Sendable (_ action: Action, _ next: FluxNext) -> Void
+    ) -> FluxInterceptor {
+        FluxInterceptor(type: ObjectIdentifier(type)) { action, next in
+            if let action = action as? Action { body(action, next) } else { next(action) }
+        }
+    }
+}
+
+/// Leads from a dispatcher to middleware.
+nonisolated struct FluxMiddlewareEntry: FluxDispatchInterceptor {
+    let kind: ObjectIdentifier
+    /// What it is, if it is an object; not kept by this.
+    let instance: ObjectIdentifier?
+    /// Calls it, or goes on where the action is none of its own.
+    private let body: @Sendable (any FluxAction, FluxNext) -> Void
+
+    init<Middleware: FluxMiddleware>(_ middleware: Middleware, instance: ObjectIdentifier? = nil) {
+        (kind, self.instance) = (ObjectIdentifier(Middleware.self), instance)
+        if let middleware = middleware as? FluxInterceptor {
+            body = Self.body(of: middleware)
+        } else if let middleware = middleware as? any FluxMiddleware<any FluxAction> {
+            // No cast for each action.
+            body = { middleware.handle(action: $0, next: $1) }
+        } else {
+            body = { action, next in
+                if let own = action as? Middleware.Action {
+                    middleware.handle(action: own, next: next)
+                } else {
+                    next(action)
+                }
+            }
+        }
+    }
+
+    private static func body(of middleware: FluxInterceptor) -> @Sendable (any FluxAction, FluxNext) -> Void {
+        guard let type = middleware.type else { return middleware.body }
+        return { action, next in
+            if ObjectIdentifier(Swift.type(of: action)) == type {
+                middleware.body(action, next)
+            } else {
+                next(action)
+            }
+        }
+    }
+
+    func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
+        let before = next.announced
+        body(action, next)
+        return next.announced - before
+    }
+}
+
+nonisolated extension FluxDispatcher {
+    // MARK: - Middleware
+
+    /// Makes a dispatcher with middleware.
+    ///
+    /// - Parameter middleware: What every action passes on its way to the stores, first things first.
+    public convenience init(middleware: [any FluxMiddleware]) {
+        self.init()
+        for middleware in middleware { add(middleware) }
+    }
+
+    /// Makes a dispatcher with middleware of closures: `FluxDispatcher(middleware: [.before { print($0) }])`.
+    ///
+    /// - Parameter middleware: What every action passes on its way to the stores, first things first.
+    @_disfavoredOverload
+    public convenience init(middleware: [FluxInterceptor]) {
+        self.init(middleware: middleware as [any FluxMiddleware])
+    }
+
+    /// Adds middleware that every action of the dispatcher passes from now on.
+    ///
+    /// - Parameters:
+    ///   - middleware: What to add.
+    ///   - priority: The highest comes first; among equals the one that was added first.
+    /// - Returns: What to remove it by; letting go of that removes nothing.
+    /// - Complexity: O(*m*) for *m* middleware.
+    @discardableResult
+    public func add(_ middleware: some FluxMiddleware, priority: Int = 0) -> FluxRegistration {
+        let object = type(of: middleware) is AnyObject.Type ? middleware as AnyObject : nil
+        return add(FluxMiddlewareEntry(middleware, instance: object.map { ObjectIdentifier($0) }), priority: priority)
+    }
+
+    /// Adds middleware made of a closure: `.before`, `.after` or `.on(Action.self)`.
+    ///
+    /// - Parameters:
+    ///   - middleware: What to add.
+    ///   - priority: The highest comes first; among equals the one that was added first.
+    /// - Returns: What to remove it by; letting go of that removes nothing.
+    /// - Complexity: O(*m*) for *m* middleware.
+    @discardableResult
+    public func add(_ middleware: FluxInterceptor, priority: Int = 0) -> FluxRegistration {
+        add(FluxMiddlewareEntry(middleware), priority: priority)
+    }
+
+    /// Removes an object that was added as middleware, wherever it was added.
+    ///
+    /// Actions under way that have not reached it pass it by; a call that another thread is in the middle of goes on.
+    ///
+    /// - Parameter middleware: The object.
+    /// - Returns: How many were removed.
+    /// - Complexity: O(*m*) for *m* middleware.
+    @discardableResult
+    public func remove(_ middleware: some FluxMiddleware & AnyObject) -> Int {
+        removeInterceptors { ($0 as? FluxMiddlewareEntry)?.instance == ObjectIdentifier(middleware) }
+    }
+
+    /// Removes all middleware of a type.
+    ///
+    /// - Parameter type: The type.
+    /// - Returns: How many were removed.
+    /// - Complexity: O(*m*) for *m* middleware.
+    @discardableResult
+    public func remove<Middleware: FluxMiddleware>(_ type: Middleware.Type) -> Int {
+        removeInterceptors { ($0 as? FluxMiddlewareEntry)?.kind == ObjectIdentifier(type) }
+    }
+}

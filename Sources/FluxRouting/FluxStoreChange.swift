@@ -1,0 +1,43 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// A store that announced a change, and the state that the action left.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxStoreChange: Sendable {
+    /// Which store.
+    public let store: FluxStoreInfo
+    /// The revision of the change.
+    public let revision: UInt64
+    /// The state as the action left it.
+    public let state: any FluxState
+}
+
+nonisolated extension Sequence<FluxStoreChange> {
+    /// The state of a store after the last of these changes to it; nil if none of them is.
+    ///
+    /// - Parameter store: Which store.
+    /// - Returns: Its state as the action left it.
+    public func state<State>(of store: FluxStore<State>) -> State? {
+        var found: State?
+        for change in self where change.store.isOf(store) { found = change.state as? State }
+        return found
+    }
+}
+
+nonisolated extension FluxNext {
+    /// Goes on as a call of it does, and tells which stores changed, each as the action left it.
+    ///
+    /// What another thread changed since is not in there. It costs a copy of each changed state, so ask only where the answer
+    /// is used. What middleware behind postponed is not in the answer.
+    ///
+    /// - Parameter action: The action at hand, or any other in its place.
+    /// - Returns: The announced changes, in the order made; those that middleware behind made in place of it among them.
+    /// - Complexity: O(*m* + *n*) for *m* middleware behind and *n* stores.
+    public func changes(by action: any FluxAction) -> [FluxStoreChange] {
+        var changes: [FluxStoreChange] = []
+        self(action) { changes.append(FluxStoreChange(store: $0, revision: $1, state: $2)) }
+        return changes
+    }
+}

@@ -1,0 +1,137 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+#if canImport(FluxPersistence)
+    import FluxPersistence
+#endif
+
+/// Checks of what a persistence and a log of one's own have to do, for any test framework or none.
+///
+/// ```swift
+/// @Test func conforms() async throws {
+///     try await FluxConformance.check(states: [Todo(), Todo(titles: ["milk"])]) { try MyDatabase(path: path) }
+/// }
+/// ```
+///
+/// Each check starts with nothing stored, and opens the same storage again and again, as a restarted program does. It
+/// lets go of one before it opens the next.
+///
+/// Thread safety: a namespace.
+nonisolated public enum FluxConformance {
+    /// What is not as it has to be.
+    ///
+    /// Thread safety: a value.
+    public struct Failure: Error, CustomStringConvertible {
+        /// One sentence that says so.
+        public let description: String
+    }
+
+    // MARK: - A persistence
+
+    /// Throws unless a persistence keeps the state that was saved last, across its own end.
+    ///
+    /// - Parameters:
+    ///   - states: At least two that differ; the longer and the odder they are, the better.
+    ///   - make: Opens the storage, which is empty at the first call and must be the same at each.
+    /// - Throws: ``Failure``, or what the persistence throws.
+    public static func check<Persistence: FluxPersistence>(
+        states: [Persistence.State],
+        _ make: () async throws -> Persistence
+    ) async throws where Persistence.State: Equatable {
+        guard states.count > 1, states[0] != states[1] else {
+            throw Failure(description: "the check needs two states that differ")
+        }
+        try await with(make) { persistence in
+            try await expect("what is loaded before the first save", persistence.load(), nil)
+            try await expect("what is loaded again before the first save", persistence.load(), nil)
+            for state in states {
+                try await persistence.save(state)
+                try await expect("what is loaded after a save", persistence.load(), state)
+            }
+        }
+        for (index, state) in states.enumerated() {
+            try await with(make) { persistence in
+                let last = states[index == 0 ? states.count - 1 : index - 1]
+                try await expect("what is loaded when it is opened again", persistence.load(), last)
+                try await persistence.save(state)
+                try await persistence.save(state)
+                try await expect("what is loaded after the same state was saved twice", persistence.load(), state)
+            }
+        }
+        try await with(make) { try await $0.save(states[0]) }
+        try await with(make) {
+            try await expect("what is loaded after a save without a load", $0.load(), states[0])
+        }
+    }
+
+    // MARK: - A log
+
+    /// Throws unless a log keeps what was appended, in order and once, and drops what a snapshot covers.
+    ///
+    /// - Parameters:
+    ///   - initialState: What the first action is applied to.
+    ///   - actions: At least four, which lead to states that differ.
+    ///   - make: Opens the storage, which is empty at the first call and must be the same at each.
+    /// - Throws: ``Failure``, or what the log throws.
+    public static func check<Log: FluxLog>(
+        initialState: Log.State,
+        actions: [Log.State.Action],
+        _ make: () async throws -> Log
+    ) async throws where Log.State: Equatable {
+        guard actions.count > 3 else { throw Failure(description: "the check needs four actions") }
+        var model = FluxLogModel(initialState: initialState, actions: actions)
+
+        try await with(make) { log in
+            try await model.expect("when it is new", log.load())
+            try await log.append([])
+            try await model.expect("after an append of nothing", log.load())
+            try await log.append(model.next(1))
+            try await model.expect("after the first append", log.load())
+            try await log.append(model.next(2))
+            try await model.expect("after the second append", log.load())
+        }
+        try await with(make) { log in
+            try await model.expect("when it is opened again", log.load())
+            try await log.append(model.again(2) + model.next(1))
+            try await model.expect("after an append that repeats two actions", log.load())
+        }
+        try await with(make) { log in
+            try await model.expect("after that and opening it again", log.load())
+            try await log.append(model.next(3))
+            try await log.compact(model.snapshot(dropping: 2))
+            try await model.expect("after a snapshot that leaves two actions", log.load())
+            try await log.compact(model.snapshot(dropping: 0))
+            try await model.expect("after a snapshot of everything", log.load())
+            try await log.compact(model.snapshot(dropping: 0))
+            try await model.expect("after the same snapshot again", log.load())
+        }
+        try await with(make) { log in
+            try await model.expect("after the snapshots and opening it again", log.load())
+            try await log.append(model.next(2))
+            _ = model.next(3)
+            try await log.compact(model.snapshot(dropping: 0))
+            try await model.expect("after a snapshot with actions that were never appended", log.load())
+            try await log.append(model.again(2) + model.next(1))
+        }
+        try await with(make) { log in
+            try await model.expect("after an append that repeats actions of the snapshot", log.load())
+            try await log.append(model.next(5_000))
+            for _ in 0..<20 { try await log.append(model.next(7)) }
+            try await model.expect("after many actions", log.load())
+        }
+        try await with(make) { log in
+            try await model.expect("after many actions and opening it again", log.load())
+        }
+    }
+
+    /// Opens a storage and lets go of it: one that only one may have open at a time passes too.
+    private static func with<Storage>(
+        _ make: () async throws -> Storage, _ body: (Storage) async throws -> Void
+    ) async throws {
+        try await body(make())
+    }
+
+    static func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected: Value) throws {
+        if actual != expected { throw Failure(description: "\(what) is \(actual), and should be \(expected)") }
+    }
+}

@@ -1,0 +1,131 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// Collects what it is told, in order, and lets a test wait for a number of elements.
+///
+/// ```swift
+/// let changes = FluxRecorder.changes(of: store)
+/// creator.fire(.load)
+/// await changes.count(2)
+/// #expect(changes.elements.map(\.state.isLoading) == [true, false])
+/// ```
+///
+/// Thread safety: all of it may be used from any thread, also as the handler of a subscription.
+nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
+    private struct Machine {
+        var elements: [Element] = []
+        var waiters = FluxList<(count: Int, latch: FluxLatch)>()
+        var lastID: UInt64 = 0
+    }
+
+    private let lock = FluxLock(Machine())
+
+    /// Makes a recorder of whatever it is told.
+    public init() {}
+
+    /// What it was told so far.
+    ///
+    /// - Complexity: O(1).
+    public var elements: [Element] { lock.withLock { $0.elements } }
+
+    /// Records an element.
+    ///
+    /// - Parameter element: The element.
+    public func record(_ element: Element) {
+        add(element)
+        settle()
+    }
+
+    /// Waits until there are so many elements, or the task is cancelled.
+    ///
+    /// - Parameter count: How many.
+    public func count(_ count: Int) async {
+        await FluxLatch.wait { latch in
+            lock.withLock { machine -> UInt64? in
+                if machine.elements.count >= count { return nil }
+                latch.enter()
+                machine.lastID += 1
+                machine.waiters.insert((count, latch), id: machine.lastID)
+                return machine.lastID
+            }
+        } withdrawing: { id in
+            lock.withLock { _ = $0.waiters.remove(id: id) }
+        }
+    }
+
+    /// Tells those who wait for as many elements as there are.
+    public func settle() {
+        let told = lock.withLock { machine in
+            let count = machine.elements.count
+            return machine.waiters.removeAll { $0.count <= count }
+        }
+        for waiter in told { waiter.latch.leave() }
+    }
+
+    fileprivate func add(_ element: Element) {
+        lock.withLock { $0.elements.append(element) }
+    }
+}
+
+/// A change of a store as it was applied.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxRecordedChange<State: FluxState>: Sendable {
+    /// What was applied.
+    public let change: FluxChange<State>
+    /// The state after it.
+    public let state: State
+    /// Its revision; nil if it was not announced.
+    public let revision: UInt64?
+}
+
+nonisolated extension FluxRecorder {
+    /// Records the changes of a store from now on, announced or not.
+    ///
+    /// - Parameter store: The store.
+    /// - Returns: The recorder, which the store keeps.
+    public static func changes<State>(
+        of store: FluxStore<State>
+    ) -> FluxRecorder where Element == FluxRecordedChange<State> {
+        let recorder = FluxRecorder()
+        store.handle.withAccess { $0.observe(FluxRecordingObserver(recorder: recorder)) }
+        return recorder
+    }
+
+    /// Records the actions that are dispatched to a dispatcher from now on.
+    ///
+    /// - Parameters:
+    ///   - dispatcher: The dispatcher.
+    ///   - priority: Where among its interceptors to record: those of a higher one have had the action before.
+    /// - Returns: The recorder, which the dispatcher keeps.
+    public static func actions(
+        of dispatcher: FluxDispatcher, priority: Int = 0
+    ) -> FluxRecorder where Element == any FluxAction {
+        let recorder = FluxRecorder()
+        dispatcher.add(FluxRecordingInterceptor(recorder: recorder), priority: priority)
+        return recorder
+    }
+}
+
+nonisolated private final class FluxRecordingObserver<State: FluxState>: FluxStoreObserver {
+    let recorder: FluxRecorder<FluxRecordedChange<State>>
+
+    init(recorder: FluxRecorder<FluxRecordedChange<State>>) {
+        self.recorder = recorder
+    }
+
+    func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
+        recorder.add(FluxRecordedChange(change: change, state: state, revision: revision))
+        return recorder
+    }
+}
+
+nonisolated private struct FluxRecordingInterceptor: FluxDispatchInterceptor {
+    let recorder: FluxRecorder<any FluxAction>
+
+    func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
+        recorder.record(action)
+        return next(action)
+    }
+}

@@ -1,0 +1,192 @@
+import FluxCore
+import Synchronization
+import Testing
+
+/// A wait that was given up leaves nothing behind, however long what it waited for goes on: a server that polls with a
+/// timeout must not grow.
+///
+/// Each test counts the bytes that many such waits leave, in a process of its own. What a wait needs to be found by is
+/// more than 40 bytes, what chance leaves is far less than one for each.
+@Suite struct CancelledWaitsLeaveNothingTests {
+    /// Starts waits by the hundred and gives them up, some before and some after they have begun to wait.
+    static func giveUp(_ count: Int, _ wait: @escaping @Sendable () async -> Void) async {
+        for _ in 0..<count / 100 {
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<100 { group.addTask { await wait() } }
+                await Task.yield()
+                group.cancelAll()
+            }
+        }
+    }
+
+    /// The bytes that a wait leaves behind.
+    static func bytesKept(by wait: @escaping @Sendable () async -> Void) async -> Int {
+        await Heap.bytesKept { await giveUp($0, wait) }
+    }
+
+    static let limit = 8
+
+    /// A creator, and the task of an event that does not end before its gate opens.
+    static func endless(
+        schedulers: [any FluxScheduler] = []
+    ) -> (FluxActionCreator<NestedConverter>, FluxTask, Gate) {
+        let gate = Gate()
+        let creator = FluxActionCreator<NestedConverter>(
+            dependency: (), store: FluxStore(initialState: Counter(), dispatcher: nil), schedulers: schedulers)
+        return (creator, creator.fire(.init("endless") { await gate.opened() }), gate)
+    }
+
+    @Test func `The measure itself: waits that have nothing to wait for leave nothing`() async {
+        await #expect(processExitsWith: .success) {
+            let (creator, task, gate) = CancelledWaitsLeaveNothingTests.endless()
+            gate.open()
+            _ = await task.outcome
+            let kept = await CancelledWaitsLeaveNothingTests.bytesKept {
+                await creator.flush()
+                _ = await task.outcome
+            }
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+        }
+    }
+
+    @Test func `Waits for all events of a creator`() async {
+        await #expect(processExitsWith: .success) {
+            let (creator, task, gate) = CancelledWaitsLeaveNothingTests.endless()
+            let kept = await CancelledWaitsLeaveNothingTests.bytesKept { await creator.flush() }
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+            gate.open()
+            await creator.flush()
+            guard case .completed = await task.outcome else { fatalError("ended by those who waited") }
+        }
+    }
+
+    @Test func `Waits for all events of a creator with a scheduler`() async {
+        await #expect(processExitsWith: .success) {
+            let (creator, task, gate) = CancelledWaitsLeaveNothingTests.endless(schedulers: [Scheduling()])
+            let next = creator.fire(.init("next"))
+            let kept = await CancelledWaitsLeaveNothingTests.bytesKept { await creator.flush() }
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+            gate.open()
+            _ = await (task.outcome, next.outcome)
+        }
+    }
+
+    @Test func `Waits for one event`() async {
+        await #expect(processExitsWith: .success) {
+            let (_, task, gate) = CancelledWaitsLeaveNothingTests.endless()
+            let kept = await CancelledWaitsLeaveNothingTests.bytesKept { _ = await task.outcome }
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+            gate.open()
+            guard case .completed = await task.outcome else { fatalError("ended by those who waited") }
+        }
+    }
+
+    @Test func `Waits for what happens in the life of an event`() async {
+        await #expect(processExitsWith: .success) {
+            let (_, task, gate) = CancelledWaitsLeaveNothingTests.endless()
+            let kept = await CancelledWaitsLeaveNothingTests.bytesKept { for await _ in task.events {} }
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+            gate.open()
+            var names: [String] = []
+            for await event in task.events { names.append(event.name) }
+            guard names == ["started", "completed"] else { fatalError("\(names)") }
+        }
+    }
+
+    @Test func `Waits for a slow subscription of a store`() async {
+        await #expect(processExitsWith: .success) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let gate = Gate()
+            let token = store.subscribe { _ in gate.wait() }
+            store.dispatch(action: .add(1))
+            let kept = await CancelledWaitsLeaveNothingTests.bytesKept { await store.flush() }
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+            gate.open()
+            await store.flush()
+            token.unsubscribe()
+        }
+    }
+
+    /// Fails until it is let go, and counts how often.
+    enum Failing: FluxAsyncActionConverter {
+        struct Event: FluxEvent {}
+        struct Failure: Error { let text: String }
+
+        final class Attempts: Sendable {
+            let count = Atomic<Int>(0)
+            /// After how many it waits, and for what.
+            let stops: [(Int, reached: Gate, goesOn: Gate)]
+            init(_ stops: [(Int, reached: Gate, goesOn: Gate)]) { self.stops = stops }
+        }
+
+        static func convert(
+            event: Event, dependency attempts: Attempts, send: @escaping @Sendable (Counter.Action) -> Void
+        ) async throws {
+            let count = attempts.count.wrappingAdd(1, ordering: .relaxed).newValue
+            for stop in attempts.stops where stop.0 == count {
+                stop.reached.open()
+                await stop.goesOn.opened()
+                if stop.0 == attempts.stops.last?.0 { return }
+            }
+            throw Failure(text: "the \(count)th attempt of an event that was tried many times")
+        }
+    }
+
+    /// Tries again at once.
+    final class Again: FluxScheduler {
+        func fired(_ ticket: FluxTicket) { ticket.start() }
+        func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Error) -> Bool {
+            ticket.start()
+            return true
+        }
+    }
+
+    @Test func `Waits for the last call of a subscription`() async {
+        await #expect(processExitsWith: .success) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let (entered, gate) = (Gate(), Gate())
+            let token = store.subscribe { _ in
+                entered.open()
+                gate.wait()
+            }
+            store.dispatch(action: .add(1))
+            await entered.opened()
+            token.unsubscribe()
+            let kept = await CancelledWaitsLeaveNothingTests.bytesKept { await token.finish() }
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+            gate.open()
+            await token.finish()
+        }
+    }
+
+    @Test func `Waits for a delivery`() async {
+        await #expect(processExitsWith: .success) {
+            let gate = Gate()
+            let delivery = FluxQueueDelivery<Int> { _ in gate.wait() }
+            delivery.put(1)?.settle()
+            let kept = await CancelledWaitsLeaveNothingTests.bytesKept { await delivery.flush() }
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+            gate.open()
+            await delivery.finish()
+        }
+    }
+
+    @Test func `Attempts of an event that is retried without a limit`() async {
+        await #expect(processExitsWith: .success) {
+            let (first, last) = ((1_000, reached: Gate(), goesOn: Gate()), (21_000, reached: Gate(), goesOn: Gate()))
+            let attempts = Failing.Attempts([first, last])
+            let creator = FluxActionCreator<Failing>(
+                dependency: attempts, store: FluxStore(initialState: Counter(), dispatcher: nil),
+                schedulers: [Again()])
+            let task = creator.fire(.init())
+            await first.reached.opened()
+            let before = Heap.bytesInUse
+            first.goesOn.open()
+            await last.reached.opened()
+            let kept = (Heap.bytesInUse - before) / 20_000
+            #expect(kept < CancelledWaitsLeaveNothingTests.limit, "\(kept) bytes for each")
+            last.goesOn.open()
+            guard case .completed = await task.outcome else { fatalError("it has not completed") }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+import FluxCore
+import Testing
+
+/// A program that stops inside `handle` says in which state, and for which type of action: the call that is to blame stands in a
+/// file that no line of the message names otherwise, and on a server there is no debugger.
+@Suite struct CrashesInHandleAreNamedTests {
+    enum Feeding: FluxAction { case feedTheLobster(Int) }
+
+    /// A state whose name is in no message by chance.
+    struct Aquarium: FluxState {
+        typealias Action = Feeding
+
+        let other: FluxStore<Counter>?
+
+        mutating func handle(action: Action) -> Aquarium? {
+            if case .feedTheLobster(let amount) = action { other?.dispatch(action: .add(amount)) }
+            return self
+        }
+    }
+
+    private func expect(_ result: ExitTest.Result?, names parts: [String]) {
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        for part in parts { #expect(text.contains(part), "\(text)") }
+    }
+
+    @Test func `What handle may not do stops the program with the types of the state and of the action`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let other = FluxStore(initialState: Counter(), dispatcher: nil)
+            FluxStore(initialState: Aquarium(other: other), dispatcher: nil).dispatch(action: .feedTheLobster(41))
+        }
+        expect(result, names: ["inside FluxState.handle(action:)", "Aquarium", "handle(action: Feeding)"])
+    }
+
+    @Test func `So it does where the action came by way of a dispatcher`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let (other, dispatcher) = (FluxStore(initialState: Counter(), dispatcher: nil), FluxDispatcher())
+            let store = FluxStore(initialState: Aquarium(other: other), dispatcher: dispatcher)
+            dispatcher.dispatch(action: Feeding.feedTheLobster(41))
+            withExtendedLifetime(store) {}
+        }
+        expect(result, names: ["inside FluxState.handle(action:)", "Aquarium", "handle(action: Feeding)"])
+    }
+}

@@ -1,0 +1,29 @@
+import FluxCore
+import Testing
+
+/// The account of a shutdown tells what failed from what completed: who reads it after a deployment wants to know.
+@Suite struct FailedEventsAreNotCompletedTests {
+    @Test func `An event that failed is not among those that completed`() async {
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: .init(), store: FluxStore(initialState: Counter(), dispatcher: nil))
+        creator.fire([.add(1), .fail(2), .add(3), .fail(4), .fail(5)])
+        await creator.flush()
+        let account = await creator.shutdown(within: .zero)
+        #expect(account.completed == 2 && account.failed == 3)
+        #expect(account.cancelled == 0 && account.dropped == 0)
+    }
+
+    @Test func `Nor is one that failed for good after it was retried`() async {
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: .init(), store: FluxStore(initialState: Counter(), dispatcher: nil),
+            schedulers: [
+                Scheduling(retrying: { ticket, attempt in
+                    ticket.start()
+                    return attempt < 3
+                })
+            ])
+        creator.fire(.fail(2))
+        await creator.flush()
+        #expect(await creator.shutdown(within: .zero).failed == 1)
+    }
+}

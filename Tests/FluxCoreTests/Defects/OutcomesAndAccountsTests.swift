@@ -1,0 +1,36 @@
+import FluxCore
+import Testing
+
+/// An outcome can be asked whether it is the good one, without a pattern, and an account has all four ends apart.
+@Suite struct OutcomesAndAccountsTests {
+    private func creator(_ site: WorkConverter.Site = .init()) -> FluxActionCreator<WorkConverter> {
+        FluxActionCreator(dependency: site, store: FluxStore(initialState: Counter(), dispatcher: nil))
+    }
+
+    @Test func `An outcome says whether the work has completed`() async {
+        let site = WorkConverter.Site { $0 == 3 }
+        let creator = creator(site)
+        #expect(await creator.fire(.add(1)).outcome.isCompleted)
+        #expect(await !creator.fire(.fail(2)).outcome.isCompleted)
+        let cancelled = creator.fire(.add(3))
+        cancelled.cancel()
+        #expect(await !cancelled.outcome.isCompleted)
+        site.gate(3).open()
+        _ = await creator.shutdown(within: .zero)
+        #expect(await !creator.fire(.add(4)).outcome.isCompleted)
+    }
+
+    @Test func `An account counts what completed, failed, was cancelled and was dropped`() async {
+        let site = WorkConverter.Site { $0 == 9 }
+        let creator = creator(site)
+        creator.fire([.add(1), .fail(2), .add(3), .fail(4), .fail(5)])
+        await creator.flush()
+        creator.fire(.add(9)).cancel()
+        site.gate(9).open()
+        _ = await creator.shutdown(within: .zero)
+        _ = await creator.fire(.add(6)).outcome
+        let account = await creator.shutdown(within: .zero)
+        #expect(account.completed == 2 && account.failed == 3)
+        #expect(account.cancelled == 1 && account.dropped == 1)
+    }
+}

@@ -1,0 +1,85 @@
+import FluxCore
+import Testing
+
+/// A reaction can say that it changed nothing, and a second one of the same type stands beside the first.
+@Suite struct ReactionsTests {
+    let dispatcher = FluxDispatcher()
+    let store: FluxStore<Log>
+
+    init() {
+        store = FluxStore(initialState: Log(), dispatcher: dispatcher)
+    }
+
+    @Test func `What a reaction changed before it said that it left all alone is taken back`() {
+        store.on(LogOut.self) { state, _ in
+            state.entries.append(1)
+            return false
+        }
+        dispatcher.dispatch(action: LogOut())
+        #expect(store.state.entries.isEmpty)
+    }
+
+    @Test func `What a reaction says it left alone is not announced`() async {
+        let seen = Recorder<[Int]>()
+        let token = store.subscribe { seen.record($0.entries) }
+        store.on(LogOut.self) { state, action in
+            if action.reason.isEmpty { return false }
+            state.entries.append(action.reason.count)
+            return true
+        }
+        dispatcher.dispatch(action: LogOut())
+        #expect(store.revision == 0)
+        dispatcher.dispatch(action: LogOut(reason: "idle"))
+        dispatcher.dispatch(action: LogOut())
+        await store.flush()
+        #expect(store.revision == 1 && seen.values == [[4]])
+        token.unsubscribe()
+    }
+
+    @Test func `One that says nothing is announced, as before`() {
+        store.on(LogOut.self) { state, _ in state.entries = [] }
+        dispatcher.dispatch(action: LogOut())
+        #expect(store.revision == 1)
+        dispatcher.dispatch(action: LogOut())
+        #expect(store.revision == 2)
+    }
+
+    @Test func `Two of one type both come to pass, in the order added, as one change`() async {
+        let seen = Recorder<[Int]>()
+        let token = store.subscribe { seen.record($0.entries) }
+        let first = store.on(LogOut.self) { state, _ in state.entries.append(1) }
+        let second = store.on(LogOut.self) { state, _ in state.entries.append(2) }
+        #expect(dispatcher.dispatch(action: LogOut()) == 1)
+        #expect(store.state.entries == [1, 2] && store.revision == 1)
+        first.remove()
+        #expect(dispatcher.dispatch(action: LogOut()) == 1)
+        #expect(store.state.entries == [1, 2, 2])
+        second.remove()
+        #expect(dispatcher.dispatch(action: LogOut()) == 0)
+        await store.flush()
+        #expect(seen.values == [[1, 2], [1, 2, 2]])
+        token.unsubscribe()
+    }
+
+    @Test func `They are announced if one of them changed something`() {
+        store.on(LogOut.self) { _, _ in false }
+        store.on(LogOut.self) { state, action in
+            if action.reason.isEmpty { return false }
+            state.entries.append(1)
+            return true
+        }
+        dispatcher.dispatch(action: LogOut())
+        #expect(store.revision == 0)
+        dispatcher.dispatch(action: LogOut(reason: "idle"))
+        #expect(store.revision == 1)
+    }
+
+    @Test func `They move with their store, all of them`() {
+        store.on(LogOut.self) { state, _ in state.entries.append(1) }
+        store.on(LogOut.self) { state, _ in state.entries.append(2) }
+        let other = FluxDispatcher()
+        other.attach(store)
+        #expect(dispatcher.dispatch(action: LogOut()) == 0 && other.dispatch(action: LogOut()) == 1)
+        #expect(store.state.entries == [1, 2])
+    }
+}

@@ -1,0 +1,229 @@
+import Dispatch
+import FluxCore
+import TestSupport
+import Testing
+
+/// The seam before a dispatch.
+@Suite struct InterceptorTests {
+    let dispatcher = FluxDispatcher()
+    let store: FluxStore<Log>
+
+    init() { store = FluxStore(initialState: Log(), dispatcher: dispatcher) }
+
+    @Test func `The highest priority comes first, among equals the one added first, until it is removed`() {
+        let order = Recorder<Int>()
+        let registrations = [(1, 0), (2, 5), (3, 0), (4, -1), (5, 5)].map { number, priority in
+            dispatcher.add(
+                Intercept { action, next in
+                    order.record(number)
+                    return next(action)
+                }, priority: priority)
+        }
+        #expect(dispatcher.add(1) == 1)
+        #expect(order.values == [2, 5, 1, 3, 4])
+        registrations[1].remove()
+        registrations[1].remove()
+        registrations[2].remove()
+        #expect(dispatcher.add(1) == 1)
+        #expect(order.values.suffix(3) == [5, 1, 4])
+        registrations.forEach { $0.remove() }
+        #expect(dispatcher.add(1) == 1)
+        #expect(order.values.count == 8)
+    }
+
+    @Test func `next may be called twice, never, later, from another thread, with another action`() {
+        let (queue, held) = (DispatchQueue(label: "later"), Gate())
+        dispatcher.add(
+            Intercept { action, next in
+                switch action as? Counter.Action {
+                case .add(1): return next(action) + next(action)
+                case .add(2): return 0
+                case .add(3):
+                    queue.async {
+                        held.wait()
+                        next(Counter.Action.add(33))
+                    }
+                    return 0
+                case .add(4): return next(LogOut())
+                default: return next(action)
+                }
+            })
+        #expect(dispatcher.add(1) == 2)
+        #expect(dispatcher.add(2) == 0 && dispatcher.add(3) == 0 && dispatcher.add(4) == 0)
+        #expect(store.state.entries == [1, 1])
+        held.open()
+        queue.sync {}
+        #expect(store.state.entries == [1, 1, 33])
+    }
+
+    @Test func `next tells of each store that announced, with its revision and its state`() {
+        let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let told = Recorder<String>()
+        dispatcher.add(
+            Intercept { action, next in
+                next(action) { store, revision, state in told.record("\(store.stateType) \(revision) \(state)") }
+            })
+        dispatcher.add(Intercept { action, next in next(action) { _, _, _ in told.record("inner") } })
+        #expect(dispatcher.add(1) == 2)
+        let expected = [
+            "inner", "inner", "Log 1 Log(entries: [1])",
+            "Counter 1 \(counter.state)",
+        ]
+        #expect(told.values == expected)
+        #expect(dispatcher.dispatch(action: LogOut()) == 0)
+        #expect(told.values.count == 4)
+    }
+
+    @Test func `An action passes to another end, past which nothing else gets it`() {
+        let addressed = Recorder<Bool>()
+        dispatcher.add(
+            Intercept { action, next in
+                addressed.record(next.isAddressed)
+                return next(action)
+            })
+        let alone = FluxStore(initialState: Log(), dispatcher: nil)
+        let info = FluxStoreInfo(alone.handle)
+        let announced = dispatcher.pass(Counter.Action.add(7)) { [dispatcher] action, report in
+            dispatcher.deliver(action, to: info, telling: report) ?? -1
+        }
+        #expect(announced == 1 && alone.state.entries == [7] && store.state.entries.isEmpty)
+        #expect(dispatcher.deliver(LogOut(), to: info) == nil)
+        dispatcher.add(1)
+        #expect(addressed.values == [true, false])
+        #expect(dispatcher.deliver(Counter.Action.add(2)) == 1, "past the interceptors")
+        #expect(addressed.values.count == 2 && store.state.entries == [1, 2])
+    }
+
+    @Test func `The origin is the work whose action it is, and what is kept of cancelled work goes no further`() async {
+        let kept = Locked<[FluxNext]>([])
+        let keeping = dispatcher.add(
+            Intercept { action, next in
+                kept.withLock { $0.append(next) }
+                return 0
+            })
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        let hold = HandlerHold<Counter.Action>()
+        let task = creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        hold.send(.add(1))
+        dispatcher.add(2)
+        let other = creator.fire(.add(3))
+        _ = await other.outcome
+        #expect(kept.current.map { $0.origin === task } == [true, false, false])
+        #expect(kept.current[1].origin == nil && kept.current[2].origin === other)
+        task.cancel()
+        keeping.remove()
+        #expect(kept.current.map { $0(Counter.Action.add(9)) } == [0, 1, 1])
+        #expect(store.state.entries == [9, 9])
+        hold.letGo()
+    }
+
+    @Test func `What is kept of cancelled work goes no further inside its next dispatch either`() async {
+        let (kept, results) = (Locked<FluxNext?>(nil), Recorder<Int>())
+        dispatcher.add(
+            Intercept { action, next in
+                guard let known = kept.current else {
+                    kept.withLock { $0 = next }
+                    return 0
+                }
+                next.origin?.cancel()
+                results.record(known(Counter.Action.add(1)))
+                return next(action)
+            })
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        let hold = HandlerHold<Counter.Action>()
+        let task = creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        hold.send(.add(1))
+        hold.send(.add(2))
+        #expect(results.values == [0])
+        #expect(store.state.entries == [2], "the action under way is still applied, and the kept one is not")
+        hold.letGo()
+        #expect(await task.outcome.isCancelled)
+        kept.withLock { $0 = nil }
+    }
+
+    @Test func `A kept next of work under way keeps its outcome open while it goes on`() async {
+        let (kept, inside, gate) = (Locked<FluxNext?>(nil), Gate(), Gate())
+        dispatcher.add(
+            Intercept { action, next in
+                kept.withLock { $0 = next }
+                return 0
+            })
+        dispatcher.add(
+            Intercept { action, next in
+                inside.open()
+                gate.wait()
+                return next(action)
+            })
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        let hold = HandlerHold<Counter.Action>()
+        let task = creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        hold.send(.add(1))
+        let queue = DispatchQueue(label: "later")
+        queue.async { kept.current?(Counter.Action.add(1)) }
+        await inside.opened()
+        task.cancel()
+        let known = Flag()
+        async let outcome: Void = {
+            _ = await task.outcome
+            known.set()
+        }()
+        for _ in 0..<1_000 { await Task.yield() }
+        #expect(!known.isSet)
+        gate.open()
+        await outcome
+        queue.sync {}
+        hold.letGo()
+    }
+
+    @Test func `Interceptors, and those who look on at a store, are told of events that go there`() async {
+        final class Told: FluxDispatchInterceptor {
+            let notes = Recorder<String>()
+            func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
+                next(action)
+            }
+            func fired(_ event: any FluxEvent, _ task: FluxTask) { notes.record("fired \(event)") }
+            func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) {
+                notes.record("retried \(attempt)")
+            }
+            func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {
+                notes.record("ended \(outcome.name)")
+            }
+        }
+        let told = Told()
+        dispatcher.add(told)
+        let scheduler = Scheduling(retrying: { ticket, attempt in attempt < 2 })
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: .init(), dispatcher: dispatcher, schedulers: [scheduler])
+        let task = creator.fire(.fail(1))
+        await told.notes.count(2)
+        scheduler.ticket("fail(1)")?.start()
+        _ = await task.outcome
+        await told.notes.count(3)
+        #expect(told.notes.values == ["fired fail(1)", "retried 1", "ended failed"])
+    }
+
+    @Test(.stress) func `Stress: added and removed while actions flow, none is lost or told to one twice`() async {
+        let counted = Locked(0)
+        await onThreads(3) { [dispatcher] thread in
+            if thread > 0 {
+                for _ in 0..<2_000 { if dispatcher.add(1) != 1 { Issue.record("lost") } }
+                return
+            }
+            for _ in 0..<500 {
+                let registration = dispatcher.add(
+                    Intercept { action, next in
+                        counted.withLock { $0 += 1 }
+                        return next(action)
+                    })
+                registration.remove()
+            }
+        }
+        #expect(store.state.entries.count == 4_000)
+        let before = counted.current
+        dispatcher.add(1)
+        #expect(counted.current == before)
+    }
+}

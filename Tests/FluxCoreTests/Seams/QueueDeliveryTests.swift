@@ -1,0 +1,167 @@
+import Dispatch
+import FluxCore
+import TestSupport
+import Testing
+
+/// The delivery of any element to a queue, by each of its bounds.
+@Suite struct QueueDeliveryTests {
+    /// A delivery on a queue that is held until the test lets it go.
+    final class Rig: Sendable {
+        let queue = DispatchQueue(label: "held")
+        let seen = Recorder<Int>()
+        let delivery: FluxQueueDelivery<Int>
+
+        init(_ bound: FluxQueueDelivery<Int>.Bound, first: Int? = nil) {
+            queue.suspend()
+            delivery = FluxQueueDelivery(on: queue, bound: bound, startingWith: first) { [seen] in seen.record($0) }
+        }
+
+        func put(_ numbers: ClosedRange<Int>) { for number in numbers { delivery.put(number)?.settle() } }
+
+        func deliver() async -> [Int] {
+            queue.resume()
+            await delivery.flush()
+            return seen.values
+        }
+    }
+
+    @Test func `Without a bound all are handed over, in order, behind what it starts with`() async {
+        let rig = Rig(.none, first: 0)
+        rig.put(1...1_000)
+        #expect(await rig.deliver() == Array(0...1_000))
+        #expect(rig.delivery.dropped == 0)
+        rig.delivery.cancel()
+    }
+
+    @Test func `latest: the newest alone`() async {
+        let rig = Rig(.latest)
+        rig.put(1...100)
+        #expect(await rig.deliver() == [100])
+        rig.put(101...101)
+        await rig.delivery.flush()
+        #expect(rig.seen.values == [100, 101])
+        rig.delivery.cancel()
+    }
+
+    @Test func `latest: it starts with what it was given, or with what is newer`() async {
+        let (alone, newer) = (Rig(.latest, first: 0), Rig(.latest, first: 0))
+        #expect(await alone.deliver() == [0])
+        newer.put(1...3)
+        #expect(await newer.deliver().last == 3)
+        for rig in [alone, newer] { rig.delivery.cancel() }
+    }
+
+    @Test(arguments: [1, 2, 7]) func `newest: the oldest go, and are counted`(limit: Int) async {
+        let rig = Rig(.newest(limit))
+        rig.put(1...100)
+        #expect(await rig.deliver() == Array((101 - limit)...100))
+        #expect(rig.delivery.dropped == 100 - limit)
+        rig.delivery.cancel()
+    }
+
+    @Test(arguments: [1, 2, 7]) func `oldest: the new are left out, and counted`(limit: Int) async {
+        let rig = Rig(.oldest(limit))
+        rig.put(1...100)
+        #expect(await rig.deliver() == Array(1...limit))
+        #expect(rig.delivery.dropped == 100 - limit)
+        rig.put(101...101)
+        await rig.delivery.flush()
+        #expect(rig.seen.values.last == 101)
+        rig.delivery.cancel()
+    }
+
+    @Test(arguments: [1, 2, 7]) func `failing: what waits, then the last, then nothing more`(limit: Int) async {
+        let rig = Rig(.failing(limit, last: -1))
+        rig.put(1...100)
+        #expect(await rig.deliver() == Array(1...limit) + [-1])
+        rig.put(1...3)
+        await rig.delivery.flush()
+        #expect(rig.seen.values.count == limit + 1)
+        rig.delivery.cancel()
+    }
+
+    @Test func `end hands over what waits and lets go of the handler; cancel lets go of both`() async {
+        for isCancelled in [false, true] {
+            let (gone, gate, seen) = (Gate(), Gate(), Recorder<Int>())
+            let canary = Locked<Canary?>(Canary(gone))
+            let delivery = FluxQueueDelivery<Int>(on: DispatchQueue(label: "own")) { [canary = canary.current] number in
+                gate.wait()
+                withExtendedLifetime(canary) { seen.record(number) }
+            }
+            canary.withLock { $0 = nil }
+            for number in 1...3 { delivery.put(number)?.settle() }
+            if isCancelled { delivery.cancel() } else { delivery.end() }
+            #expect(delivery.put(4) == nil)
+            gate.open()
+            await gone.opened()
+            if isCancelled { #expect(seen.values.count <= 1) } else { #expect(seen.values == [1, 2, 3]) }
+            await delivery.finish()
+        }
+    }
+
+    @Test func `finish returns after the last call`() async {
+        let (entered, gate, isOver) = (Gate(), Gate(), Flag())
+        let delivery = FluxQueueDelivery<Int> { _ in
+            entered.open()
+            gate.wait()
+            isOver.set()
+        }
+        delivery.put(1)?.settle()
+        await entered.opened()
+        let finishing = Task {
+            await delivery.finish()
+            return isOver.isSet
+        }
+        for _ in 0..<1_000 { await Task.yield() }
+        gate.open()
+        #expect(await finishing.value)
+    }
+
+    @Test func `What is let go of, dropped or never handed over, goes`() async {
+        let bounds: [FluxQueueDelivery<Canary>.Bound] = [.none, .latest, .newest(1), .oldest(1)]
+        for bound in bounds {
+            let queue = DispatchQueue(label: "held")
+            queue.suspend()
+            let gone = (0..<3).map { _ in Gate() }
+            do {
+                let delivery = FluxQueueDelivery<Canary>(on: queue, bound: bound) { _ in }
+                for gate in gone { delivery.put(Canary(gate))?.settle() }
+                delivery.cancel()
+            }
+            for gate in gone { await gate.opened() }
+            queue.resume()
+        }
+    }
+
+    @Test func `Neither a delivery nor its handler outlives its token`() async {
+        let (gone, deliveryGone) = (Gate(), Locked<C10EventsTests.Weak?>(nil))
+        do {
+            let canary = Canary(gone)
+            let delivery = FluxQueueDelivery<Int> { _ in withExtendedLifetime(canary) {} }
+            deliveryGone.withLock { $0 = .init(delivery) }
+            let token = FluxSubscription(delivery)
+            delivery.put(1)?.settle()
+            await delivery.flush()
+            withExtendedLifetime(token) {}
+        }
+        await gone.opened()
+        #expect(await deliveryGone.current!.isGone())
+    }
+
+    @Test(.stress) func `Stress: put from four threads in one order, all are handed over in it`() async {
+        let (order, seen) = (Locked([Int]()), Recorder<Int>())
+        let delivery = FluxQueueDelivery<Int> { seen.record($0) }
+        await onThreads(4) { thread in
+            for number in 0..<2_000 {
+                let due = order.withLock { order in
+                    order.append(thread * 10_000 + number)
+                    return delivery.put(thread * 10_000 + number)
+                }
+                due?.settle()
+            }
+        }
+        await delivery.flush()
+        #expect(seen.values == order.current)
+        delivery.cancel()
+    }
+}

@@ -1,0 +1,298 @@
+import Dispatch
+import FluxCore
+import TestSupport
+import Testing
+
+/// The seam of schedulers: what is asked of a ticket is enqueued, and all is told in one order.
+@Suite struct SchedulerTests {
+    let store = FluxStore(initialState: Log(), dispatcher: nil)
+
+    private func creator(
+        _ schedulers: [any FluxScheduler], _ site: WorkConverter.Site = .init()
+    ) -> FluxActionCreator<WorkConverter> {
+        FluxActionCreator(dependency: site, store: store, schedulers: schedulers) { _, _ in }
+    }
+
+    @Test func `Each is told of the event in its turn, and of the end, the last first`() async {
+        let (first, second) = (Scheduling(), Scheduling())
+        let creator = creator([first, second])
+        #expect(await creator.fire(.add(1)).outcome.isCompleted)
+        await creator.flush()
+        await first.notes.count(2)
+        #expect(first.notes.values == [.fired("add(1)"), .ended("add(1)", "completed")])
+        #expect(second.notes.values == first.notes.values)
+    }
+
+    @Test func `An event that is held is in flight and converts nothing until it is started, once`() async {
+        let scheduler = Scheduling(starting: { _ in })
+        let (creator, second) = (creator([scheduler]), Scheduling())
+        let task = creator.fire(.add(1))
+        #expect(creator.inFlight == 1)
+        let ticket = scheduler.ticket("add(1)")
+        for _ in 0..<3 { ticket?.start() }
+        #expect(await task.outcome.isCompleted)
+        await creator.flush()
+        ticket?.start()
+        ticket?.drop()
+        ticket?.cancel()
+        #expect(await creator.fire(.nothingToDo, on: nil, starting: scheduler).isCompleted)
+        #expect(store.state.entries == [1, 0])
+        withExtendedLifetime(second) {}
+    }
+
+    @Test func `One that is dropped by the first is never told to the second`() async {
+        let (first, second) = (Scheduling(starting: { $0.drop() }), Scheduling())
+        let task = creator([first, second]).fire(.add(1))
+        #expect(await task.outcome.isDropped)
+        await first.notes.count(2)
+        #expect(first.notes.values == [.fired("add(1)"), .ended("add(1)", "dropped")])
+        #expect(second.notes.values.isEmpty)
+        #expect(store.state.entries.isEmpty)
+        var life: [String] = []
+        for await event in task.events { life.append(event.name) }
+        #expect(life == ["dropped"])
+    }
+
+    @Test func `A cancel during fired leaves nothing behind`() async {
+        let scheduler = Scheduling(starting: { ticket in
+            ticket.cancel()
+            ticket.start()
+        })
+        let creator = creator([scheduler])
+        for number in 0..<200 { #expect(await creator.fire(.add(number)).outcome.isCancelled) }
+        await creator.flush()
+        await scheduler.notes.count(400)
+        for number in 0..<200 { #expect(scheduler.ticket("add(\(number))") == nil) }
+        #expect(creator.inFlight == 0)
+    }
+
+    @Test(.stress) func `Stress: cancelled while it is fired, whoever is told of it is told of its end`()
+        async
+    {
+        let scheduler = Scheduling()
+        let creator = creator([scheduler])
+        let count = Locked(0)
+        await onThreads(2) { thread in
+            while count.current < 2_000 {
+                if thread == 1 {
+                    creator.cancelAll()
+                } else {
+                    creator.fire(.add(count.current))
+                    count.withLock { $0 += 1 }
+                }
+            }
+        }
+        await creator.flush()
+        #expect(creator.inFlight == 0)
+        // It is told soon after an outcome is known.
+        let told = scheduler.notes.values.count { if case .fired = $0 { true } else { false } }
+        await scheduler.notes.count(2 * told)
+        var (fired, ended) = (Set<String>(), Set<String>())
+        for note in scheduler.notes.values {
+            switch note {
+            case .fired(let name): #expect(fired.insert(name).inserted)
+            case .ended(let name, _): #expect(fired.contains(name) && ended.insert(name).inserted)
+            case .retries: Issue.record("nothing has failed")
+            }
+        }
+        #expect(ended == fired && scheduler.all.isEmpty)
+        #expect(await creator.fire(.add(0)).outcome.isCompleted)
+    }
+
+    @Test func `Attempts are counted, and the outcome is that of the last`() async {
+        let attempts = Recorder<Int>()
+        let scheduler = Scheduling(retrying: { ticket, attempt in
+            attempts.record(attempt)
+            ticket.start()
+            return attempt < 4
+        })
+        let site = WorkConverter.Site()
+        let task = creator([scheduler], site).fire(.fail(3))
+        guard let error = await task.outcome.error as? WorkConverter.Failure else {
+            Issue.record("did not fail")
+            return
+        }
+        #expect(error.number == 3)
+        #expect(attempts.values == [1, 2, 3, 4])
+        #expect(site.attempts.values.count == 4)
+        #expect(store.state.entries == [-1], "the last action comes once, with the last attempt")
+        var life: [String] = []
+        for await event in task.events { life.append(event.name) }
+        #expect(life == ["started", "retrying 1", "retrying 2", "retrying 3", "sent", "failed"])
+    }
+
+    @Test func `The first that says yes has it, and the next is not asked`() async {
+        let first = Scheduling(retrying: { ticket, attempt in
+            ticket.start()
+            return attempt == 1
+        })
+        let second = Scheduling(retrying: { ticket, attempt in
+            ticket.start()
+            return attempt == 2
+        })
+        _ = await creator([first, second]).fire(.fail(3)).outcome
+        await first.notes.count(5)
+        await second.notes.count(4)
+        #expect(
+            first.notes.values == [
+                .fired("fail(3)"), .retries("fail(3)", 1), .retries("fail(3)", 2), .retries("fail(3)", 3),
+                .ended("fail(3)", "failed"),
+            ])
+        #expect(
+            second.notes.values == [
+                .fired("fail(3)"), .retries("fail(3)", 2), .retries("fail(3)", 3), .ended("fail(3)", "failed"),
+            ])
+    }
+
+    /// Keeps the conversion of each attempt; fails where it is told to.
+    enum Attempting: FluxActionConverter {
+        struct Event: FluxEvent { let conversions: Recorder<FluxConversion<Attempting>> }
+        struct Failure: Error {}
+        static var sharesConversions: Bool { false }
+        static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {}
+        static func start(_ conversion: FluxConversion<Attempting>) { conversion.event.conversions.record(conversion) }
+    }
+
+    @Test func `What an earlier attempt still sends or ends is refused`() async {
+        let scheduler = Scheduling(retrying: { ticket, _ in
+            ticket.start()
+            return true
+        })
+        let late = Recorder<String>()
+        let creator = FluxActionCreator<Attempting>(dependency: (), store: store, schedulers: [scheduler]) { error, _ in
+            late.record("\(type(of: error))")
+        }
+        let conversions = Recorder<FluxConversion<Attempting>>()
+        let task = creator.fire(.init(conversions: conversions))
+        await conversions.count(1)
+        conversions.values[0].send(.add(1))
+        conversions.values[0].end(.failed(Attempting.Failure()))
+        await conversions.count(2)
+        conversions.values[0].send(.add(-1))
+        conversions.values[0].end(.completed)
+        #expect(conversions.values.map(\.attempt) == [1, 2])
+        conversions.values[1].send(.add(2))
+        conversions.values[1].end(.completed, sending: .add(3))
+        #expect(await task.outcome.isCompleted)
+        #expect(store.state.entries == [1, 2, 3])
+        #expect(late.values == ["FluxLateAction"])
+    }
+
+    @Test func `Another attempt of what was cancelled does not begin`() async {
+        let queue = DispatchQueue(label: "held")
+        let scheduler = Scheduling(retrying: { ticket, _ in
+            ticket.start()
+            return true
+        })
+        let creator = FluxActionCreator<Attempting>(dependency: (), store: store, schedulers: [scheduler])
+        let conversions = Recorder<FluxConversion<Attempting>>()
+        let task = creator.fire(.init(conversions: conversions), on: queue)
+        await conversions.count(1)
+        queue.suspend()
+        conversions.values[0].end(.failed(Attempting.Failure()))
+        task.cancel()
+        queue.resume()
+        queue.sync {}
+        #expect(await task.outcome.isCancelled)
+        #expect(conversions.values.count == 1)
+    }
+
+    enum AtOnce: FluxActionConverter {
+        struct Event: FluxEvent { let body: @Sendable () -> Void }
+        static var startsAtOnce: Bool { true }
+        static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {
+            event.body()
+            actionHandler(.add(1))
+        }
+    }
+
+    @Test(arguments: [false, true]) func `What starts at once has begun when fire returns, unless it is held`(
+        isScheduled: Bool
+    ) async {
+        let creator = FluxActionCreator<AtOnce>(
+            dependency: (), store: store, schedulers: isScheduled ? [Scheduling(), Scheduling()] : [])
+        for number in 1...100 {
+            let thread = Locked(false)
+            creator.fire(.init { thread.withLock { $0 = true } })
+            #expect(thread.current && store.state.entries.count == number)
+        }
+        let holding = Scheduling(starting: { _ in })
+        let held = FluxActionCreator<AtOnce>(dependency: (), store: store, schedulers: [holding])
+        let task = held.fire(.init {})
+        #expect(store.state.entries.count == 100)
+        holding.cancelAll()
+        #expect(await task.outcome.isCancelled)
+    }
+
+    /// Starts, drops and cancels with its own lock held.
+    final class Locking: FluxScheduler {
+        let tickets = FluxLock<[FluxTicket]>([])
+        func fired(_ ticket: FluxTicket) {
+            tickets.withLock { tickets in
+                tickets.append(ticket)
+                if tickets.count > 1 { tickets[0].cancel() }
+                ticket.start()
+            }
+        }
+        func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) {
+            tickets.withLock { $0.removeAll { $0 === ticket } }
+        }
+        func startAll() { tickets.withLock { for ticket in $0 { ticket.start() } } }
+    }
+
+    @Test(.stress) func `Stress: two shared schedulers in opposite order, used under their own locks, do not deadlock`()
+        async
+    {
+        let (one, other) = (Locking(), Locking())
+        let creators = [creator([one, other]), creator([other, one])]
+        await onThreads(4) { thread in
+            for number in 0..<500 {
+                if thread < 2 {
+                    creators[thread].fire(number % 7 == 0 ? .fail(0) : .add(number))
+                } else if thread == 2 {
+                    one.startAll()
+                    other.startAll()
+                } else {
+                    creators[number % 2].cancelAll()
+                }
+            }
+        }
+        for creator in creators {
+            creator.cancelAll()
+            await creator.flush()
+            #expect(creator.inFlight == 0)
+            let account = await creator.shutdown(within: .zero)
+            #expect(account.completed + account.failed + account.cancelled == 500 && account.unfinished == 0)
+        }
+    }
+
+    @Test(.stress) func `Stress: events that one scheduler releases start in the order of their release`() async {
+        let scheduler = Scheduling(starting: { _ in })
+        let creator = creator([scheduler])
+        for round in 0..<50 {
+            for number in 0..<20 { creator.fire(.add(round * 20 + number)) }
+            for number in 0..<20 { scheduler.ticket("add(\(round * 20 + number))")?.start() }
+        }
+        await creator.flush()
+        #expect(store.state.entries == Array(0..<1_000))
+    }
+}
+
+extension Scheduling {
+    func cancelAll() { for ticket in all { ticket.cancel() } }
+}
+
+extension FluxActionCreator<WorkConverter> {
+    /// Fires an event that a scheduler holds, and starts it.
+    fileprivate func fire(_ event: WorkConverter.Event, on queue: DispatchQueue?, starting scheduler: Scheduling) async
+        -> FluxTask.Outcome
+    {
+        let task: FluxTask = fire(event, on: queue)
+        scheduler.ticket("\(event)")?.start()
+        return await task.outcome
+    }
+}
+
+extension WorkConverter.Event {
+    fileprivate static var nothingToDo: Self { .add(0) }
+}

@@ -1,0 +1,282 @@
+import FluxCore
+import TestSupport
+import Testing
+
+/// The seam of those who look on at a store: what they are told, what a gate holds back, and how a store ends.
+@Suite struct StoreObserverTests {
+    /// Notes what it is told, and delays the end of its store where it is asked to.
+    final class Journal: FluxStoreObserver {
+        let lines = Recorder<String>()
+        let finish = Locked<(@Sendable () -> Void)?>(nil)
+        let delays: Bool
+        let settled: Settled?
+
+        init(delays: Bool = false, settled: Settled? = nil) { (self.delays, self.settled) = (delays, settled) }
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? {
+            let kind =
+                switch change {
+                case .action: "action"
+                case .other: "other"
+                case .replaced: "replaced"
+                }
+            lines.record("\(kind) \(state.count) \(revision.map { "\($0)" } ?? "-")")
+            return settled
+        }
+
+        func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
+            lines.record("ending")
+            if delays { self.finish.withLock { $0 = finish } }
+            return delays
+        }
+
+        func flush() async { lines.record("flush") }
+    }
+
+    /// Uses the store, as nothing under its lock could.
+    final class Settled: FluxSettling {
+        let counts = Recorder<Int>()
+        let store: FluxStore<Counter>
+        init(_ store: FluxStore<Counter>) { self.store = store }
+        func settle() { counts.record(store.state.count) }
+    }
+
+    final class Holding: FluxStoreGate {
+        let held = Locked<[FluxChange<Counter>]>([])
+        func admit(_ change: FluxChange<Counter>) -> Bool {
+            if case .action(.addSilently) = change { return true }
+            held.withLock { $0.append(change) }
+            return false
+        }
+    }
+
+    let dispatcher = FluxDispatcher()
+
+    private func store() -> FluxStore<Counter> { FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+
+    @Test func `Each change is told of in order, with the state after it and its revision, whatever made it`() {
+        let (store, journal) = (store(), Journal())
+        store.handle.withAccess { $0.observe(journal) }
+        store.on(LogOut.self) { state, action -> Bool in
+            if action.reason.isEmpty { return false }
+            state.count = 0
+            return true
+        }
+        store.dispatch(action: .add(1))
+        dispatcher.add(2)
+        store.dispatch(action: .addSilently(10))
+        dispatcher.dispatch(action: LogOut())
+        dispatcher.dispatch(action: LogOut(reason: "idle"))
+        let revision = store.handle.withAccess { $0.replace(with: Counter(count: 40), by: LogOut(), revision: 9) }
+        #expect(revision == 9 && store.revision == 9 && store.state.count == 40)
+        store.handle.withAccess { access in
+            #expect(access.apply(.action(.add(1))) == 10)
+            #expect(access.apply(.other(LogOut()) { _ in false }) == nil)
+            #expect(access.state.count == 41 && access.revision == 10)
+        }
+        #expect(
+            journal.lines.values == [
+                "action 1 1", "action 3 2", "action 13 -", "other 0 3", "replaced 40 9", "action 41 10",
+            ])
+        store.handle.withAccess { $0.remove(journal) }
+        store.dispatch(action: .add(1))
+        #expect(journal.lines.values.count == 6)
+    }
+
+    @Test func `The stamp counts what is announced and what is not`() {
+        let store = store()
+        for _ in 0..<3 { store.dispatch(action: .add(1)) }
+        for _ in 0..<2 { store.dispatch(action: .addSilently(1)) }
+        #expect(store.stamp == 5 && store.revision == 3)
+        store.handle.withAccess { access in
+            access.observe(Journal())
+            _ = access.apply(.action(.addSilently(1)))
+        }
+        #expect(store.stamp == 6 && store.revision == 3)
+    }
+
+    @Test func `Several are told in the order added, and whom they name is settled with no lock held`() {
+        let store = store()
+        let settled = Settled(store)
+        let order = Recorder<Int>()
+        final class Numbered: FluxStoreObserver {
+            let (number, order): (Int, Recorder<Int>)
+            init(_ number: Int, _ order: Recorder<Int>) { (self.number, self.order) = (number, order) }
+            func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? {
+                order.record(number)
+                return nil
+            }
+        }
+        let journal = Journal(settled: settled)
+        store.handle.withAccess { access in
+            for number in 1...3 { access.observe(Numbered(number, order)) }
+            access.observe(journal)
+        }
+        store.dispatch(action: .add(5))
+        dispatcher.add(1)
+        _ = store.handle.withAccess { $0.apply(.action(.add(1))) }
+        #expect(order.values == [1, 2, 3, 1, 2, 3, 1, 2, 3])
+        #expect(settled.counts.values == [5, 6, 7])
+        store.handle.withAccess { $0.remove(journal) }
+    }
+
+    @Test func `What a gate holds back is not applied until its holder does so, in one step`() async {
+        let (store, journal, gate, seen) = (store(), Journal(), Holding(), Recorder<Int>())
+        let token = store.subscribe { seen.record($0.count) }
+        store.handle.withAccess { access in
+            access.observe(journal)
+            access.hold(by: gate)
+        }
+        #expect(store.dispatch(action: .add(1)) == nil)
+        #expect(dispatcher.add(2) == 0)
+        store.dispatch(action: .addSilently(100))
+        #expect(store.state.count == 100 && store.revision == 0)
+        store.handle.withAccess { access in
+            access.hold(by: nil)
+            for change in gate.held.current { access.apply(change, pastGate: true) }
+        }
+        #expect(store.state.count == 103 && store.revision == 2)
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(seen.values == [101, 103, 104])
+        #expect(journal.lines.values == ["action 100 -", "action 101 1", "action 103 2", "action 104 3", "flush"])
+        token.unsubscribe()
+    }
+
+    @Test func `The end waits for who asks for it, and subscriptions get what is due`() async {
+        let (journal, quick, seen, gone) = (Journal(delays: true), Journal(), Recorder<Int>(), Gate())
+        var store: FluxStore<Counter>? = store()
+        let handle = store!.handle
+        handle.withAccess { access in
+            access.observe(journal)
+            access.observe(quick)
+        }
+        let canary = Locked<Canary?>(Canary(gone))
+        let token = store!.subscribe { [canary = canary.current] state in
+            withExtendedLifetime(canary) { seen.record(state.count) }
+        }
+        canary.withLock { $0 = nil }
+        store!.dispatch(action: .add(1))
+        store = nil
+        #expect(dispatcher.add(1) == 0)
+        #expect(!handle.isEnded)
+        _ = handle.withAccess { $0.apply(.action(.add(1))) }
+        journal.finish.withLock { $0.take() }?()
+        await gone.opened()
+        #expect(seen.values == [1, 2])
+        #expect(handle.isEnded)
+        #expect(journal.lines.values.suffix(1) == ["action 2 2"] && quick.lines.values.contains("ending"))
+        token.unsubscribe()
+    }
+
+    @Test func `Observers go with the store, and with their removal`() async {
+        final class Guarded: FluxStoreObserver {
+            let canary: Canary
+            init(_ gone: Gate) { canary = Canary(gone) }
+            func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? {
+                nil
+            }
+        }
+        let gone = (0..<2).map { _ in Gate() }
+        var store: FluxStore<Counter>? = store()
+        let place = Locked<Guarded?>(Guarded(gone[0]))
+        store!.handle.withAccess { access in
+            access.observe(place.current!)
+            access.observe(Guarded(gone[1]))
+        }
+        store!.handle.withAccess { $0.remove(place.current!) }
+        #expect(!gone[0].isOpen)
+        place.withLock { $0 = nil }
+        await gone[0].opened()
+        #expect(!gone[1].isOpen)
+        store = nil
+        await gone[1].opened()
+    }
+
+    @Test(.stress) func `Stress: observed in one step with the reading, no change is missed or told twice`() async {
+        let store = store()
+        await onThreads(3) { thread in
+            if thread > 0 {
+                for _ in 0..<3_000 { if thread == 1 { store.dispatch(action: .add(1)) } else { dispatcher.add(1) } }
+                return
+            }
+            for _ in 0..<500 {
+                let journal = Journal()
+                let start = store.handle.withAccess { access in
+                    access.observe(journal)
+                    return access.revision
+                }
+                let end = store.handle.withAccess { access in
+                    access.remove(journal)
+                    return access.revision
+                }
+                if journal.lines.values != (start..<end).map({ "action \($0 + 1) \($0 + 1)" }) {
+                    Issue.record("\(journal.lines.values) from \(start) to \(end)")
+                    return
+                }
+            }
+        }
+        #expect(store.state.count == 6_000)
+    }
+
+    @Test func `The handle is there before the store is attached`() {
+        let journal = Journal()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
+            handle.withAccess { $0.observe(journal) }
+            #expect(handle.dispatcher == nil)
+        }
+        dispatcher.add(1)
+        #expect(journal.lines.values == ["action 1 1"])
+        #expect(store.handle.dispatcher === dispatcher)
+    }
+
+    // MARK: - Dispatchers
+
+    final class Attendance: FluxDispatcherObserver {
+        let notes = Recorder<String>()
+        func attached<State>(_ handle: FluxStoreHandle<State>) {
+            notes.record("+\(State.self) \(handle.withAccess { $0.revision })")
+        }
+        func detached<State>(_ handle: FluxStoreHandle<State>) { notes.record("-\(State.self)") }
+    }
+
+    @Test func `Stores that are there, come and go are told of`() {
+        let attendance = Attendance()
+        let first = store()
+        first.dispatch(action: .add(1))
+        dispatcher.observe(attendance)
+        var second: FluxStore<Log>? = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        dispatcher.attach(first, priority: 2)
+        let other = FluxDispatcher()
+        other.attach(first)
+        dispatcher.attach(first)
+        second = nil
+        #expect(attendance.notes.values == ["+Counter 1", "+Log 0", "-Counter", "+Counter 1", "-Log"])
+        dispatcher.remove(attendance)
+        dispatcher.detach(first)
+        #expect(attendance.notes.values.suffix(1) == ["-Counter"])
+        #expect(attendance.notes.values.count == 6)
+        withExtendedLifetime(second) {}
+    }
+
+    @Test func `Paused, no action is under way in any of several dispatchers`() async {
+        let dispatchers = [FluxDispatcher(), FluxDispatcher()]
+        let stores = dispatchers.map { dispatcher in
+            (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        }
+        await onThreads(4) { thread in
+            if thread < 2 {
+                for _ in 0..<3_000 { dispatchers[thread].add(1) }
+                return
+            }
+            let order = thread == 2 ? dispatchers : dispatchers.reversed() + dispatchers
+            for _ in 0..<1_000 {
+                let counts = FluxDispatcher.paused(order) { stores.map { $0.map(\.state.count) } }
+                if counts.contains(where: { $0[0] != $0[1] }) {
+                    Issue.record("torn: \(counts)")
+                    return
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import FluxCore
+import FluxDiagnostics
+import Testing
+
+/// Whoever looks on is told that an action is on its way before it is applied: what is measured from the one to the other
+/// has no length otherwise, and a trace shows the change before its cause.
+@Suite struct DispatchesAreToldOfFirstTests {
+    enum Note: Equatable { case dispatched, handled, applied }
+
+    /// Notes when it handles an action.
+    struct Handling: FluxState {
+        let notes: Recorder<Note>
+        func handle(action: Counter.Action) -> Handling? {
+            notes.record(.handled)
+            if case .addSilently = action { return nil }
+            return self
+        }
+    }
+
+    /// Notes what is told.
+    struct Looker: FluxInstrumentation {
+        let notes: Recorder<Note>
+        func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { notes.record(.dispatched) }
+        func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+            notes.record(.applied)
+        }
+    }
+
+    let notes = Recorder<Note>()
+    let dispatcher = FluxDispatcher()
+    let store: FluxStore<Handling>
+
+    init() {
+        store = FluxStore(initialState: Handling(notes: notes), dispatcher: dispatcher)
+    }
+
+    @Test func `What is dispatched to a store is told of before it is handled, announced or not`() {
+        store.instrument(Looker(notes: notes))
+        store.dispatch(action: .add(1))
+        store.dispatch(action: .addSilently(1))
+        #expect(notes.values == [.dispatched, .handled, .applied, .dispatched, .handled, .applied])
+    }
+
+    @Test func `So is what comes by way of a dispatcher, and what another module applies`() {
+        store.instrument(Looker(notes: notes))
+        dispatcher.add(1)
+        store.handle.withAccess { _ = $0.apply(.action(.add(1)), pastGate: true) }
+        #expect(notes.values == [.dispatched, .handled, .applied, .dispatched, .handled, .applied])
+    }
+
+    @Test func `And what is dispatched on a dispatcher that is looked at`() {
+        dispatcher.instrument(Looker(notes: notes))
+        dispatcher.add(1)
+        #expect(notes.values == [.dispatched, .handled, .applied])
+    }
+
+    /// Holds back whatever comes.
+    final class Holding: FluxStoreGate {
+        func admit(_ change: FluxChange<Handling>) -> Bool { false }
+    }
+
+    @Test func `What is held back is told of when it is applied, once`() {
+        store.instrument(Looker(notes: notes))
+        store.handle.withAccess { $0.hold(by: Holding()) }
+        store.dispatch(action: .add(1))
+        #expect(notes.values == [])
+        store.handle.withAccess { _ = $0.apply(.action(.add(1)), pastGate: true) }
+        #expect(notes.values == [.dispatched, .handled, .applied])
+    }
+
+    @Test func `Of many at once each is told of before it is handled`() async {
+        store.instrument(Looker(notes: notes))
+        await onThreads(4) { [store] _ in
+            for number in 1...500 { store.dispatch(action: .add(number)) }
+        }
+        let values = notes.values.filter { $0 != .applied }
+        #expect(values.count == 4_000 && notes.values.count == 6_000)
+        let pairs = stride(from: 0, to: values.count, by: 2).allSatisfy {
+            values[$0] == .dispatched && values[$0 + 1] == .handled
+        }
+        #expect(pairs)
+    }
+
+    @Test func `Who uses a store there stops the program with a message that says where`() async {
+        struct Nosy: FluxInstrumentation {
+            let store: FluxStore<Counter>
+            func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { _ = store.state }
+        }
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            store.instrument(Nosy(store: store))
+            store.dispatch(action: .add(1))
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("was used inside FluxInstrumentation.dispatched of a store"))
+    }
+}

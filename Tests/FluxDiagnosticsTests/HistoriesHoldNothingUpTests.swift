@@ -1,0 +1,149 @@
+import FluxCore
+import FluxDiagnostics
+import Testing
+
+/// What a history does under the lock of its store is little, and never the user's code.
+@Suite struct HistoriesHoldNothingUpTests {
+    // MARK: - What it costs
+
+    #if canImport(Glibc)
+        /// How many pages a thousand actions touch for the first time while a history is full.
+        ///
+        /// No clock tells: a copy of all that the history keeps is so large that it is mapped and touched page by page.
+        static func pagesPerThousandActions(limit: Int) -> Int {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let history = FluxHistory(store, limit: limit)
+            for _ in 0..<limit + 10 { store.dispatch(action: .add(1)) }
+            let before = Heap.pageFaults
+            for _ in 0..<1_000 { store.dispatch(action: .add(1)) }
+            let pages = Heap.pageFaults - before
+            guard history.entries.count == limit, history.entries.last?.state.count == limit + 1_010 else {
+                fatalError("it has not kept what it should")
+            }
+            return pages
+        }
+
+        @Test func `An action does not copy all that a history keeps`() async {
+            await #expect(processExitsWith: .success) {
+                Heap.mapLargeBlocks()
+                let pages = HistoriesHoldNothingUpTests.pagesPerThousandActions(limit: 4_000)
+                // One copy is some 70 pages: a thousand of them are tens of thousands, and a buffer that is made anew
+                // now and then is hundreds.
+                #expect(pages < 2_000, "\(pages) pages for a thousand actions")
+            }
+        }
+    #endif
+
+    // MARK: - What it lets go of
+
+    /// Dispatches when it goes.
+    final class Farewell: Sendable {
+        let body: @Sendable () -> Void
+        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+        deinit { body() }
+    }
+
+    /// Holds what its action says; the history has it longer.
+    struct Holder: FluxState {
+        struct Hold: FluxAction { var thing: Farewell? }
+        var thing: Farewell?
+        mutating func handle(action: Hold) -> Holder? {
+            thing = action.thing
+            return self
+        }
+    }
+
+    /// A store of things with a history, and a counter that each thing adds to when it goes.
+    struct Rig: Sendable {
+        let dispatcher = FluxDispatcher()
+        let store: FluxStore<Holder>
+        let counter: FluxStore<Counter>
+
+        init() {
+            store = FluxStore(initialState: Holder(), dispatcher: dispatcher)
+            counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        }
+
+        /// What dispatches to the counter, and to the very store whose history forgets it.
+        func thing() -> Farewell {
+            Farewell { [dispatcher, weak store] in
+                dispatcher.dispatch(action: Counter.Action.add(1))
+                store?.dispatch(action: .init())
+            }
+        }
+
+        func check(_ count: Int) {
+            guard counter.state.count == count else { fatalError("\(counter.state.count) have gone, not \(count)") }
+        }
+    }
+
+    @Test func `What it forgets may dispatch when it goes, by way of the store`() async {
+        await #expect(processExitsWith: .success) {
+            let rig = Rig()
+            let history = FluxHistory(rig.store, limit: 2)
+            rig.store.dispatch(action: .init(thing: rig.thing()))
+            for _ in 0..<5 { rig.store.dispatch(action: .init()) }
+            rig.check(1)
+            withExtendedLifetime(history) {}
+        }
+    }
+
+    @Test func `And by way of the dispatcher`() async {
+        await #expect(processExitsWith: .success) {
+            let rig = Rig()
+            let history = FluxHistory(rig.store, limit: 2)
+            rig.dispatcher.dispatch(action: Holder.Hold(thing: rig.thing()))
+            for _ in 0..<5 { rig.dispatcher.dispatch(action: Holder.Hold()) }
+            rig.check(1)
+            withExtendedLifetime(history) {}
+        }
+    }
+
+    @Test func `So may what was undone, once another action takes its place`() async {
+        await #expect(processExitsWith: .success) {
+            let rig = Rig()
+            let history = FluxHistory(rig.store, limit: 5)
+            rig.store.dispatch(action: .init())
+            rig.store.dispatch(action: .init(thing: rig.thing()))
+            history.undo()
+            rig.store.dispatch(action: .init())
+            rig.check(1)
+        }
+    }
+
+    @Test func `So may what was undone, once another action comes by way of the dispatcher`() async {
+        await #expect(processExitsWith: .success) {
+            let rig = Rig()
+            let history = FluxHistory(rig.store, limit: 5)
+            rig.dispatcher.dispatch(action: Holder.Hold())
+            rig.dispatcher.dispatch(action: Holder.Hold(thing: rig.thing()))
+            history.undo()
+            rig.dispatcher.dispatch(action: Holder.Hold())
+            rig.check(1)
+        }
+    }
+
+    @Test func `So may what goes with the history`() async {
+        await #expect(processExitsWith: .success) {
+            let rig = Rig()
+            var history: FluxHistory<Holder>? = FluxHistory(rig.store, limit: 5)
+            rig.store.dispatch(action: .init(thing: rig.thing()))
+            rig.store.dispatch(action: .init())
+            withExtendedLifetime(history) {}
+            history = nil
+            rig.check(1)
+        }
+    }
+
+    @Test func `So may what a reaction drops, where two histories had it`() async {
+        await #expect(processExitsWith: .success) {
+            let rig = Rig()
+            let histories = (FluxHistory(rig.store, limit: 1), FluxHistory(rig.store, limit: 3))
+            rig.store.on(LogOut.self) { state, _ in state.thing = nil }
+            for _ in 0..<20 { rig.dispatcher.dispatch(action: Holder.Hold(thing: rig.thing())) }
+            for _ in 0..<5 { rig.dispatcher.dispatch(action: LogOut()) }
+            rig.check(20)
+            withExtendedLifetime(histories) {}
+        }
+    }
+}

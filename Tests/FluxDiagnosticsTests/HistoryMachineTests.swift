@@ -1,0 +1,63 @@
+import FluxCore
+import Testing
+
+@testable import FluxDiagnostics
+
+/// The machine behind a history.
+@Suite struct HistoryMachineTests {
+    @Test func `A history: every input at its beginning, in its middle and at its end`() {
+        let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: 3))
+        func record(_ number: Int) -> (entries: Int, start: Bool) {
+            let state = Log(entries: [number])
+            let forgotten = history.it.record(.action(.add(number)), state, UInt64(number))
+            return (forgotten.undone.count + (forgotten.oldest == nil ? 0 : 1), forgotten.start != nil)
+        }
+        #expect(history.it.undo() == nil && history.it.redo() == nil)
+        #expect(history.it.jump(to: 0)?.entries == [])
+        #expect(record(1) == (0, false) && record(2) == (0, false) && record(3) == (0, false))
+        #expect(record(4) == (1, true))
+        #expect(history.it.start.state.entries == [1] && history.it.start.revision == 1)
+        #expect(history.it.undo()?.entries == [3] && history.it.undo()?.entries == [2])
+        #expect(history.it.redo()?.entries == [3])
+        #expect(record(5) == (1, false))
+        #expect(history.it.entries.map(\.revision) == [2, 3, 5])
+        #expect(history.it.jump(to: 2)?.entries == [2] && history.it.position == 1)
+        #expect(history.it.jump(to: 4) == nil && history.it.position == 1)
+        #expect(history.it.jump(to: 1)?.entries == [1] && history.it.position == 0)
+    }
+
+    @Test func `Silent changes and moves: the revision that the store is at is that of the last announced change`() {
+        let history = Box(FluxHistoryMachine(state: Log(), revision: 4, limit: 2))
+        _ = history.it.record(.action(.addSilently(1)), Log(), nil)
+        history.it.moved(5)
+        _ = history.it.record(.action(.addSilently(1)), Log(), nil)
+        #expect(history.it.entries.map(\.revision) == [4, 5])
+    }
+
+    @Test func `What was loaded is where it begins, while it has nothing`() {
+        let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: 2))
+        #expect(history.it.restart(Log(entries: [7]), 3).entries == [])
+        #expect(history.it.start.state.entries == [7] && history.it.start.revision == 3)
+        _ = history.it.record(.action(.add(1)), Log(entries: [7, 1]), 4)
+    }
+
+    @Test func `A ring that goes round many times, with things undone on the way, has what a plain list has`() {
+        for limit in 1...5 {
+            let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: limit))
+            var list: [UInt64] = []
+            var position = 0
+            var random = SystemRandomNumberGenerator()
+            for number in UInt64(1)...500 {
+                switch random.next(upperBound: UInt64(4)) {
+                case 0: if history.it.undo() != nil { position -= 1 }
+                case 1: if history.it.redo() != nil { position += 1 }
+                default:
+                    _ = history.it.record(.action(.add(1)), Log(), number)
+                    list = Array((list.prefix(position) + [number]).suffix(limit))
+                    position = list.count
+                }
+                #expect(history.it.entries.map(\.revision) == list && history.it.position == position)
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import FluxCore
+import FluxDiagnostics
+import FluxRouting
+import TestSupport
+import Testing
+
+/// Undo, redo, looking back and running again.
+@Suite struct HistoryTests {
+    let dispatcher = FluxDispatcher()
+    let store: FluxStore<Log>
+
+    init() {
+        store = FluxStore(initialState: Log(), dispatcher: dispatcher)
+    }
+
+    @Test func `Undo and redo go step by step, and stop at the ends`() {
+        let history = FluxHistory(store, limit: 10)
+        for number in 1...3 { store.dispatch(action: .add(number)) }
+        #expect(history.undo() == 4)
+        #expect(store.state.entries == [1, 2])
+        #expect(history.undo() == 5 && history.undo() == 6 && history.undo() == nil)
+        #expect(store.state.entries.isEmpty && history.position == 0)
+        #expect(history.redo() == 7 && history.redo() == 8 && history.redo() == 9 && history.redo() == nil)
+        #expect(store.state.entries == [1, 2, 3])
+    }
+
+    @Test func `An action after an undo takes the place of what was undone`() {
+        let history = FluxHistory(store, limit: 10)
+        for number in 1...3 { store.dispatch(action: .add(number)) }
+        history.undo()
+        history.undo()
+        store.dispatch(action: .add(9))
+        #expect(history.redo() == nil)
+        #expect(history.entries.map(\.state.entries) == [[1], [1, 9]])
+    }
+
+    @Test func `It has each action with the state after it, those that announced nothing and reactions too`() {
+        let history = FluxHistory(store, limit: 10)
+        store.on(LogOut.self) { state, _ in state.entries = [] }
+        store.dispatch(action: .add(1))
+        dispatcher.dispatch(action: Counter.Action.addSilently(2))
+        dispatcher.dispatch(action: LogOut(reason: "x"))
+        #expect(history.entries.map { "\($0.action)" } == ["add(1)", "addSilently(2)", "LogOut(reason: \"x\")"])
+        #expect(history.entries.map(\.state.entries) == [[1], [1], []])
+        #expect(history.entries.map(\.revision) == [1, 1, 2])
+        #expect(history.replay().map(\.entries) == [[1], [1], []])
+        #expect(history.replay(onto: Log(entries: [5])).map(\.entries) == [[5, 1], [5, 1], []])
+    }
+
+    @Test func `It is bounded, and undoes as far as it reaches`() {
+        let history = FluxHistory(store, limit: 2)
+        for number in 1...4 { store.dispatch(action: .add(number)) }
+        #expect(history.entries.map(\.state.entries) == [[1, 2, 3], [1, 2, 3, 4]])
+        #expect(history.start.entries == [1, 2])
+        history.undo()
+        history.undo()
+        #expect(history.undo() == nil)
+        #expect(store.state.entries == [1, 2])
+    }
+
+    @Test func `It jumps to a revision that is kept`() {
+        let history = FluxHistory(store, limit: 3)
+        for number in 1...5 { store.dispatch(action: .add(number)) }
+        #expect(history.jump(to: 4) == 6)
+        #expect(store.state.entries == [1, 2, 3, 4])
+        #expect(history.jump(to: 2) == 7)
+        #expect(store.state.entries == [1, 2])
+        #expect(history.jump(to: 1) == nil && history.jump(to: 6) == nil)
+        #expect(history.jump(to: 5) == 8)
+        #expect(store.state.entries == [1, 2, 3, 4, 5])
+    }
+
+    @Test func `Going back runs no handle and no middleware, is announced, and records nothing`() async {
+        let seen = Recorder<[Int]>()
+        let token = store.subscribe { seen.record($0.entries) }
+        let spy = Spy()
+        dispatcher.add(spy)
+        let history = FluxHistory(store, limit: 10)
+        dispatcher.add(1)
+        history.undo()
+        history.redo()
+        await store.flush()
+        #expect(seen.values == [[1], [], [1]])
+        #expect(spy.seen.values.count == 1 && history.entries.count == 1)
+        token.unsubscribe()
+    }
+
+    @Test func `Recorded actions replayed onto a fresh state give the same states`() {
+        let history = FluxHistory(store, limit: 1_000)
+        for number in 1...100 { store.dispatch(action: number % 7 == 0 ? .addSilently(number) : .add(number)) }
+        let actions = history.entries.compactMap { $0.action as? Counter.Action }
+        #expect(actions.count == 100)
+        let replayed = FluxHistory.replay(actions, onto: Log())
+        #expect(replayed.map(\.entries) == history.entries.map(\.state.entries))
+        #expect(replayed.last?.entries == store.state.entries)
+    }
+
+    @Test func `It ends when it goes, keeps its store, and several do not mind each other`() {
+        let other = FluxHistory(store, limit: 5)
+        do {
+            let history = FluxHistory(store, limit: 5)
+            store.dispatch(action: .add(1))
+            #expect(history.entries.count == 1)
+        }
+        store.dispatch(action: .add(2))
+        #expect(other.entries.count == 2)
+    }
+
+    @Test(.stress) func `Stress: with four threads it has every action once, in the order applied`() async {
+        let history = FluxHistory(store, limit: 10_000)
+        await onThreads(4) { [store, dispatcher] producer in
+            for number in 1...1_000 {
+                let action = Counter.Action.mark(producer: producer, number: number)
+                if number % 2 == 0 { store.dispatch(action: action) } else { dispatcher.dispatch(action: action) }
+            }
+        }
+        #expect(history.entries.count == 4_000)
+        #expect(history.replay().last?.entries == store.state.entries)
+        #expect(history.entries.map(\.revision) == Array(1...4_000))
+    }
+
+    @Test func `A limit of nothing stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxHistory(FluxStore(initialState: Log(), dispatcher: nil), limit: 0)
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("give a limit of 1 or more"))
+    }
+
+    @Test func `What another history puts back is a change like any other, and can be undone`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (one, other) = (FluxHistory(store, limit: 10), FluxHistory(store, limit: 10))
+        store.dispatch(action: .add(1))
+        one.undo()
+        store.dispatch(action: .add(10))
+        #expect(other.entries.map(\.state.count) == [1, 0, 10])
+        #expect(other.replay().map(\.count) == [1, 0, 10])
+        other.undo()
+        #expect(store.state.count == 0)
+        other.undo()
+        #expect(store.state.count == 1)
+    }
+
+    @Test func `A history may be let go of where a store is being changed`() {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let kept = Locked<FluxHistory<Counter>?>(FluxHistory(store, limit: 10))
+        store.on(Forget.self) { _, _ in kept.withLock { $0 = nil } }
+        dispatcher.dispatch(action: Forget())
+        #expect(kept.current == nil)
+        #expect(store.revision == 1)
+    }
+
+    struct Forget: FluxAction {}
+}

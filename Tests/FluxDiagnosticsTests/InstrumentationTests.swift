@@ -1,0 +1,151 @@
+import FluxCore
+import FluxDiagnostics
+import FluxRouting
+import Testing
+
+/// Instrumentation: what is told, to whom, and what follows an event through its actions.
+@Suite struct InstrumentationTests {
+    let dispatcher = FluxDispatcher()
+
+    @Test func `On a store: dispatched and applied, whichever way it came, and nothing once it has ended`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let watcher = Watcher()
+        let registration = store.instrument(watcher)
+        store.dispatch(action: .add(1))
+        #expect(watcher.notes.values == [.dispatched(nil), .applied(revision: 1)])
+        store.dispatch(action: .addSilently(1))
+        #expect(watcher.notes.values.suffix(2) == [.dispatched(nil), .applied(revision: nil)])
+        dispatcher.add(1)
+        #expect(watcher.notes.values.suffix(2) == [.dispatched(nil), .applied(revision: 2)])
+        #expect(watcher.notes.values.count == 6)
+        #expect(watcher.stores.values.allSatisfy { $0.isOf(store) })
+        registration.remove()
+        store.dispatch(action: .add(1))
+        #expect(watcher.notes.values.count == 6)
+    }
+
+    @Test func `On a dispatcher and its child: each tells of its own stores`() throws {
+        let child = FluxDispatcher()
+        let stores = [dispatcher, child].map { FluxStore(initialState: Counter(), dispatcher: $0) }
+        try dispatcher.attach(child)
+        let watchers = (Watcher(), Watcher())
+        let registrations = [dispatcher.instrument(watchers.0), child.instrument(watchers.1)]
+        #expect(dispatcher.add(1) == 2)
+        #expect(watchers.0.notes.values == [.dispatched(nil), .applied(revision: 1)])
+        #expect(watchers.1.notes.values == [.dispatched(nil), .applied(revision: 1)])
+        #expect(watchers.0.stores.values[0].isOf(stores[0]) && watchers.1.stores.values[0].isOf(stores[1]))
+        registrations.forEach { $0.remove() }
+        #expect(dispatcher.add(1) == 2)
+        #expect(watchers.0.notes.values.count == 2 && watchers.1.notes.values.count == 2)
+    }
+
+    @Test func `What middleware makes of an action is told as applied, and what it stops is not`() {
+        let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        struct Lines: FluxInstrumentation {
+            let lines = Recorder<String>()
+            func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { lines.record("dispatched \(action)") }
+            func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+                lines.record("applied \(action)")
+            }
+        }
+        let lines = Lines()
+        dispatcher.instrument(lines)
+        dispatcher.add(
+            .on(Counter.Action.self) { action, next in
+                if case .add(1) = action { next(Counter.Action.add(10)) }
+            })
+        dispatcher.add(1)
+        dispatcher.add(2)
+        #expect(lines.lines.values == ["dispatched add(1)", "applied add(10)", "dispatched add(2)"])
+        #expect(store.state.entries == [10])
+    }
+
+    @Test func `On a dispatcher: one note for the action and one for each store`() throws {
+        let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        let watcher = Watcher()
+        dispatcher.instrument(watcher)
+        #expect(dispatcher.add(1) == 2)
+        #expect(watcher.notes.values == [.dispatched(nil), .applied(revision: 1), .applied(revision: 1)])
+        #expect(watcher.stores.values[0].isOf(stores[0]) && watcher.stores.values[1].isOf(stores[1]))
+        try dispatcher.attach(stores[0], as: "first")
+        dispatcher.dispatch(action: Counter.Action.add(1), to: "first")
+        #expect(watcher.notes.values.suffix(2) == [.dispatched(nil), .applied(revision: 2)])
+        #expect(watcher.stores.values.last?.name == "first")
+    }
+
+    @Test func `Stores are told of in their order, whatever else each of them does`() {
+        let plain = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        let (recorded, own) = (Watcher(), Watcher())
+        let more = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        dispatcher.attach(more, priority: 1)
+        let history = FluxHistory(more, limit: 1)
+        plain[0].instrument(own)
+        dispatcher.instrument(recorded)
+        #expect(dispatcher.add(1) == 3)
+        #expect(recorded.stores.values.map { $0.isOf(more) } == [true, false, false])
+        #expect(recorded.stores.values[1].isOf(plain[0]) && recorded.stores.values[2].isOf(plain[1]))
+        #expect(own.notes.values == [.dispatched(nil), .applied(revision: 1)] && history.entries.count == 1)
+        // The first of them has nothing to it, the next has: both are told, the first first.
+        dispatcher.attach(plain[1], priority: 2)
+        dispatcher.dispatch(action: Counter.Action.addSilently(1))
+        #expect(recorded.stores.values[3].isOf(plain[1]) && recorded.stores.values[4].isOf(more))
+        #expect(
+            recorded.notes.values.suffix(3) == [
+                .applied(revision: nil), .applied(revision: nil), .applied(revision: nil),
+            ])
+    }
+
+    @Test func `An id follows an event through its actions, and through middleware that goes on elsewhere`() async {
+        struct Origins: FluxInstrumentation {
+            let origins: Recorder<FluxOrigin?>
+            func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { origins.record(FluxOrigin.current) }
+        }
+        let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        let watcher = Watcher()
+        let origins = Recorder<FluxOrigin?>()
+        dispatcher.instrument(watcher)
+        let kept = Locked<[FluxNext]>([])
+        dispatcher.add(FluxInterceptor { _, next in kept.withLock { $0.append(next) } })
+        store.instrument(Origins(origins: origins))
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        creator.fire(.addMany([1, 2]))
+        creator.fire([.add(3), .nothing, .add(4)])
+        await creator.flush()
+        await onThreads(1) { _ in for next in kept.current { next(Counter.Action.add(0)) } }
+        let fired = watcher.notes.values.compactMap { if case .fired(let origin) = $0 { origin } else { nil } }
+        #expect(Set(fired).count == 4)
+        #expect(origins.values == [fired[0], fired[0], fired[1], fired[3]])
+        #expect(FluxOrigin.current == nil)
+        kept.withLock { $0 = [] }
+    }
+
+    @Test func `A creator that fires straight at a store tells who looks on at that store`() async {
+        let store = FluxStore(initialState: Log(), dispatcher: nil)
+        let watcher = Watcher()
+        store.instrument(watcher)
+        let creator = FluxActionCreator<CounterConverter>(store: store)
+        creator.fire(.add(1))
+        await creator.flush()
+        guard case .fired(let origin) = watcher.notes.values.first else {
+            Issue.record("not told")
+            return
+        }
+        #expect(watcher.notes.values == [.fired(origin), .dispatched(origin), .applied(revision: 1)])
+    }
+
+    @Test func `Instrumentation with nothing in them are enough, several watch at once, and may dispatch`() {
+        struct Silent: FluxInstrumentation {}
+        struct Echo: FluxInstrumentation {
+            let store: FluxStore<Counter>
+            func applied(_ action: any FluxAction, to other: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+                if store.state.count < 5 { store.dispatch(action: .add(1)) }
+            }
+        }
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        dispatcher.instrument(Silent())
+        let echo = store.instrument(Echo(store: store))
+        dispatcher.add(1)
+        #expect(store.state.count == 5)
+        echo.remove()
+    }
+}

@@ -1,0 +1,133 @@
+import Foundation
+
+/// A value under a lock, for tests; independent of the library's own lock.
+final class Locked<Value>: @unchecked Sendable {
+    private let lock = NSLock()
+    private var value: Value
+
+    init(_ value: Value) {
+        self.value = value
+    }
+
+    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+        lock.lock()
+        defer { lock.unlock() }
+        return try body(&value)
+    }
+
+    var current: Value { withLock { $0 } }
+}
+
+/// Lets threads and tasks wait for one moment; once open it stays open.
+///
+/// Both waits give up loudly: a test that waits forever says nothing, and one that sleeps proves nothing.
+final class Gate: Sendable {
+    private let state = Locked<(isOpen: Bool, waiting: [@Sendable () -> Void])>((false, []))
+
+    var isOpen: Bool { state.withLock { $0.isOpen } }
+
+    func open() {
+        let waiting = state.withLock { state in
+            state.isOpen = true
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        waiting.forEach { $0() }
+    }
+
+    /// Blocks the calling thread until the gate opens.
+    func wait(file: StaticString = #fileID, line: UInt = #line) {
+        let semaphore = DispatchSemaphore(value: 0)
+        whenOpen { semaphore.signal() }
+        guard semaphore.wait(timeout: .now() + 300) == .success else {
+            fatalError("gate never opened", file: file, line: line)
+        }
+    }
+
+    /// Suspends the calling task until the gate opens.
+    func opened() async {
+        if isOpen { return }
+        let limit = DispatchWorkItem { fatalError("gate never opened") }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 300, execute: limit)
+        await withCheckedContinuation { continuation in whenOpen { continuation.resume() } }
+        // ThreadSanitizer sees by it what came before the gate was opened.
+        state.withLock { _ in }
+        limit.cancel()
+    }
+
+    private func whenOpen(_ body: @escaping @Sendable () -> Void) {
+        let isOpen = state.withLock { state in
+            if !state.isOpen { state.waiting.append(body) }
+            return state.isOpen
+        }
+        if isOpen { body() }
+    }
+}
+
+/// Opens a gate when it goes; captured by closures whose release is to be seen.
+final class Canary: Sendable {
+    let gone: Gate
+
+    init(_ gone: Gate) {
+        self.gone = gone
+    }
+
+    deinit {
+        gone.open()
+    }
+}
+
+/// Runs a body on threads of its own, all started at the same moment, and waits for all.
+func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) async {
+    let start = Gate()
+    let running = Locked(count)
+    await withCheckedContinuation { continuation in
+        for index in 0..<count {
+            let thread = Thread {
+                start.wait()
+                body(index)
+                if running.withLock({
+                    $0 -= 1; return $0 == 0
+                }) {
+                    continuation.resume()
+                }
+            }
+            thread.start()
+        }
+        start.open()
+    }
+    // ThreadSanitizer sees by it what the threads have done.
+    running.withLock { _ in }
+}
+
+/// Collects values, and lets a test wait for a number of them.
+final class Recorder<Value: Sendable>: Sendable {
+    private let state = Locked<(values: [Value], gates: [(count: Int, gate: Gate)])>(([], []))
+
+    var values: [Value] { state.withLock { $0.values } }
+
+    func record(_ value: Value) {
+        let due = state.withLock { state in
+            state.values.append(value)
+            let due = state.gates.filter { $0.count <= state.values.count }
+            state.gates.removeAll { $0.count <= state.values.count }
+            return due
+        }
+        due.forEach { $0.gate.open() }
+    }
+
+    func count(_ count: Int) async {
+        let gate = Gate()
+        state.withLock { state in
+            if state.values.count >= count { gate.open() } else { state.gates.append((count, gate)) }
+        }
+        await gate.opened()
+    }
+}
+
+extension Recorder<Int> {
+    /// Whether exactly the numbers from 1 to another were recorded, in order; says less than two arrays when it fails.
+    func isCounting(to last: Int) -> Bool {
+        values == Array(1...last)
+    }
+}

@@ -1,0 +1,147 @@
+import FluxCore
+import FluxEffects
+import Testing
+
+/// A part of a command that changes the state is announced and saved, whatever else it calls.
+///
+/// The default of a part says that it changes nothing. Said by way of the thread, that is taken for the word of the part
+/// that called it.
+@Suite struct CommandsInCommandsAreAnnouncedTests {
+    struct Failure: Error {}
+
+    /// Leaves all parts to their defaults.
+    struct Plain: FluxCommand {
+        func execute(state: Counter, dependency: Void) async throws {}
+    }
+
+    /// Changes the state in one of its parts, before or after it has that part of another command done too.
+    struct Outer: FluxCommand {
+        enum Part: CaseIterable, Sendable { case begin, output, error }
+
+        let part: Part
+        let changesFirst: Bool
+
+        func begin(state: inout Counter) {
+            if part == .begin { change(&state) { Plain().begin(state: &$0) } }
+        }
+        func execute(state: Counter, dependency: Void) async throws {
+            if part == .error { throw Failure() }
+        }
+        func reduce(state: inout Counter, output: Void) {
+            if part == .output { change(&state) { Plain().reduce(state: &$0, output: ()) } }
+        }
+        func reduce(state: inout Counter, error: any Error) {
+            if part == .error { change(&state) { Plain().reduce(state: &$0, error: error) } }
+        }
+
+        private func change(_ state: inout Counter, _ other: (inout Counter) -> Void) {
+            if changesFirst { state.count += 10 }
+            other(&state)
+            if !changesFirst { state.count += 10 }
+        }
+    }
+
+    /// Announced it is once for the part at hand; `begin` and `output` of a part that leaves them empty are announced too.
+    @Test(arguments: Outer.Part.allCases, [true, false])
+    func `A change beside a default is announced`(part: Outer.Part, changesFirst: Bool) async {
+        let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
+        let seen = Recorder<Int>()
+        let token = store.subscribe { seen.record($0.count) }
+        _ = await store.run(Outer(part: part, changesFirst: changesFirst)).outcome
+        await store.flush()
+        #expect(store.state.count == 11)
+        #expect(seen.values.last == 11, "of \(store.revision) revisions")
+        #expect(seen.values.count == Int(store.revision))
+        token.unsubscribe()
+    }
+
+    /// Nothing but `begin` is its own, so that nothing else can announce what that did.
+    struct Beginning: FluxCommand {
+        func begin(state: inout Counter) {
+            state.count += 10
+            Plain().begin(state: &state)
+        }
+        func execute(state: Counter, dependency: Void) async throws {}
+    }
+
+    @Test func `A begin that calls a default is one revision, and is told to subscriptions`() async {
+        let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
+        let seen = Recorder<Int>()
+        let token = store.subscribe { seen.record($0.count) }
+        #expect(await store.run(Beginning()).outcome.name == "completed")
+        await store.flush()
+        #expect(store.state.count == 11 && store.revision == 1 && seen.values == [11])
+        token.unsubscribe()
+    }
+
+    @Test func `And those who look on are told, such as a persistence`() async {
+        let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
+        let actions = Actions(store)
+        #expect(await store.run(Beginning()).outcome.name == "completed")
+        #expect(actions.seen.values == ["Beginning.begin"])
+    }
+
+    @Test func `What is all default is still not announced`() async {
+        let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
+        #expect(await store.run(Plain()).outcome.name == "completed")
+        #expect(store.revision == 0)
+    }
+
+    /// Tells of its failure by a change, and calls a default as well.
+    struct Telling: FluxCommand {
+        func execute(state: Counter, dependency: Void) async throws { throw Failure() }
+        func reduce(state: inout Counter, error: any Error) {
+            state.count = -1
+            Plain().reduce(state: &state, error: error)
+        }
+    }
+
+    @Test func `A failure that the state was told of is not reported as one that it was not`() async {
+        let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            _ = await store.run(Telling()).outcome
+            // The report comes after the end of the one that failed, and before the next one begins.
+            _ = await store.run(Plain()).outcome
+            guard store.state.count == -1 && store.revision == 1 else { fatalError("not announced") }
+        }
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(!text.contains("failed with"), "\(text)")
+    }
+
+    /// Has another command done as its own, whatever that is.
+    struct Wrapped<Inner: FluxCommand>: FluxCommand {
+        let inner: Inner
+
+        func begin(state: inout Inner.State) { inner.begin(state: &state) }
+        func execute(state: Inner.State, dependency: Inner.Dependency) async throws -> Inner.Output {
+            try await inner.execute(state: state, dependency: dependency)
+        }
+        func reduce(state: inout Inner.State, output: Inner.Output) { inner.reduce(state: &state, output: output) }
+        func reduce(state: inout Inner.State, error: any Error) { inner.reduce(state: &state, error: error) }
+    }
+
+    @Test func `A command around another one does what that does`() async {
+        let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
+        #expect(await store.run(Wrapped(inner: Beginning())).outcome.name == "completed")
+        #expect(await store.run(Wrapped(inner: Telling())).outcome.name == "failed")
+        #expect(store.state.count == -1)
+    }
+
+    /// Says for itself that there is nothing to announce.
+    struct Rarely: FluxCommand {
+        let amount: Int
+        func begin(state: inout Counter) throws(FluxUnchanged) {
+            if amount == 0 { throw FluxUnchanged() }
+            state.count += amount
+        }
+        func execute(state: Counter, dependency: Void) async throws {}
+    }
+
+    @Test func `A part may say that it changed nothing`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        store.run(Rarely(amount: 0))
+        #expect(store.revision == 0)
+        store.run(Rarely(amount: 1))
+        #expect(store.revision == 1)
+    }
+}

@@ -1,0 +1,93 @@
+import FluxCore
+import FluxEffects
+import Testing
+
+/// Commands that fail unheard, and what their rules may do.
+@Suite(.timeLimit(.minutes(5))) struct FluxCommandMisuseTests {
+    struct Failure: Error {}
+
+    struct Silent: FluxCommand {
+        let canary: Canary
+        func execute(state: Counter, dependency: Void) async throws { throw Failure() }
+    }
+
+    struct Loud: FluxCommand {
+        func execute(state: Counter, dependency: Void) async throws { throw Failure() }
+        func reduce(state: inout Counter, error: any Error) { state.count = -1 }
+    }
+
+    struct Outer: FluxCommand {
+        static let inner = Locked<(@Sendable () -> Void)?>(nil)
+        static var rules: [FluxRule<Outer>] {
+            inner.current?()
+            return [.sequence(for: FluxRule.caseName)]
+        }
+        func execute(state: Counter, dependency: Void) async throws -> Int { state.count + 1 }
+        func reduce(state: inout Counter, output: Int) { state.count = output }
+    }
+
+    /// Time of its own, by which it waits and is tried again.
+    struct Patient: FluxCommand {
+        static let time = TestClock()
+        static var clock: any Clock<Duration> { time }
+        static let rules: [FluxRule<Patient>] = [
+            .debounce(for: FluxRule.caseName, .seconds(1)),
+            .retry(for: FluxRule.caseName, limit: 1, backoff: .constant(.seconds(1))),
+        ]
+        let attempts: Recorder<Int>
+        let canary: Canary
+        func execute(state: Guarded, dependency: Void) async throws {
+            attempts.record(state.count)
+            if attempts.values.count == 1 { throw Failure() }
+        }
+        func begin(state: inout Guarded) { state.count += 1 }
+        func reduce(state: inout Guarded, output: Void) { state.done.open() }
+    }
+
+    struct Guarded: FluxState {
+        var count = 0
+        let canary: Canary
+        let done: Gate
+        mutating func handle(action: Counter.Action) -> Guarded? { self }
+    }
+
+    @Test func `A failure that the state is not told of is written to the standard error output, once`() async {
+        let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            _ = await store.run(Loud()).outcome
+            let gone = Gate()
+            store.run(Silent(canary: Canary(gone)))
+            // It is told after the end, and before the command goes.
+            await gone.opened()
+            guard store.state.count == -1 else { fatalError("not told") }
+        }
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(text.split(separator: "\n").filter { $0.contains("FluxCore: Silent failed with Failure()") }.count == 1)
+        #expect(!text.contains("Loud"), "\(text)")
+    }
+
+    @Test func `The rules of a command may run another one`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        Outer.inner.withLock { $0 = { store.run(Loud()) } }
+        defer { Outer.inner.withLock { $0 = nil } }
+        #expect(await store.run(Outer()).outcome.name == "completed")
+    }
+
+    @Test func `A store let go while a command waits and is tried again sees it through, and goes`() async {
+        let (storeGone, commandGone, done) = (Gate(), Gate(), Gate())
+        let attempts = Recorder<Int>()
+        do {
+            let store = FluxStore(
+                initialState: Guarded(canary: Canary(storeGone), done: done), dispatcher: FluxDispatcher())
+            store.run(Patient(attempts: attempts, canary: Canary(commandGone)))
+        }
+        for _ in 0..<2 {
+            await Patient.time.sleepers(1)
+            Patient.time.advance(by: .seconds(1))
+        }
+        await done.opened()
+        await storeGone.opened()
+        await commandGone.opened()
+        #expect(attempts.values == [1, 1], "begun once, before the first attempt")
+    }
+}

@@ -1,0 +1,30 @@
+import FluxCore
+import FluxEffects
+import FluxPersistence
+import FluxTesting
+import Testing
+
+@Suite struct CommandsWhileLoadingTests {
+    typealias Add = OptimisticCommandsTests.Add
+    typealias Beginning = CommandsInCommandsAreAnnouncedTests.Beginning
+    @Test func `While the store loads it is held back, and is in the state once that is ready`() async {
+        let (loads, persistence) = (Gate(), MemoryPersistence<Counter>(Counter(count: 5)))
+        persistence.script.block(until: loads)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let task = store.run(Add(amount: 1))
+        #expect(store.state.count == 0)
+        persistence.script.block(until: nil)
+        loads.open()
+        _ = await store.ready
+        #expect(store.state.count == 6)
+        #expect(await task.outcome.name == "completed")
+    }
+    @Test func `And it is saved`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil, persistence: persistence)
+        _ = await store.ready
+        #expect(await store.run(Beginning()).outcome.name == "completed")
+        await store.flush()
+        #expect(persistence.current?.count == 11)
+    }
+}

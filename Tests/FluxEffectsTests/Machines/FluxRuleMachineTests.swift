@@ -1,0 +1,388 @@
+import FluxCore
+import Testing
+
+@testable import FluxEffects
+
+/// Each rule by a table: what goes in, and what is to be done.
+@Suite struct FluxRuleMachineTests {
+    // MARK: - Unique
+
+    @Test func `Without rules every event starts at once and leaves nothing behind`() {
+        let rig = RuleRig([])
+        rig.expect([("a", "start 1"), ("a", "start 2"), ("end 1", ""), ("end 2", ""), ("end 2", ""), ("end 9", "")])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `The latest wins`() {
+        let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter)])
+        rig.expect([
+            ("a", "start 1"),
+            ("b", "start 2"),
+            ("a", "cancelled 1"),
+            ("end 1", "start 3"),
+            ("a", "cancelled 3"),
+            ("a", "cancelled 4"),
+            ("end 3", "start 5"),
+            ("end 5", ""),
+            ("a", "start 6"),
+            ("end 2", ""),
+            ("end 6", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `The first wins`() {
+        let rig = RuleRig([.unique(cancelling: .later, for: Named.letter)])
+        rig.expect([
+            ("a", "start 1"),
+            ("a", "dropped 2"),
+            ("b", "start 3"),
+            ("end 2", ""),
+            ("a", "dropped 4"),
+            ("end 1", ""),
+            ("a", "start 5"),
+            ("end 3", ""),
+            ("end 5", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `A condition spares those it is false for`() {
+        let earlier = RuleRig([.unique(cancelling: .earlier, for: Named.letter, when: Named.areLoud)])
+        earlier.expect([
+            ("a!", "start 1"), ("a", "start 2"), ("a", "start 3"), ("b!", "start 4"), ("a!", "cancelled 1"),
+            ("end 1", "start 5"),
+        ])
+        let later = RuleRig([.unique(cancelling: .later, for: Named.letter, when: Named.areLoud)])
+        later.expect([
+            ("a!", "start 1"), ("a", "start 2"), ("b!", "start 3"), ("a!", "dropped 4"), ("end 1", ""),
+            ("a!", "start 5"),
+        ])
+    }
+
+    @Test func `Of a pair a condition gets the one that was fired first`() {
+        let condition: FluxRule<Named>.Condition = { dispatching, executing in
+            dispatching.name == "a2" && executing.name == "a1"
+        }
+        let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter, when: condition)])
+        rig.expect([("a2", "start 1"), ("a1", "start 2"), ("a2", "cancelled 2"), ("end 2", "start 3")])
+    }
+
+    @Test(
+        arguments: [
+            FluxRule.unique(cancelling: .earlier, for: Named.letter), .unique(cancelling: .later, for: Named.letter),
+            .sequence(for: Named.letter), .debounce(for: Named.letter, .seconds(1)),
+            .throttle(for: Named.letter, .seconds(1), latest: true), .retry(for: Named.letter, limit: 1),
+        ])
+    func `An event without a key is not covered`(rule: FluxRule<Named>) {
+        let rig = RuleRig([rule])
+        rig.expect([("-", "start 1"), ("-", "start 2"), ("end 1", ""), ("end 2", "")])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `A retry holds nobody back`() {
+        let rig = RuleRig([.retry(for: Named.letter, limit: 3)])
+        rig.expect([("a", "start 1"), ("a", "start 2"), ("end 1", ""), ("end 2", "")])
+        #expect(rig.weight == 0)
+    }
+
+    // MARK: - Sequence
+
+    @Test func `One after the other, each key by itself`() {
+        let rig = RuleRig([.sequence(for: Named.letter)])
+        rig.expect([
+            ("a", "start 1"), ("a", ""), ("b", "start 3"), ("a", ""), ("b", ""),
+            ("end 1", "start 2"), ("end 3", "start 5"), ("end 2", "start 4"), ("end 4", ""), ("a", "start 6"),
+            ("end 5", ""), ("end 6", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `A sequence across several kinds of event`() {
+        let rig = RuleRig([.sequence { "ab".contains($0.name) ? "both" : nil }])
+        rig.expect([
+            ("a", "start 1"), ("b", ""), ("c", "start 3"), ("a", ""), ("end 1", "start 2"), ("end 2", "start 4"),
+        ])
+    }
+
+    @Test func `One taken out of a sequence hands on what it waited for`() {
+        let rig = RuleRig([.sequence(for: Named.letter)])
+        rig.expect([
+            ("a", "start 1"), ("a", ""), ("a", ""), ("a", ""), ("end 2", ""), ("end 3", ""), ("end 1", "start 4"),
+            ("end 4", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `The last of a sequence is taken out, and another comes`() {
+        let rig = RuleRig([.sequence(for: Named.letter)])
+        rig.expect([
+            ("a", "start 1"), ("a", ""), ("a", ""), ("end 3", ""), ("a", ""), ("end 1", "start 2"),
+            ("end 2", "start 4"),
+        ])
+    }
+
+    @Test func `With a condition it waits for those it is true for, and no others`() {
+        let rig = RuleRig([.sequence(for: Named.letter, when: Named.areLoud)])
+        rig.expect([
+            ("a!", "start 1"), ("a", "start 2"), ("a!", ""), ("a!", ""), ("end 2", ""), ("end 1", "start 3"),
+            ("end 3", "start 4"), ("end 4", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `With a condition it does not inherit what another waited for`() {
+        let share: FluxRule<Named>.Condition = { !Set($0.name.dropFirst()).isDisjoint(with: $1.name.dropFirst()) }
+        let rig = RuleRig([.sequence(for: Named.letter, when: share)])
+        rig.expect([("ax", "start 1"), ("axy", ""), ("ay", ""), ("end 2", "start 3"), ("end 1", ""), ("end 3", "")])
+        #expect(rig.weight == 0)
+    }
+
+    // MARK: - Debounce and throttle
+
+    @Test func `A debounce lets the last go on once it is quiet`() {
+        let rig = RuleRig([.debounce(for: Named.letter, .seconds(3))])
+        rig.expect([
+            ("a", "sleep 0a 3"),
+            ("a", "dropped 1, wake 0a, sleep 0a 3"),
+            ("b", "sleep 0b 3"),
+            ("a", "dropped 2, wake 0a, sleep 0a 3"),
+            ("time 0a", "start 4"),
+            ("time 0a", ""),
+            ("a", "sleep 0a 3"),
+            ("end 4", ""),
+            ("time 0a", "start 5"),
+            ("time 0b", "start 3"),
+            ("end 5", ""),
+            ("end 3", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `One that ends while a debounce holds it takes its timer along`() {
+        let rig = RuleRig([.debounce(for: Named.letter, .seconds(3))])
+        rig.expect([("a", "sleep 0a 3"), ("end 1", "wake 0a"), ("time 0a", "")])
+        #expect(rig.weight == 0)
+        rig.expect([("a", "sleep 0a 3"), ("time 0a", "start 2"), ("end 2", "")])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `A throttle drops what follows too soon`() {
+        let rig = RuleRig([.throttle(for: Named.letter, .seconds(2), latest: false)])
+        rig.expect([
+            ("a", "sleep 0a 2, start 1"), ("a", "dropped 2"), ("b", "sleep 0b 2, start 3"), ("end 1", ""),
+            ("a", "dropped 4"), ("time 0a", ""), ("a", "sleep 0a 2, start 5"), ("end 5", ""), ("time 0a", ""),
+            ("end 3", ""), ("time 0b", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `A throttle keeps the latest for the end of the interval, and then begins another`() {
+        let rig = RuleRig([.throttle(for: Named.letter, .seconds(2), latest: true)])
+        rig.expect([
+            ("a", "sleep 0a 2, start 1"), ("a", ""), ("a", "dropped 2"), ("time 0a", "sleep 0a 2, start 3"), ("a", ""),
+            ("end 4", ""), ("time 0a", ""), ("time 0a", ""), ("a", "sleep 0a 2, start 5"), ("time 0a", ""),
+            ("end 1", ""), ("end 3", ""), ("end 5", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    // MARK: - Concurrency
+
+    @Test func `Over the limit events wait in order`() {
+        let rig = RuleRig([.concurrency(2)])
+        rig.expect([
+            ("a", "start 1"), ("b", "start 2"), ("c", ""), ("-", ""), ("end 2", "start 3"), ("e", ""),
+            ("end 1", "start 4"), ("end 4", "start 5"), ("end 3", ""), ("f", "start 6"), ("end 5", ""), ("end 6", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `One that ends in a queue is passed over`() {
+        let rig = RuleRig([.concurrency(1)])
+        rig.expect([
+            ("a", "start 1"), ("a", ""), ("a", ""), ("a", ""), ("end 2", ""), ("end 3", ""), ("end 1", "start 4"),
+            ("end 4", ""), ("a", "start 5"), ("a", ""), ("end 6", ""), ("end 5", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `One that another rule refuses gives its place to the next`() {
+        let rig = RuleRig([.concurrency(2), .unique(cancelling: .later, for: Named.letter)])
+        rig.expect([
+            ("a", "start 1"), ("b", "start 2"), ("a", ""), ("a", ""), ("c", ""),
+            ("end 2", "dropped 3, dropped 4, start 5"),
+        ])
+    }
+
+    // MARK: - Several rules
+
+    @Test func `What has ended is seen by no rule`() {
+        let dropping = RuleRig([.concurrency(1), .unique(cancelling: .later, for: Named.letter)])
+        dropping.expect([("a", "start 1"), ("a", ""), ("end 1", "start 2"), ("end 2", "")])
+        #expect(dropping.weight == 0)
+        let sequence = RuleRig([.concurrency(2), .sequence(for: Named.letter)])
+        sequence.expect([("a", "start 1"), ("a", ""), ("a", ""), ("end 2", ""), ("end 1", "start 3"), ("end 3", "")])
+        #expect(sequence.weight == 0)
+    }
+
+    @Test func `Behind two limits nobody overtakes, and neither is exceeded`() {
+        let rig = RuleRig([.concurrency(2), .concurrency(1)])
+        rig.expect([
+            ("a", "start 1"), ("b", ""), ("c", ""), ("d", ""), ("end 1", "start 2"), ("end 2", "start 3"),
+            ("end 3", "start 4"), ("end 4", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `One that takes the place of another in flight does not overtake those that wait for it`() {
+        let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter), .concurrency(1)])
+        rig.expect([
+            ("a", "start 1"), ("b", ""), ("a", "cancelled 1"), ("end 1", "start 2"), ("end 2", "start 3"),
+            ("end 3", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `What one rule holds is not seen by those behind it`() {
+        let rules: [FluxRule<Named>] = [
+            .debounce(for: Named.letter, .seconds(1)), .unique(cancelling: .earlier, for: Named.letter),
+        ]
+        RuleRig(rules).expect([
+            ("a", "sleep 0a 1"), ("time 0a", "start 1"), ("a", "sleep 0a 1"),
+            ("time 0a", "cancelled 1"), ("end 1", "start 2"),
+        ])
+        RuleRig(rules.reversed()).expect([
+            ("a", "sleep 1a 1"), ("time 1a", "start 1"), ("a", "cancelled 1"), ("end 1", "sleep 1a 1"),
+            ("a", "cancelled 2, wake 1a, sleep 1a 1"), ("time 1a", "start 3"),
+        ])
+    }
+
+    @Test func `One that is let go on by the end of another meets the one that ended it`() {
+        let first: FluxRule<Named>.Key = { $0.name.contains("s") ? true : nil }
+        let rig = RuleRig([.sequence(for: first), .unique(cancelling: .earlier, for: Named.letter)])
+        // The third ends the first, which the second waits for: the second is the last to reach the second rule.
+        rig.expect([
+            ("as", "start 1"), ("as", ""), ("a", "cancelled 1"), ("end 1", "cancelled 3, start 2"), ("end 2", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `One out of a sequence hands on nothing that another rule made it wait for`() {
+        let only: FluxRule<Named>.Key = { $0.name.contains("s") ? true : nil }
+        let rig = RuleRig([.sequence(for: only), .sequence(for: Named.letter)])
+        rig.expect([("a", "start 1"), ("as", ""), ("bs", ""), ("end 2", "start 3"), ("end 1", ""), ("end 3", "")])
+        #expect(rig.weight == 0)
+    }
+
+    // MARK: - A rule of one's own
+
+    struct Own: FluxRuling {
+        let body: @Sendable (Named, [FluxInFlight<Named>]) -> FluxDecision
+
+        func decide(on event: Named, inFlight: [FluxInFlight<Named>]) -> FluxDecision { body(event, inFlight) }
+    }
+
+    @Test func `A rule of one's own starts, drops, cancels and lets wait`() {
+        let own = Own { event, inFlight in
+            let ids = inFlight.map(\.id)
+            return switch event.name {
+            case "drop": .drop
+            case "cancel": .cancel(ids)
+            case "wait": .wait(ids)
+            default: .start
+            }
+        }
+        let rig = RuleRig([.custom(own)])
+        rig.expect([
+            ("drop", "dropped 1"), ("a", "start 2"), ("a", "start 3"), ("wait", ""), ("end 2", ""), ("wait", ""),
+            ("end 3", "start 4"), ("a", "start 6"), ("end 4", "start 5"),
+            ("cancel", "cancelled 5, cancelled 6"), ("end 5", ""), ("end 6", "start 7"), ("end 7", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `Its own id, those unknown and those twice do not count`() {
+        let own = Own { event, inFlight in
+            switch event.name {
+            case "wait": .wait([2, 99, 0])
+            case "cancel": .cancel([3, 99, .max])
+            case "twice": .wait([1, 1])
+            default: .start
+            }
+        }
+        let rig = RuleRig([.custom(own)])
+        rig.expect([
+            ("a", "start 1"), ("wait", "start 2"), ("cancel", "start 3"), ("twice", ""), ("end 1", "start 4"),
+            ("end 2", ""), ("end 3", ""), ("end 4", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `It sees those that passed it, in order, and whether they run`() {
+        let seen = Seen()
+        let own = Own { _, inFlight in
+            seen.log.withLock { $0.append(inFlight.map { "\($0.id)\($0.isExecuting ? "+" : "-")\($0.event.name)" }) }
+            return .start
+        }
+        let rig = RuleRig([.custom(own), .sequence(for: Named.letter)])
+        rig.expect([("a", "start 1"), ("a", ""), ("b", "start 3"), ("end 1", "start 2"), ("c", "start 4")])
+        #expect(seen.log.withLock { $0 } == [[], ["1+a"], ["1+a", "2-a"], ["2+a", "3+b"]])
+    }
+
+    final class Seen: Sendable {
+        let log = FluxLock<[[String]]>([])
+    }
+
+    // MARK: - Many
+
+    @Test func `Ten thousand of one key: the last wins, and what is kept does not grow`() {
+        let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter)])
+        _ = rig.fire("a")
+        let weight = rig.weight
+        for _ in 2...10_000 where rig.fire("a").count != 1 { Issue.record("not exactly one end") }
+        // The first, which has not ended, and the last, which waits for it.
+        #expect(rig.weight <= 2 * weight + 2)
+        #expect(rig.ended(1).map(RuleRig.text) == ["start 10000"])
+        #expect(rig.ended(10_000).isEmpty)
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `Ten thousand in a row: each end starts exactly the next`() {
+        let rig = RuleRig([.sequence(for: Named.letter), .concurrency(3)])
+        for _ in 1...10_000 { _ = rig.fire("a") }
+        for id in stride(from: UInt64(2), through: 10_000, by: 2) { #expect(rig.ended(id).isEmpty) }
+        for id in stride(from: UInt64(1), to: 9_999, by: 2) {
+            let next = rig.ended(id).map(RuleRig.text)
+            if next != ["start \(id + 2)"] { Issue.record("\(next) after \(id)") }
+        }
+        #expect(rig.ended(9_999).isEmpty)
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `A long row of events that end each other does not grow the stack`() {
+        let limit = FluxRule<Named>.concurrency(2)
+        let rig = RuleRig([limit, .unique(cancelling: .later, for: Named.letter)])
+        rig.expect([("a", "start 1"), ("b", "start 2")])
+        for _ in 1...100_000 { _ = rig.fire("a") }
+        #expect(rig.ended(2).count == 100_000, "all are dropped, one after the other")
+        #expect(rig.ended(1).isEmpty)
+        #expect(rig.weight == 0)
+    }
+
+    @Test(
+        arguments: [
+            FluxRule.sequence(for: Named.letter), .concurrency(1), .sequence(for: Named.letter) { _, _ in true },
+        ])
+    func `What is cancelled while it waits for one that hangs leaves nothing behind`(rule: FluxRule<Named>) {
+        let rig = RuleRig([rule])
+        _ = rig.fire("a")
+        for id in 2...10_000 {
+            #expect(rig.fire("a").isEmpty)
+            #expect(rig.ended(UInt64(id)).isEmpty)
+        }
+        #expect(rig.weight < 100)
+        #expect(rig.ended(1).isEmpty)
+        #expect(rig.weight == 0)
+    }
+}

@@ -1,0 +1,202 @@
+import FluxCore
+import Testing
+
+@testable import FluxEffects
+
+/// Random rules and random inputs, and what has to hold whatever they are.
+@Suite struct FluxRuleModelTests {
+    @Test func `Two thousand random runs keep what the rules promise`() {
+        for seed in 0..<2_000 {
+            let run = RandomRun(seed: UInt64(seed))
+            run.play(inputs: 60)
+            run.drain()
+            if let failure = run.failure {
+                Issue.record("seed \(seed), rules \(run.names): \(failure)")
+                return
+            }
+        }
+    }
+}
+
+/// An event with a key for each rule, and a mark for conditions and rules of one's own.
+private struct Marked: FluxEvent {
+    let keys: [Int?]
+    let mark: Int
+}
+
+/// A generator whose numbers follow from its seed.
+private struct Seeded: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// Answers in each of the ways, by the mark of the event.
+private struct AnyRuling: FluxRuling {
+    func decide(on event: Marked, inFlight: [FluxInFlight<Marked>]) -> FluxDecision {
+        let alike = inFlight.filter { $0.event.mark % 3 == event.mark % 3 }.map(\.id) + [0, .max]
+        return switch event.mark % 5 {
+        case 0: .wait(alike)
+        case 1: .cancel(alike)
+        case 2: inFlight.count > 5 ? .drop : .start
+        case 3: .wait(inFlight.suffix(1).map(\.id))
+        default: .start
+        }
+    }
+}
+
+private final class RandomRun {
+    private typealias Machine = FluxRuleMachine<Marked>
+
+    private struct Event {
+        let event: Marked
+        var isExecuting = false
+        /// Cancelled while it ran, and still to end.
+        var isEnding = false
+    }
+
+    private var random: Seeded
+    private let rules: [FluxRule<Marked>]
+    private var machine: Machine
+    private var lastID: UInt64 = 0
+    private var alive: [UInt64: Event] = [:]
+    private var timers: Set<Machine.Timer> = []
+    /// The last one that was started of each key, for the rules where that has to be the order fired.
+    private var lastStarted: [Machine.Timer: UInt64] = [:]
+    private(set) var failure: String?
+    private(set) var names: [String] = []
+
+    init(seed: UInt64) {
+        var random = Seeded(state: seed)
+        let rules = (0..<Int.random(in: 0...4, using: &random)).map { Self.rule($0, &random) }
+        (self.random, self.rules) = (random, rules)
+        machine = Machine(rules: rules)
+        names = rules.map { "\($0.kind)" }
+    }
+
+    private static func rule(_ index: Int, _ random: inout Seeded) -> FluxRule<Marked> {
+        let key: FluxRule<Marked>.Key = { $0.keys[index] }
+        // Symmetric, so that it does not matter which of two came first.
+        let areThirds: FluxRule<Marked>.Condition = { ($0.mark + $1.mark) % 3 == 0 }
+        let condition = Bool.random(using: &random) ? areThirds : nil
+        return switch Int.random(in: 0...7, using: &random) {
+        case 0: .unique(cancelling: .earlier, for: key, when: condition)
+        case 1: .unique(cancelling: .later, for: key, when: condition)
+        case 2: .sequence(for: key, when: condition)
+        case 3: .debounce(for: key, .seconds(1))
+        case 4: .throttle(for: key, .seconds(1), latest: condition == nil)
+        case 5: .concurrency(Int.random(in: 1...3, using: &random))
+        case 6: .retry(for: key, limit: 1)
+        default: .custom(AnyRuling())
+        }
+    }
+
+    // MARK: - Inputs
+
+    func play(inputs: Int) {
+        for _ in 0..<inputs where failure == nil {
+            switch Int.random(in: 0...9, using: &random) {
+            case 0...4: fire()
+            case 5...6: end { $0.isExecuting }
+            case 7: end { _ in true }
+            default: elapse()
+            }
+        }
+    }
+
+    /// Ends what runs and lets timers elapse until nothing changes: nothing may be left.
+    func drain() {
+        while failure == nil, !timers.isEmpty || alive.values.contains(where: \.isExecuting) {
+            elapse()
+            end { $0.isExecuting }
+        }
+        if failure == nil && machine.weight > 0 { failure = "the machine keeps \(machine.weight)" }
+    }
+
+    private func fire() {
+        let keys = rules.map { _ in Bool.random(using: &random) ? Int.random(in: 0...1, using: &random) : 0 as Int? }
+        let isLeftOut = Int.random(in: 0...9, using: &random) == 0
+        let event = Marked(keys: isLeftOut ? rules.map { _ in nil } : keys, mark: Int.random(in: 0...9, using: &random))
+        lastID += 1
+        alive[lastID] = Event(event: event)
+        check(machine.fire(lastID, event, keys: rules.map { $0.key(event).map { AnyHashable($0) } }))
+    }
+
+    private func end(where isMeant: (Event) -> Bool) {
+        guard let id = alive.filter({ isMeant($0.value) }).keys.sorted().randomElement(using: &random) else { return }
+        alive[id] = nil
+        check(machine.ended(id))
+    }
+
+    private func elapse() {
+        let sorted = timers.sorted { "\($0)" < "\($1)" }
+        guard let timer = sorted.randomElement(using: &random) else { return }
+        timers.remove(timer)
+        check(machine.elapsed(timer))
+    }
+
+    // MARK: - What has to hold
+
+    private func check(_ effects: [Machine.Effect]) {
+        for effect in effects {
+            switch effect {
+            case .start(let id):
+                if alive[id]?.isExecuting != false { fail("\(id) starts twice, or after its end") }
+                alive[id]?.isExecuting = true
+                for stage in rules.indices { checkOrder(id, stage) }
+            case .end(let id, let outcome):
+                guard let event = alive[id], !event.isEnding else {
+                    fail("\(id) ends twice")
+                    continue
+                }
+                if case .dropped = outcome, event.isExecuting { fail("\(id) is dropped while it runs") }
+                if event.isExecuting { alive[id]?.isEnding = true } else { alive[id] = nil }
+            case .sleep(let timer, _):
+                if !timers.insert(timer).inserted { fail("\(timer) sleeps twice") }
+            case .wake(let timer):
+                if timers.remove(timer) == nil { fail("\(timer) is woken and does not sleep") }
+            }
+        }
+        for stage in rules.indices { checkPairs(stage) }
+        let isWaiting = timers.isEmpty && !alive.isEmpty && !alive.values.contains(where: \.isExecuting)
+        if isWaiting { fail("\(alive.keys.sorted()) wait for nothing") }
+    }
+
+    private func checkPairs(_ stage: Int) {
+        let executing = alive.values.filter(\.isExecuting).map(\.event)
+        switch rules[stage].kind {
+        case .unique(_, let condition), .sequence(let condition):
+            for (index, one) in executing.enumerated() {
+                for other in executing[..<index] where one.keys[stage] != nil && one.keys[stage] == other.keys[stage] {
+                    if condition?(one, other) ?? true { fail("two at once at rule \(stage)") }
+                }
+            }
+        case .concurrency(let limit):
+            if executing.count > limit { fail("\(executing.count) at once at rule \(stage)") }
+        default: break
+        }
+    }
+
+    /// A sequence starts events in the order fired, if no rule before it changed the order.
+    private func checkOrder(_ id: UInt64, _ stage: Int) {
+        guard case .sequence(nil) = rules[stage].kind, let key = alive[id]?.event.keys[stage] else { return }
+        let keepsOrder = rules[..<stage].allSatisfy {
+            switch $0.kind {
+            case .unique(.later, _), .retry: true
+            default: false
+            }
+        }
+        let place = Machine.Timer(rule: stage, key: AnyHashable(key))
+        if keepsOrder, let last = lastStarted[place], last > id { fail("\(id) starts after \(last)") }
+        lastStarted[place] = id
+    }
+
+    private func fail(_ reason: String) {
+        if failure == nil { failure = reason }
+    }
+}

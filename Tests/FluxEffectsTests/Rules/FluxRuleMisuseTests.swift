@@ -1,0 +1,86 @@
+import FluxCore
+import FluxEffects
+import Testing
+
+/// What stops the program where rules are concerned.
+@Suite struct FluxRuleMisuseTests {
+    typealias Rule = FluxRule<WorkConverter.Event>
+    typealias Creator = FluxActionCreator<WorkConverter>
+
+    /// A creator with a condition that uses it, and two events that make it be asked.
+    static func fire(using body: @escaping @Sendable (Creator, FluxTask) -> Void) {
+        let place = Locked<(Creator, FluxTask)?>(nil)
+        let rule = Rule.unique(cancelling: .earlier, for: { _ in 1 }) { _, _ in
+            if let (creator, task) = place.current { body(creator, task) }
+            return true
+        }
+        let creator = Creator(
+            dependency: .init { _ in true }, store: FluxStore(initialState: Log(), dispatcher: nil), rules: [rule])
+        let task = creator.fire(.add(1))
+        place.withLock { $0 = (creator, task) }
+        creator.fire(.add(2))
+    }
+
+    private func expect(_ result: ExitTest.Result?, says message: String) {
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(text.contains(message), "\(text)")
+    }
+
+    @Test func `A condition that cancels stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.fire { $1.cancel() }
+        }
+        expect(result, says: "FluxTask.cancel() was used inside a condition of a FluxRule")
+    }
+
+    @Test func `A condition that counts stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.fire { creator, _ in _ = creator.inFlight }
+        }
+        expect(result, says: "inFlight was used inside a condition of a FluxRule")
+    }
+
+    @Test func `A condition that cancels all stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.fire { creator, _ in creator.cancelAll() }
+        }
+        expect(result, says: "cancelAll() was used inside a condition of a FluxRule")
+    }
+
+    @Test func `A retry of what cannot throw stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxActionCreator<CounterConverter>(
+                dispatcher: FluxDispatcher(), rules: [.retry(for: FluxRule.caseName, limit: 1)])
+        }
+        expect(result, says: "a rule .retry was given to a creator of CounterConverter")
+    }
+
+    @Test func `Durations without end are as good as very long ones`() async {
+        let creator = Creator(
+            dependency: .init(), dispatcher: FluxDispatcher(),
+            rules: [
+                .debounce(for: { if case .job = $0 { 1 } else { nil } }, .seconds(Int64.max)),
+                .throttle(for: { _ in 2 }, .seconds(Int64.max), latest: false),
+            ])
+        let waiting = creator.fire(.job("x", 1))
+        #expect(await creator.fire(.add(1)).outcome.name == "completed")
+        #expect(await creator.fire(.add(1)).outcome.name == "dropped")
+        async let counts = creator.shutdown(within: .seconds(Int64.max))
+        waiting.cancel()
+        let all = await counts
+        #expect((all.completed, all.cancelled, all.dropped, all.unfinished) == (1, 1, 1, 0))
+    }
+
+    @Test func `The case of an enum that describes itself is still its key`() {
+        enum Described: FluxEvent, CustomStringConvertible {
+            case one, two
+            case three(Int)
+            var description: String { self.isOne ? "the first" : "another" }
+            var isOne: Bool { if case .one = self { true } else { false } }
+        }
+        func name(_ event: Described) -> String { "\(FluxRule<Described>.caseName(event)!)" }
+        #expect(name(.three(1)) == "three")
+        #expect(name(.three(2)) == "three")
+        #expect(name(.one) != name(.two))
+    }
+}

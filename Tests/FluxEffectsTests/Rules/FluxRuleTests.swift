@@ -1,0 +1,335 @@
+import Dispatch
+import FluxCore
+import FluxEffects
+import Foundation
+import TestSupport
+import Testing
+
+/// Rules on a creator, from `fire` to the outcome of the tasks.
+@Suite struct FluxRuleTests {
+    let store = FluxStore(initialState: Log(), dispatcher: nil)
+    typealias Rule = FluxRule<WorkConverter.Event>
+
+    func creator(
+        _ rules: [Rule], _ site: WorkConverter.Site = .init(), clock: TestClock = TestClock()
+    ) -> FluxActionCreator<WorkConverter> {
+        FluxActionCreator(dependency: site, store: store, rules: rules, clock: clock)
+    }
+
+    @Test func `The case name is the key of an enum event`() {
+        struct Plain: FluxEvent { let number: Int }
+        func name<Event: FluxEvent>(_ event: Event) -> String { "\(FluxRule<Event>.caseName(event) ?? 0)" }
+        #expect(name(WorkConverter.Event.add(1)) == "add")
+        #expect(name(WorkConverter.Event.job("x", 2)) == "job")
+        #expect(name(CounterConverter.Event.nothing) == "nothing")
+        #expect(name(Plain(number: 1)) == name(Plain(number: 2)))
+    }
+
+    @Test func `unique, the earlier cancelled: only the latest of a key comes through`() async {
+        let site = WorkConverter.Site { $0 < 10 }
+        let creator = creator([.unique(cancelling: .earlier, for: Rule.caseName)], site)
+        let first = creator.fire(.add(1))
+        await site.started.count(1)
+        let other = creator.fire(.job("other", 2))
+        let last = creator.fire(.add(10))
+        #expect(await first.outcome.name == "cancelled")
+        #expect(await last.outcome.name == "completed")
+        site.gate(2).open()
+        #expect(await other.outcome.name == "completed", "another key")
+        site.gate(1).open()
+        await site.ended.count(3)
+        #expect(store.state.entries == [10, 2])
+    }
+
+    @Test func `unique, the later dropped: the first of a key comes through`() async {
+        let site = WorkConverter.Site { _ in true }
+        let creator = creator([.unique(cancelling: .later, for: Rule.caseName)], site)
+        let first = creator.fire(.add(1))
+        #expect(await creator.fire(.add(2)).outcome.name == "dropped")
+        site.gate(1).open()
+        #expect(await first.outcome.name == "completed")
+        site.gate(3).open()
+        #expect(await creator.fire(.add(3)).outcome.name == "completed", "the first has ended")
+        #expect(store.state.entries == [1, 3])
+    }
+
+    @Test(.stress) func `Stress: of 10,000 events over unique only the last of each key wins`() async {
+        let site = WorkConverter.Site { $0 < 9_990 }
+        let creator = creator(
+            [
+                .unique(cancelling: .earlier) { event in
+                    if case .job(let key, _) = event { key } else { nil }
+                }
+            ], site)
+        let tasks = (0..<10_000).map { creator.fire(.job("\($0 % 10)", $0)) }
+        await creator.flush()
+        var completed = 0
+        for task in tasks where await task.outcome.name == "completed" { completed += 1 }
+        #expect(completed == 10)
+        #expect(store.state.entries.sorted() == Array(9_990..<10_000))
+        for number in 0..<9_990 { site.gate(number).open() }
+    }
+
+    @Test(.stress) func `Stress: a sequence of 10,000 events, failing and succeeding, runs strictly in order`() async {
+        let site = WorkConverter.Site()
+        let creator = creator([.sequence { _ in "all" }], site)
+        let tasks = (0..<10_000).map { creator.fire($0.isMultiple(of: 3) ? .fail($0) : .add($0)) }
+        await creator.flush()
+        #expect(site.started.values == Array(0..<10_000))
+        #expect(site.ended.values == Array(0..<10_000))
+        #expect(await tasks[0].outcome.name == "failed")
+        #expect(await tasks[1].outcome.name == "completed")
+    }
+
+    @Test func `A sequence waits for the one that runs, also when one between is cancelled`() async {
+        let site = WorkConverter.Site { _ in true }
+        let creator = creator([.sequence { _ in 1 }], site)
+        creator.fire(.add(1))
+        let second = creator.fire(.add(2))
+        creator.fire(.add(3))
+        await site.started.count(1)
+        second.cancel()
+        #expect(site.started.values == [1])
+        site.gate(3).open()
+        site.gate(1).open()
+        await creator.flush()
+        #expect(site.started.values == [1, 3])
+    }
+
+    @Test func `debounce: an event goes on once it has been quiet`() async {
+        let clock = TestClock()
+        let creator = creator([.debounce(for: Rule.caseName, .seconds(1))], clock: clock)
+        let first = creator.fire(.add(1))
+        await clock.sleepers(1)
+        clock.advance(by: .milliseconds(900))
+        let second = creator.fire(.add(2))
+        #expect(await first.outcome.name == "dropped")
+        await clock.sleepers(1)
+        clock.advance(by: .milliseconds(900))
+        #expect(creator.inFlight == 1, "not quiet for long enough")
+        clock.advance(by: .milliseconds(200))
+        #expect(await second.outcome.name == "completed")
+        #expect(store.state.entries == [2])
+    }
+
+    @Test func `throttle: one per interval, the last of those that came too soon at its end`() async {
+        let clock = TestClock()
+        let creator = creator([.throttle(for: Rule.caseName, .seconds(1), latest: true)], clock: clock)
+        #expect(await creator.fire(.add(1)).outcome.name == "completed")
+        await clock.sleepers(1)
+        let (second, third) = (creator.fire(.add(2)), creator.fire(.add(3)))
+        #expect(await second.outcome.name == "dropped")
+        clock.advance(by: .seconds(1))
+        #expect(await third.outcome.name == "completed")
+        #expect(store.state.entries == [1, 3])
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+    }
+
+    @Test func `concurrency: over the limit events wait in order`() async {
+        let site = WorkConverter.Site { _ in true }
+        let creator = creator([.concurrency(2)], site)
+        for number in 0..<5 { creator.fire(.add(number)) }
+        await site.started.count(2)
+        #expect(creator.inFlight == 5)
+        for number in 0..<5 {
+            #expect(site.started.values == Array(0..<min(number + 2, 5)))
+            site.gate(number).open()
+            await site.ended.count(number + 1)
+            await site.started.count(min(number + 3, 5))
+        }
+        await creator.flush()
+        #expect(store.state.entries == Array(0..<5))
+    }
+
+    @Test func `retry: again after the backoff, up to the limit`() async {
+        let clock = TestClock()
+        let site = WorkConverter.Site()
+        let rule = Rule.retry(for: Rule.caseName, limit: 3, backoff: .exponential(.seconds(1), factor: 2))
+        let creator = creator([rule], site, clock: clock)
+        let task = creator.fire(.fail(1))
+        for (attempt, delay) in [1, 2, 4].enumerated() {
+            await clock.sleepers(1)
+            #expect(site.attempts.values.count == attempt + 1)
+            clock.advance(by: .seconds(delay))
+        }
+        #expect(await task.outcome.name == "failed")
+        #expect(site.attempts.values.count == 4)
+        #expect(store.state.entries == [-1], "the error is told once, after the last attempt")
+    }
+
+    @Test func `Cancelled while it waits for the next attempt, an event ends at once`() async {
+        let clock = TestClock()
+        let creator = creator(
+            [.retry(for: Rule.caseName, limit: 3, backoff: .constant(.seconds(1)))], clock: clock)
+        let task = creator.fire(.fail(1))
+        await clock.sleepers(1)
+        task.cancel()
+        #expect(await task.outcome.name == "cancelled")
+        await creator.flush()
+    }
+
+    @Test func `Rules also apply to callback converters, and an execution queue is kept`() async {
+        let key = DispatchSpecificKey<String>()
+        let queue = DispatchQueue(label: "kept")
+        queue.setSpecific(key: key, value: "kept")
+        let creator = FluxActionCreator<CounterConverter>(store: store, rules: [.sequence { _ in 1 }])
+        let hold = HandlerHold<Counter.Action>()
+        creator.fire(.hold(hold), executionQueue: queue)
+        let second = creator.fire(.add(2))
+        await hold.isKept.opened()
+        #expect(creator.inFlight == 2)
+        #expect(store.state.entries.isEmpty)
+        hold.send(.add(1))
+        hold.letGo()
+        #expect(await second.outcome.name == "completed")
+        #expect(store.state.entries == [1, 2])
+    }
+
+    @Test func `A rule of one's own sees what is in flight`() async {
+        struct AtMostOneOdd: FluxRuling {
+            func decide(
+                on event: WorkConverter.Event, inFlight: [FluxInFlight<WorkConverter.Event>]
+            ) -> FluxDecision {
+                if event.number.isMultiple(of: 2) { return .wait(inFlight.map(\.id) + [0, 12_345]) }
+                return inFlight.contains { $0.event.number % 2 == 1 && $0.isExecuting } ? .drop : .start
+            }
+        }
+        let site = WorkConverter.Site { _ in true }
+        let creator = creator([.custom(AtMostOneOdd())], site)
+        let odd = creator.fire(.add(1))
+        #expect(await creator.fire(.add(3)).outcome.name == "dropped")
+        let even = creator.fire(.add(2))
+        site.gate(2).open()
+        site.gate(1).open()
+        #expect(await odd.outcome.name == "completed")
+        #expect(await even.outcome.name == "completed")
+        #expect(store.state.entries == [1, 2])
+    }
+
+    @Test func `A condition that fires stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let place = Locked<FluxActionCreator<WorkConverter>?>(nil)
+            let rule = FluxRule<WorkConverter.Event>.unique(cancelling: .earlier, for: { _ in 1 }) { _, _ in
+                place.current?.fire(.add(9))
+                return true
+            }
+            let creator = FluxActionCreator<WorkConverter>(
+                dependency: .init { _ in true }, store: FluxStore(initialState: Log(), dispatcher: nil), rules: [rule])
+            place.withLock { $0 = creator }
+            creator.fire(.add(1))
+            creator.fire(.add(2))
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("fire was used inside"))
+    }
+
+    @Test func `Search as you type over real files: one result, the last one's`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "search-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        for index in 0..<50 {
+            let text = (0..<200).map { "line \($0) of file \(index)" }.joined(separator: "\n")
+            try (text + (index == 31 ? "\nthe needle" : "")).write(
+                to: folder.appending(path: "\(index).txt"), atomically: true, encoding: .utf8)
+        }
+        enum Search: FluxAsyncActionConverter {
+            enum Event: FluxEvent { case typed(String) }
+            enum Action: FluxAction { case found(word: String, files: [String]) }
+            static func convert(
+                event: Event, dependency folder: URL, send: @escaping @Sendable (Action) -> Void
+            ) async throws {
+                guard case .typed(let word) = event else { return }
+                var files: [String] = []
+                for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
+                    try Task.checkCancellation()
+                    if try String(contentsOf: file, encoding: .utf8).contains(word) {
+                        files.append(file.lastPathComponent)
+                    }
+                }
+                send(.found(word: word, files: files))
+            }
+        }
+        struct Results: FluxState {
+            var all: [String] = []
+            mutating func handle(action: Search.Action) -> Results? {
+                if case .found(let word, let files) = action { all.append("\(word): \(files.sorted())") }
+                return self
+            }
+        }
+        let clock = TestClock()
+        let results = FluxStore(initialState: Results(), dispatcher: nil)
+        let creator = FluxActionCreator<Search>(
+            dependency: folder, store: results,
+            rules: [
+                .debounce(for: FluxRule.caseName, .milliseconds(300)),
+                .unique(cancelling: .earlier, for: FluxRule.caseName),
+            ], clock: clock)
+        for end in 1..."needle".count {
+            creator.fire(.typed(String("needle".prefix(end))))
+            await clock.sleepers(1)
+            clock.advance(by: .milliseconds(100))
+        }
+        clock.advance(by: .milliseconds(300))
+        await creator.flush()
+        #expect(results.state.all == ["needle: [\"31.txt\"]"])
+    }
+
+    /// Nobody has to wait until a rule sleeps: it counts from where it decided.
+    @Test(.stress) func `A clock that is moved right after the event moves its rules`() async {
+        for _ in 0..<200 {
+            let clock = TestClock()
+            let debounced = FluxActionCreator<WorkConverter>(
+                dependency: .init(), store: store, rules: [.debounce(for: { _ in 1 }, .seconds(1))], clock: clock)
+            let first = debounced.fire(.add(1))
+            clock.advance(by: .seconds(1))
+            #expect(await first.outcome.name == "completed")
+
+            let throttled = FluxActionCreator<WorkConverter>(
+                dependency: .init(), store: store, rules: [.throttle(for: { _ in 1 }, .seconds(1), latest: true)],
+                clock: clock)
+            for _ in 0..<2 {
+                #expect(await throttled.fire(.add(1)).outcome.name == "completed")
+                clock.advance(by: .seconds(1))
+            }
+        }
+    }
+
+    @Test func `Without a key a rule covers all events of the creator`() async {
+        let clock = TestClock()
+        func run(_ rule: FluxRule<WorkConverter.Event>) async -> [String] {
+            let site = WorkConverter.Site { $0 == 1 }
+            let creator = FluxActionCreator<WorkConverter>(
+                dependency: site, store: store, rules: [rule], clock: clock, onFailure: { _, _ in })
+            let tasks = [creator.fire(.job("a", 1)), creator.fire(.add(2)), creator.fire(.fail(3))]
+            clock.advance(by: .seconds(1))
+            site.gate(1).open()
+            var ends: [String] = []
+            for task in tasks { ends.append(await task.outcome.name) }
+            return ends + ["\(site.attempts.values.count)"]
+        }
+        #expect(await run(.unique(cancelling: .earlier)) == ["cancelled", "cancelled", "failed", "1"])
+        #expect(await run(.unique(cancelling: .later)) == ["completed", "dropped", "dropped", "0"])
+        #expect(await run(.sequence()) == ["completed", "completed", "failed", "1"])
+        #expect(await run(.debounce(.seconds(1))) == ["dropped", "dropped", "failed", "1"])
+        #expect(await run(.throttle(.seconds(1), latest: false)) == ["completed", "dropped", "dropped", "0"])
+        #expect(await run(.retry(limit: 2)) == ["completed", "completed", "failed", "3"])
+    }
+
+    enum Bare: FluxActionConverter {
+        struct Event: FluxEvent {}
+        static func convert(
+            event: Event, dependency: Void, actionHandler: @escaping @Sendable (Counter.Action) -> Void
+        ) {
+            actionHandler(.add(1))
+        }
+    }
+
+    @Test func `An event is fired by its initialiser alone, and an array as one`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let creator = FluxActionCreator<Bare>(store: store)
+        _ = await creator.fire(.init()).outcome
+        _ = await creator.fire([.init(), .init()]).outcome
+        #expect(store.state.count == 3)
+    }
+}

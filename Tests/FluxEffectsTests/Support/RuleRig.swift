@@ -1,0 +1,74 @@
+import FluxCore
+import Testing
+
+@testable import FluxEffects
+
+/// An event that is its name: the first letter is its key, and one that begins with "-" has none.
+struct Named: FluxEvent, ExpressibleByStringLiteral {
+    let name: String
+
+    init(stringLiteral name: String) {
+        self.name = name
+    }
+
+    static let letter: FluxRule<Named>.Key = { $0.name.first == "-" ? nil : $0.name.first.map(String.init) }
+    /// For pairs: one that has "!" minds one that has too.
+    static let areLoud: FluxRule<Named>.Condition = { $0.name.contains("!") && $1.name.contains("!") }
+}
+
+/// Drives a rule machine by lines of text; ids count from 1 in the order fired.
+///
+/// | input          | meaning                                    |
+/// |----------------|--------------------------------------------|
+/// | `a`            | fires an event of this name                |
+/// | `end 1`        | the event 1 has ended                      |
+/// | `time 0a`      | the timer of rule 0 and key a has elapsed  |
+final class RuleRig {
+    private var machine: FluxRuleMachine<Named>
+    private let rules: [FluxRule<Named>]
+    private var lastID: UInt64 = 0
+
+    init(_ rules: [FluxRule<Named>]) {
+        self.rules = rules
+        machine = FluxRuleMachine(rules: rules)
+    }
+
+    var weight: Int { machine.weight }
+
+    func fire(_ event: Named) -> [FluxRuleMachine<Named>.Effect] {
+        lastID += 1
+        return machine.fire(lastID, event, keys: rules.map { $0.key(event).map { AnyHashable($0) } })
+    }
+
+    func ended(_ id: UInt64) -> [FluxRuleMachine<Named>.Effect] { machine.ended(id) }
+
+    /// The effects of one line of input, as text.
+    func input(_ line: String) -> String {
+        let words = line.split(separator: " ")
+        let effects =
+            switch words[0] {
+            case "end": machine.ended(UInt64(words[1])!)
+            case "time":
+                machine.elapsed(.init(rule: Int(words[1].prefix(1))!, key: AnyHashable(String(words[1].dropFirst()))))
+            default: fire(Named(stringLiteral: line))
+            }
+        return effects.map(Self.text).joined(separator: ", ")
+    }
+
+    /// Expects of each line of input its effects.
+    func expect(_ table: [(String, String)], sourceLocation: SourceLocation = #_sourceLocation) {
+        for (number, (line, effects)) in table.enumerated() {
+            let found = input(line)
+            #expect(found == effects, "line \(number): \(line)", sourceLocation: sourceLocation)
+        }
+    }
+
+    static func text(_ effect: FluxRuleMachine<Named>.Effect) -> String {
+        switch effect {
+        case .start(let id): "start \(id)"
+        case .end(let id, let outcome): "\(outcome) \(id)"
+        case .sleep(let timer, let duration): "sleep \(timer.rule)\(timer.key.base) \(duration.components.seconds)"
+        case .wake(let timer): "wake \(timer.rule)\(timer.key.base)"
+        }
+    }
+}

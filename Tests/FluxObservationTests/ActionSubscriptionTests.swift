@@ -1,0 +1,188 @@
+import FluxCore
+import FluxObservation
+import Foundation
+import TestSupport
+import Testing
+
+/// Actions as they were applied.
+@Suite struct ActionSubscriptionTests {
+    struct Name: FluxState {
+        enum Action: FluxAction { case set(String) }
+        var name = ""
+        mutating func handle(action: Action) -> Name? {
+            if case .set(let new) = action { name = new }
+            return self
+        }
+    }
+
+    @Test func `A store tells of every action it applied, with the revision, in order`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let seen = Recorder<String>()
+        let subscription = store.subscribeActions { applied in
+            seen.record("\(applied.action) \(applied.revision ?? 0) \(applied.store.isOf(store))")
+        }
+        store.dispatch(action: .add(1))
+        store.dispatch(action: .addSilently(2))
+        store.dispatch(action: .add(3))
+        await seen.count(3)
+        #expect(seen.values == ["add(1) 1 true", "addSilently(2) 0 true", "add(3) 2 true"])
+        subscription.unsubscribe()
+        store.dispatch(action: .add(4))
+        #expect(seen.values.count == 3)
+    }
+
+    @MainActor final class Journal {
+        var lines: [String] = []
+    }
+
+    @Test @MainActor func `On the main queue actions are told on the main actor`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let journal = Journal()
+        let subscriptions = [
+            store.subscribeActions(on: .main) { journal.lines.append("store \($0.action)") },
+            dispatcher.subscribeActions(on: .main) { journal.lines.append("any \($0.action)") },
+            dispatcher.subscribeActions(of: Counter.Action.self, on: .main) { applied in
+                journal.lines.append("type \(applied.action)")
+            },
+            dispatcher.subscribeActions(of: Name.Action.self, on: .main) { _ in journal.lines.append("name") },
+        ]
+        dispatcher.dispatch(action: Counter.Action.add(1))
+        await store.flush()
+        #expect(journal.lines.sorted() == ["any add(1)", "store add(1)", "type add(1)"])
+        FluxSubscription(subscriptions).unsubscribe()
+    }
+
+    @Test func `A dispatcher tells of all its stores, those attached later too, also of one type`() async {
+        let dispatcher = FluxDispatcher()
+        let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let (all, names) = (Recorder<String>(), Recorder<String>())
+        let subscriptions = [
+            dispatcher.subscribeActions { applied in
+                all.record("\(applied.store.isOf(one) ? "one" : "other") \(applied.action) \(applied.revision!)")
+            },
+            dispatcher.subscribeActions(of: Name.Action.self) { applied in
+                if case .set(let name) = applied.action { names.record(name) }
+            },
+        ]
+        let two = FluxStore(initialState: Name(), dispatcher: dispatcher)
+        let three = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        dispatcher.dispatch(action: Counter.Action.add(1))
+        dispatcher.dispatch(action: Name.Action.set("a"))
+        three.dispatch(action: .add(2))
+        two.dispatch(action: .set("b"))
+        await all.count(5)
+        await names.count(2)
+        #expect(
+            all.values == [
+                "one add(1) 1", "other add(1) 1", "other set(\"a\") 1", "other add(2) 2", "other set(\"b\") 2",
+            ])
+        #expect(names.values == ["a", "b"])
+        FluxSubscription(subscriptions).unsubscribe()
+    }
+
+    @Test(.stress)
+    func `Stress: from two threads, each action once, in the order of the revisions, after it was applied`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let revisions = Recorder<Int>()
+        let early = Locked(0)
+        let subscription = dispatcher.subscribeActions { applied in
+            let revision = Int(applied.revision ?? 0)
+            if store.state.count < revision { early.withLock { $0 += 1 } }
+            revisions.record(revision)
+        }
+        await onThreads(2) { index in
+            for _ in 0..<5_000 {
+                if index == 0 {
+                    store.dispatch(action: .add(1))
+                } else {
+                    dispatcher.dispatch(action: Counter.Action.add(1))
+                }
+            }
+        }
+        await revisions.count(10_000)
+        #expect(revisions.isCounting(to: 10_000))
+        #expect(early.current == 0)
+        subscription.unsubscribe()
+    }
+
+    @Test func `What the handler captured goes with the token, and the store with its last reference`() async {
+        let (handlerGone, stateGone) = (Gate(), Gate())
+        var store: FluxStore<Holding>? = FluxStore(
+            initialState: Holding(canary: Canary(stateGone)), dispatcher: FluxDispatcher())
+        let canary = Locked<Canary?>(Canary(handlerGone))
+        let subscription = store?.subscribeActions { [canary = canary.current] _ in withExtendedLifetime(canary) {} }
+        canary.withLock { $0 = nil }
+        store?.dispatch(action: .add(1))
+        store = nil
+        await stateGone.opened()
+        await handlerGone.opened()
+        withExtendedLifetime(subscription) {}
+    }
+
+    @Test
+    func `Once the last subscriber has left, actions take the short way again, and the next is told all the same`()
+        async
+    {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        for _ in 0..<3 {
+            let (own, all) = (Recorder<UInt64>(), Recorder<UInt64>())
+            let tokens = [
+                store.subscribeActions { own.record($0.revision!) },
+                store.subscribeActions { own.record($0.revision!) },
+                dispatcher.subscribeActions { all.record($0.revision!) },
+            ]
+            let late = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+            store.dispatch(action: .add(1))
+            await own.count(2)
+            await all.count(1)
+            tokens[0].unsubscribe()
+            tokens[2].unsubscribe()
+            withExtendedLifetime(late) {}
+            store.dispatch(action: .add(1))
+            await own.count(3)
+            tokens[1].unsubscribe()
+            store.dispatch(action: .add(1))
+            await store.flush()
+            #expect(own.values.count == 3)
+            #expect(all.values.count == 1)
+        }
+    }
+
+    @Test func `A flush of the store waits until its actions have been told too`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let (own, all) = (Recorder<Int>(), Recorder<Int>())
+        let slow: @Sendable (Recorder<Int>) -> Void = { recorder in
+            for _ in 0..<100 { sched_yield() }
+            recorder.record(1)
+        }
+        let tokens = [store.subscribeActions { _ in slow(own) }, dispatcher.subscribeActions { _ in slow(all) }]
+        for round in 1...50 {
+            store.dispatch(action: .add(1))
+            await store.flush()
+            #expect(own.values.count == round && all.values.count == round)
+        }
+        withExtendedLifetime(tokens) {}
+    }
+
+    @Test func `Stress: whoever comes while others go is told of each action from then on`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: FluxDispatcher())
+        await onThreads(2) { _ in
+            for _ in 0..<500 {
+                let told = DispatchSemaphore(value: 0)
+                let token = store.subscribeActions { _ in told.signal() }
+                store.dispatch(action: .add(1))
+                if told.wait(timeout: .now() + 10) == .timedOut { Issue.record("an action was lost") }
+                token.unsubscribe()
+            }
+        }
+    }
+
+    struct Holding: FluxState {
+        var canary: Canary?
+        mutating func handle(action: Counter.Action) -> Holding? { self }
+    }
+}

@@ -1,0 +1,222 @@
+import Dispatch
+import FluxCore
+import FluxObservation
+import TestSupport
+import Testing
+
+/// C11: a view never shows an action's effect on one store without its effect on the others.
+@Suite struct C11CutTests {
+    struct Other: FluxState {
+        var count = 0
+        mutating func handle(action: Counter.Action) -> Other? {
+            if case .add(let amount) = action { count += amount }
+            return self
+        }
+    }
+
+    /// Reads and watches a view of stores that a dispatcher changes in step, and returns where they were not.
+    private func tears(
+        _ view: FluxView<[Int]>, while dispatch: @escaping @Sendable () -> Void
+    ) async -> [[Int]] {
+        let torn = Recorder<[Int]>()
+        let see: @Sendable ([Int]) -> Void = { if Set($0).count > 1 { torn.record($0) } }
+        let tokens = [view.subscribe(startingWithCurrent: true, see), view.subscribe(.latest, see)]
+        let watch = Watch(view.states, see)
+        await onThreads(2) { index in
+            if index == 0 { return dispatch() }
+            for _ in 0..<3_000 { see(view.state) }
+        }
+        await view.flush()
+        await watch.end()
+        tokens.forEach { $0.unsubscribe() }
+        return torn.values
+    }
+
+    @Test(.stress) func `Stress: read and watched in a storm, three stores of one dispatcher are always in step`() async
+    {
+        let dispatcher = FluxDispatcher()
+        let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let two = FluxStore(initialState: Other(), dispatcher: dispatcher)
+        let three = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let view = FluxView(one, two, three) { [$0.count, $1.count, $2.count] }
+        let torn = await tears(view) { for _ in 0..<5_000 { dispatcher.dispatch(action: Counter.Action.add(1)) } }
+        #expect(torn == [])
+        #expect(view.state == [5_000, 5_000, 5_000])
+    }
+
+    @Test(.stress) func `Stress: so are views of views that share stores`() async {
+        let dispatcher = FluxDispatcher()
+        let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let two = FluxStore(initialState: Other(), dispatcher: dispatcher)
+        let both = FluxView(one, two) { [$0.count, $1.count] }
+        let part = two.view(\.count)
+        let view = FluxView(both, part, one) { $0 + [$1, $2.count] }
+        let torn = await tears(view) { for _ in 0..<3_000 { dispatcher.dispatch(action: Counter.Action.add(1)) } }
+        #expect(torn == [])
+    }
+
+    @Test(.stress) func `Stress: and views of as many sources as there are`() async {
+        let dispatcher = FluxDispatcher()
+        let stores = (0..<5).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        let other = FluxStore(initialState: Other(), dispatcher: dispatcher)
+        let all = FluxView(stores) { $0.map(\.count) }
+        let view = FluxView([all, FluxView(other) { [$0.count] }, all]) { Array($0.joined()) }
+        let torn = await tears(view) { for _ in 0..<3_000 { dispatcher.dispatch(action: Counter.Action.add(1)) } }
+        #expect(torn == [])
+        #expect(view.state == Array(repeating: 3_000, count: 11))
+        #expect(FluxView([FluxStore<Counter>]()) { $0.count }.state == 0, "of none there is a value too")
+    }
+
+    @Test(.stress) func `Stress: one store twice in a view is read once, also of what goes past the dispatcher`() async
+    {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let view = FluxView(store.view(\.count), store, store) { [$0, $1.count, $2.count] }
+        let torn = await tears(view) { for _ in 0..<5_000 { store.dispatch(action: .add(1)) } }
+        #expect(torn == [])
+    }
+
+    @Test(.stress) func `Stress: stores of two dispatchers are each in step with those of their own`() async {
+        let dispatchers = [FluxDispatcher(), FluxDispatcher()]
+        let stores = (0..<4).map { FluxStore(initialState: Counter(), dispatcher: dispatchers[$0 / 2]) }
+        let near = FluxView(stores[0], stores[1], stores[2], stores[3]) {
+            [[$0.count, $1.count], [$2.count, $3.count]]
+        }
+        // Made the other way round, so that two cuts would take the locks in two orders.
+        let far = FluxView(stores[3], stores[0]) { $0.count + $1.count }
+        let torn = Recorder<[[Int]]>()
+        await onThreads(4) { index in
+            for _ in 0..<2_000 {
+                switch index {
+                case 0, 1: dispatchers[index].dispatch(action: Counter.Action.add(1))
+                case 2:
+                    let state = near.state
+                    if state.contains(where: { $0[0] != $0[1] }) { torn.record(state) }
+                default: _ = far.state
+                }
+            }
+        }
+        #expect(torn.values == [])
+        #expect(far.state == 4_000)
+    }
+
+    @Test func `A view computes only after a change, and announces only what differs`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let other = FluxStore(initialState: Other(), dispatcher: dispatcher)
+        let computed = Locked(0)
+        let view = FluxView(store, other) { one, two in
+            computed.withLock { $0 += 1 }
+            return (one.count + two.count) / 4
+        }
+        #expect(computed.current == 1)
+        for _ in 0..<10 { #expect(view.state == 0) }
+        #expect(computed.current == 1)
+        // Unwatched it computes where it is read alone; watched, two threads may find the same change at once.
+        for changes in 1...3 {
+            other.dispatch(action: .add(4))
+            for _ in 0..<10 { #expect(view.state == changes) }
+            #expect(computed.current == 1 + changes)
+        }
+        other.dispatch(action: .add(-12))
+        let seen = Recorder<Int>()
+        let subscription = view.subscribe(startingWithCurrent: true) { seen.record($0) }
+        for _ in 0..<4 {
+            dispatcher.dispatch(action: Counter.Action.add(1))
+            await view.flush()
+        }
+        #expect(seen.values == [0, 1, 2])
+        subscription.unsubscribe()
+    }
+
+    @Test func `A view that nobody watches any longer computes only when it is read`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let computed = Recorder<Int>()
+        let view = FluxView(store) { state in
+            computed.record(state.count)
+            return state.count
+        }
+        let outer = view.view { $0 * 2 }
+        for round in 1...3 {
+            let seen = Recorder<Int>()
+            let tokens = [outer.subscribe { seen.record($0) }, outer.subscribe { _ in }]
+            store.dispatch(action: .add(1))
+            await seen.count(1)
+            #expect(seen.values == [round * 4 - 2])
+            tokens[0].unsubscribe()
+            tokens[0].unsubscribe()
+            store.dispatch(action: .add(0))
+            await outer.flush()
+            tokens[1].unsubscribe()
+            await outer.flush()
+            let before = computed.values.count
+            for _ in 0..<50 {
+                store.dispatch(action: .add(0))
+                await store.flush()
+            }
+            store.dispatch(action: .add(1))
+            await store.flush()
+            #expect(computed.values.count == before)
+            #expect(outer.state == round * 4)
+        }
+    }
+
+    @Test(.stress) func `Stress: those who come while the last one goes miss nothing`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let view = store.view(\.count)
+        await onThreads(3) { thread in
+            for _ in 0..<1_000 {
+                if thread == 2 {
+                    store.dispatch(action: .add(1))
+                    continue
+                }
+                let seen = Gate()
+                let token = view.subscribe(startingWithCurrent: false) { _ in seen.open() }
+                store.dispatch(action: .add(1))
+                seen.wait()
+                token.unsubscribe()
+            }
+        }
+        #expect(view.state == 3_000)
+    }
+
+    @Test func `A view by a comparison of one's own, and nothing once its last reference has gone`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var view: FluxView<Counter>? = FluxView(store, by: { $0.count / 10 == $1.count / 10 }) { $0 }
+        let seen = Recorder<Int>()
+        let gone = Gate()
+        let canary = Locked<Canary?>(Canary(gone))
+        let subscription = view?.subscribe { [canary = canary.current] state in
+            withExtendedLifetime(canary) { seen.record(state.count) }
+        }
+        canary.withLock { $0 = nil }
+        for _ in 0..<2 {
+            for _ in 0..<10 { store.dispatch(action: .add(1)) }
+            await view?.flush()
+        }
+        #expect(seen.values.map { $0 / 10 } == [1, 2])
+        store.dispatch(action: .add(10))
+        view = nil
+        await gone.opened()
+        #expect(seen.values.map { $0 / 10 } == [1, 2, 3])
+        withExtendedLifetime(subscription) {}
+    }
+
+    @Test func `Reading a view inside handle stops the program, with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let view = FluxStore(initialState: Counter(), dispatcher: nil).view(\.count)
+            FluxStore(initialState: Reading(view: view), dispatcher: nil).dispatch(action: .read)
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("a view was used inside FluxState.handle(action:)"))
+    }
+
+    struct Reading: FluxState {
+        enum Action: FluxAction { case read }
+        let view: FluxView<Int>
+        var read = 0
+        mutating func handle(action: Action) -> Reading? {
+            read = view.state
+            return self
+        }
+    }
+}

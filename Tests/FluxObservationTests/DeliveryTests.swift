@@ -1,0 +1,155 @@
+import Dispatch
+import FluxCore
+import FluxObservation
+import Testing
+
+/// What each delivery gives a handler that is slow, and what it costs meanwhile.
+@Suite struct DeliveryTests {
+    /// A store whose handler is blocked in the first change, and what it saw once it goes on.
+    private func seen(_ delivery: AnyDelivery, _ changes: Int) async -> (values: [Int], dropped: Int) {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (entered, gate, seen) = (Gate(), Gate(), Recorder<Int>())
+        let subscription = delivery.subscribe(store) { state in
+            seen.record(state.count)
+            entered.open()
+            gate.wait()
+        }
+        store.dispatch(action: .add(1))
+        await entered.opened()
+        for _ in 1..<changes { store.dispatch(action: .add(1)) }
+        gate.open()
+        await store.flush()
+        subscription.unsubscribe()
+        return (seen.values, subscription.dropped)
+    }
+
+    @Test func `A slow handler gets what its delivery says, and its token tells how many it was not handed`() async {
+        #expect(await seen(.every, 100) == (Array(1...100), 0))
+        #expect(await seen(.latest, 100) == ([1, 100], 0))
+        #expect(await seen(.newest(3), 100) == ([1, 98, 99, 100], 96))
+        #expect(await seen(.oldest(3), 100) == ([1, 2, 3, 4], 96))
+        #expect(await seen(.newest(40), 100).values == [1] + Array(61...100))
+    }
+
+    @Test func `One that must not miss any ends with an error after what there was room for`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (entered, gate, seen) = (Gate(), Gate(), Recorder<String>())
+        let subscription = store.subscribe(failingAfter: 2) { result in
+            switch result {
+            case .success(let state): seen.record("\(state.count)")
+            case .failure(let overflow): seen.record("room for \(overflow.limit)")
+            }
+            entered.open()
+            gate.wait()
+        }
+        store.dispatch(action: .add(1))
+        await entered.opened()
+        for _ in 0..<10 { store.dispatch(action: .add(1)) }
+        gate.open()
+        await store.flush()
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(seen.values == ["1", "2", "3", "room for 2"])
+        #expect(subscription.dropped == 8)
+    }
+
+    /// C8: however many states there were, a blocked handler keeps so many of them from going.
+    @Test(arguments: [(AnyDelivery.latest, 0), (.newest(2), 2), (.oldest(2), 2)])
+    func `What a blocked handler holds is bounded`(delivery: AnyDelivery, held: Int) async {
+        let alive = Locked(0)
+        let store = FluxStore(initialState: Living(), dispatcher: nil)
+        let (entered, gate) = (Gate(), Gate())
+        let subscription = delivery.subscribe(store) { _ in
+            entered.open()
+            gate.wait()
+        }
+        store.dispatch(action: .replace(Life(alive)))
+        await entered.opened()
+        for _ in 0..<1_000 { store.dispatch(action: .replace(Life(alive))) }
+        #expect(alive.current <= held + 2, "those that wait, that of the blocked call and that of the store")
+        gate.open()
+        subscription.unsubscribe()
+    }
+
+    final class Life: Sendable {
+        let alive: Locked<Int>
+
+        init(_ alive: Locked<Int>) {
+            self.alive = alive
+            alive.withLock { $0 += 1 }
+        }
+
+        deinit {
+            alive.withLock { $0 -= 1 }
+        }
+    }
+
+    struct Living: FluxState {
+        enum Action: FluxAction { case replace(Life) }
+        var life: Life?
+        mutating func handle(action: Action) -> Living? {
+            if case .replace(let new) = action { life = new }
+            return self
+        }
+    }
+
+    @Test func `An idle latest subscription pins no snapshot, so that the next change copies nothing`() async {
+        let store = FluxStore(initialState: Growing(), dispatcher: nil)
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let subscription = store.subscribe(.latest, on: queue, startingWithCurrent: true) { _ in }
+        for _ in 0..<100 { store.dispatch(action: .append) }
+        #expect(store.state.copies == 0)
+        queue.resume()
+        await store.flush()
+        subscription.unsubscribe()
+    }
+
+    struct Growing: FluxState {
+        enum Action: FluxAction { case append }
+        final class Contents: Sendable {}
+        var contents = Contents()
+        var copies = 0
+        mutating func handle(action: Action) -> Growing? {
+            if !isKnownUniquelyReferenced(&contents) { copies += 1 }
+            return self
+        }
+    }
+
+    @Test(arguments: [AnyDelivery.newest(4), .oldest(4)])
+    func `flush waits for what was there, though more comes all the time`(delivery: AnyDelivery) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let isDone = Flag()
+        let subscription = delivery.subscribe(store) { [weak store] _ in
+            if !isDone.isSet { store?.dispatch(action: .add(1)) }
+        }
+        store.dispatch(action: .add(1))
+        await store.flush()
+        isDone.set()
+        subscription.unsubscribe()
+    }
+
+    @Test func `Room for nothing stops the program, with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            _ = store.subscribe(.buffered(newest: 0)) { _ in }
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("room for 0 changes delivers none. Give it room for 1 at least."))
+    }
+
+    @Test func `On the main queue a handler is the main actor's, and latest is one call a turn`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let seen = Recorder<Int>()
+        let subscription = store.subscribe(.latest, on: .main) { state in
+            MainActor.preconditionIsolated()
+            seen.record(state.count)
+            if state.count < 100 { for _ in 0..<10 { store.dispatch(action: .add(1)) } }
+        }
+        await MainActor.run { for _ in 0..<10 { store.dispatch(action: .add(1)) } }
+        await seen.count(10)
+        await store.flush()
+        #expect(seen.values == Array(stride(from: 10, through: 100, by: 10)))
+        subscription.unsubscribe()
+    }
+}

@@ -1,0 +1,95 @@
+import FluxCore
+import Testing
+
+@testable import FluxObservation
+
+/// The machine between a subscription and an iterator, driven by integers.
+@Suite struct FluxChannelMachineTests {
+    typealias Machine = FluxChannelMachine<Int, String>
+
+    final class Rig {
+        private var machine: Machine
+
+        init(_ machine: Machine) {
+            self.machine = machine
+        }
+
+        var dropped: Int { machine.dropped }
+        func push(_ element: Int) -> (wake: String?, remains: Int?) { machine.push(element) }
+        func take() -> Machine.Taken { machine.take() }
+        func wait(_ waiter: String) -> Bool { machine.wait(waiter) }
+        func finish() -> String? { machine.finish() }
+        func cancel() -> (wake: String?, remains: ContiguousArray<Int?>) { machine.cancel() }
+    }
+
+    /// All that can be taken now, and how it ended, if it did.
+    private func takeAll(_ machine: Rig) -> (elements: [Int], end: String?) {
+        var elements: [Int] = []
+        while true {
+            switch machine.take() {
+            case .empty: return (elements, nil)
+            case .element(let element): elements.append(element)
+            case .end(let error): return (elements, error.map { "\($0)" } ?? "end")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        (FluxBuffered.Rule.every, Array(1...5), 0), (.latest, [5], 0), (.newest(2), [4, 5], 3),
+        (.oldest(2), [1, 2], 3),
+    ])
+    func `What waits is what the rule keeps, and the rest is counted`(
+        rule: FluxBuffered.Rule, kept: [Int], dropped: Int
+    ) {
+        let machine = Rig(Machine(rule))
+        for element in 1...5 { _ = machine.push(element) }
+        #expect(takeAll(machine).elements == kept)
+        #expect(machine.dropped == dropped)
+    }
+
+    @Test func `What is dropped is given back, to be released outside the lock`() {
+        let machine = Rig(Machine(.newest(1)))
+        #expect(machine.push(1).remains == nil)
+        #expect(machine.push(2).remains == 1)
+    }
+
+    @Test func `Only one that waits is woken, and only once`() {
+        let machine = Rig(Machine(.every))
+        #expect(machine.push(1).wake == nil)
+        #expect(!machine.wait("early"), "there is something")
+        _ = takeAll(machine)
+        #expect(machine.wait("late"))
+        #expect(machine.push(2).wake == "late")
+        #expect(machine.push(3).wake == nil)
+    }
+
+    @Test func `It finishes after what waits, and takes nothing more`() {
+        let machine = Rig(Machine(.every))
+        _ = machine.push(1)
+        #expect(machine.finish() == nil)
+        _ = machine.push(2)
+        #expect(takeAll(machine) == ([1], "end"))
+        #expect(!machine.wait("too late"))
+    }
+
+    @Test func `Who waits at the finish is woken`() {
+        let machine = Rig(Machine(.latest))
+        #expect(machine.wait("waiter"))
+        #expect(machine.finish() == "waiter")
+    }
+
+    @Test func `Cancelled, it is over at once and gives back what waited`() {
+        let machine = Rig(Machine(.every))
+        _ = machine.push(1)
+        #expect(machine.cancel().remains == [1])
+        #expect(takeAll(machine) == ([], "end"))
+        #expect(machine.push(2).remains == 2)
+    }
+
+    @Test func `One too many ends it with an error, after those there was room for`() {
+        let machine = Rig(Machine(.failing(2)))
+        for element in 1...4 { _ = machine.push(element) }
+        #expect(takeAll(machine) == ([1, 2], "FluxOverflow(limit: 2)"))
+        #expect(takeAll(machine) == ([], "end"), "an error is thrown once")
+    }
+}

@@ -1,0 +1,32 @@
+import FluxCore
+import Testing
+
+@testable import FluxObservation
+
+/// What keeps an iterator from giving the same twice in a row, driven by integers.
+@Suite struct FluxDistinctTests {
+    private func passed(_ elements: [Int], after last: Int? = nil, by isSame: (@Sendable (Int, Int) -> Bool)?) -> [Int]
+    {
+        let distinct = FluxDistinct(by: isSame, after: last)
+        return elements.filter { distinct.change(to: $0) != nil }
+    }
+
+    @Test(arguments: [
+        ([], []), ([1], [1]), ([1, 1, 1], [1]), ([1, 2, 1], [1, 2, 1]), ([1, 1, 2, 2, 1], [1, 2, 1]),
+    ])
+    func `What is as good as the last that passed does not pass`(elements: [Int], passing: [Int]) {
+        #expect(passed(elements, by: ==) == passing)
+    }
+
+    @Test func `What was known before the first counts as passed`() {
+        #expect(passed([1, 2, 1], after: 1, by: ==) == [2, 1])
+    }
+
+    @Test func `It compares as it is told, and with what passed rather than with what did not`() {
+        #expect(passed([1, 2, 3, 4, 5], by: { abs($0 - $1) < 2 }) == [1, 3, 5])
+    }
+
+    @Test func `Without a function all pass`() {
+        #expect(passed([1, 1, 2], after: 1, by: nil) == [1, 1, 2])
+    }
+}

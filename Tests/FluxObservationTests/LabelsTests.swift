@@ -1,0 +1,23 @@
+import FluxCore
+import FluxObservation
+import Testing
+
+/// The same thing has the same label wherever it is given.
+@Suite struct LabelsTests {
+    @Test func `The delivery of several parts has no label, as that of one part has none`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let gate = Gate()
+        let seen = Recorder<Int>()
+        let token = store.subscribe(toAnyOf: \.count, \.disorder, .latest) { state, changed in
+            seen.record(changed == [\.count] ? state.count : -1)
+            gate.wait()
+        }
+        store.dispatch(action: .add(1))
+        await seen.count(1)
+        for _ in 0..<10 { store.dispatch(action: .add(1)) }
+        gate.open()
+        await store.flush()
+        #expect(seen.values == [1, 11], "what came meanwhile was skipped")
+        token.unsubscribe()
+    }
+}

@@ -1,0 +1,179 @@
+import Dispatch
+import FluxCore
+import FluxObservation
+import Testing
+
+/// Parts of a state: told only when they change, selected once per change.
+@Suite struct SelectionTests {
+    struct Shop: FluxState {
+        enum Action: FluxAction { case items([Int]), filter(Int), user(String), nothing }
+        var items: [Int] = []
+        var filter = 0
+        var user = "nobody"
+
+        mutating func handle(action: Action) -> Shop? {
+            switch action {
+            case .items(let new): items = new
+            case .filter(let new): filter = new
+            case .user(let new): user = new
+            case .nothing: break
+            }
+            return self
+        }
+    }
+
+    let store = FluxStore(initialState: Shop(), dispatcher: nil)
+
+    @Test func `A part is handed over when it has changed, selected once per change`() async {
+        let (seen, selected) = (Recorder<Int>(), Locked(0))
+        let subscription = store.subscribe(to: { shop in
+            selected.withLock { $0 += 1 }
+            return shop.items.count
+        }) { seen.record($0) }
+        for action in [Shop.Action.items([1]), .user("me"), .items([2]), .nothing, .items([1, 2]), .items([])] {
+            store.dispatch(action: action)
+        }
+        await store.flush()
+        #expect(seen.values == [1, 2, 0])
+        #expect(selected.current == 7, "the start and six changes")
+        subscription.unsubscribe()
+    }
+
+    @Test func `The first change is compared with the part as it was at the start`() async {
+        let seen = (0..<4).map { _ in Recorder<String>() }
+        let subscriptions = [
+            store.subscribe(to: \.user) { seen[0].record($0) },
+            store.subscribe(to: \.user) { old, new in seen[1].record("\(old) \(new)") },
+            store.subscribe(to: \.user, startingWithCurrent: true) { seen[2].record("now \($0)") },
+            store.subscribe(to: \.user, by: { $0.count == $1.count }) { seen[3].record("longer \($0)") },
+        ]
+        store.dispatch(action: .user("nobody"))
+        store.dispatch(action: .user("me"))
+        store.dispatch(action: .user("ma"))
+        await store.flush()
+        #expect(
+            seen.map(\.values) == [
+                ["me", "ma"], ["nobody me", "me ma"], ["now nobody", "now me", "now ma"], ["longer me"],
+            ])
+        FluxSubscription(subscriptions).unsubscribe()
+    }
+
+    @Test func `Of several parts it is said which differ from what was seen last`() async {
+        let seen = Recorder<[Bool]>()
+        let subscription = store.subscribe(toAnyOf: \.items, \.user) { shop, changed in
+            seen.record([changed.contains(\.items), changed.contains(\.user)])
+        }
+        for action in [Shop.Action.items([1]), .filter(3), .user("me"), .nothing] { store.dispatch(action: action) }
+        await store.flush()
+        #expect(seen.values == [[true, false], [false, true]])
+        subscription.unsubscribe()
+    }
+
+    @Test func `On the main queue, old and new and several parts are the main actor's`() async {
+        let seen = Recorder<String>()
+        let subscriptions = [
+            store.subscribe(to: \.user, on: .main) { old, new in
+                MainActor.preconditionIsolated()
+                seen.record("\(old) \(new)")
+            },
+            store.subscribe(toAnyOf: \.items, \.user, on: .main) { shop, changed in
+                MainActor.preconditionIsolated()
+                seen.record("\(shop.user) \(changed.contains(\.user))")
+            },
+        ]
+        store.dispatch(action: .user("me"))
+        store.dispatch(action: .filter(1))
+        await seen.count(2)
+        await store.flush()
+        #expect(seen.values == ["nobody me", "me true"])
+        FluxSubscription(subscriptions).unsubscribe()
+    }
+
+    @Test func `By latest, several parts may differ at once`() async {
+        let seen = Recorder<Int>()
+        let entered = Gate()
+        let gate = Gate()
+        let subscription = store.subscribe(toAnyOf: \.items, \.user, \.filter, .latest) { _, changed in
+            seen.record(changed.count)
+            entered.open()
+            gate.wait()
+        }
+        store.dispatch(action: .filter(1))
+        await entered.opened()
+        store.dispatch(action: .items([1]))
+        store.dispatch(action: .user("me"))
+        gate.open()
+        await store.flush()
+        #expect(seen.values == [1, 2])
+        subscription.unsubscribe()
+    }
+
+    @Test func `A selector that remembers computes once per change of its inputs, for all who share it`() async {
+        let computed = Locked(0)
+        let visible = fluxSelector(\Shop.items, \Shop.filter) { items, filter in
+            computed.withLock { $0 += 1 }
+            return items.filter { $0 >= filter }
+        }
+        let (one, two) = (Recorder<[Int]>(), Recorder<[Int]>())
+        let subscriptions = [
+            store.subscribe(to: visible) { one.record($0) }, store.subscribe(to: visible) { two.record($0) },
+        ]
+        await store.flush()
+        #expect(computed.current == 1)
+        for action in [Shop.Action.items([1, 5]), .user("me"), .filter(3), .user("you"), .nothing] {
+            store.dispatch(action: action)
+        }
+        await store.flush()
+        #expect(one.values == [[1, 5], [5]])
+        #expect(two.values == one.values)
+        #expect(computed.current == 3)
+        FluxSubscription(subscriptions).unsubscribe()
+    }
+
+    @Test func `It keeps as many values as it is told to, those used last`() {
+        let computed = Recorder<Int>()
+        let double = fluxSelector(\Shop.filter, capacity: 2) { filter in
+            computed.record(filter)
+            return filter * 2
+        }
+        var shop = Shop()
+        for filter in [1, 2, 1, 2, 3, 2, 1] {
+            shop.filter = filter
+            #expect(double(shop) == filter * 2)
+        }
+        #expect(computed.values == [1, 2, 3, 1])
+    }
+
+    @Test func `A part of a view is selected like that of a store`() async {
+        let view = store.view { [$0.user, "\($0.items.count)"] }
+        let seen = Recorder<String>()
+        let subscription = view.subscribe(to: \.[0]) { seen.record($0) }
+        store.dispatch(action: .items([1]))
+        await view.flush()
+        store.dispatch(action: .user("me"))
+        await view.flush()
+        #expect(seen.values == ["me"])
+        subscription.unsubscribe()
+    }
+}
+
+extension SelectionTests {
+    /// C5: by latest, the first state handed over may be one after the first change.
+    @Test func `By latest too, the first change is compared with the part before it`() async {
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let seen = Recorder<String>()
+        let subscriptions = [
+            store.subscribe(to: \.user, .latest, on: queue) { seen.record($0) },
+            store.subscribe(to: \.user, .latest, on: queue) { old, new in seen.record("\(old) \(new)") },
+            store.subscribe(toAnyOf: \.user, \.filter, .latest, on: queue) { _, changed in
+                seen.record("\(changed.count)")
+            },
+        ]
+        store.dispatch(action: .user("me"))
+        queue.resume()
+        await store.flush()
+        #expect(seen.values == ["me", "nobody me", "1"])
+        FluxSubscription(subscriptions).unsubscribe()
+    }
+}

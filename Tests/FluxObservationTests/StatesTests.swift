@@ -1,0 +1,270 @@
+import Dispatch
+import FluxCore
+import FluxObservation
+import Foundation
+import TestSupport
+import Testing
+
+/// States as sequences.
+@Suite struct StatesTests {
+    @Test func `Each iterator starts with the current state, unless it is told not to`() async {
+        let store = FluxStore(initialState: Counter(count: 5), dispatcher: nil)
+        for delivery in [AnyDelivery.latest, .every, .newest(2), .oldest(2)] {
+            var iterator = delivery.states(store).makeAsyncIterator()
+            #expect(await iterator.next()?.count == store.state.count)
+            var later = delivery.states(store, startingWithCurrent: false).makeAsyncIterator()
+            store.dispatch(action: .add(1))
+            #expect(await later.next()?.count == store.state.count)
+            #expect(await iterator.next()?.count == store.state.count)
+        }
+        var values = store.values(of: \.count, startingWithCurrent: false).makeAsyncIterator()
+        store.dispatch(action: .mark(producer: 1, number: 1))
+        #expect(await values.next() == 10)
+    }
+
+    @Test func `A slow iterator gets what its delivery says, and tells how many it was not handed`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var every = store.states(.every).makeAsyncIterator()
+        var newest = store.states(.buffered(newest: 2)).makeAsyncIterator()
+        var oldest = store.states(.buffered(oldest: 2)).makeAsyncIterator()
+        var latest = store.states.makeAsyncIterator()
+        var failing = store.states(failingAfter: 3).makeAsyncIterator()
+        for _ in 0..<10 {
+            store.dispatch(action: .add(1))
+            await store.flush()
+        }
+        for count in 0...10 { #expect(await every.next()?.count == count) }
+        #expect(await [newest.next()?.count, newest.next()?.count] == [9, 10])
+        #expect(await [oldest.next()?.count, oldest.next()?.count] == [0, 1])
+        #expect(await latest.next()?.count == 10)
+        let dropped: [Int] = [newest.dropped, oldest.dropped, every.dropped]
+        #expect(dropped == [9, 9, 0])
+        for count in 0...2 {
+            let next = try? await failing.next()
+            #expect(next?.count == count)
+        }
+        await #expect(throws: FluxOverflow.self) { try await failing.next() }
+        let rest = (try? await failing.next())?.count
+        #expect(rest == nil, "an error is thrown once")
+    }
+
+    @Test func `values(of:) is told only of changes of the part`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var values = store.values(of: \.disorder, .every).makeAsyncIterator()
+        for number in [1, 2, 3, 5, 6] { store.dispatch(action: .mark(producer: 1, number: number)) }
+        #expect(await [values.next(), values.next()] == [0, 1])
+    }
+
+    /// What differed was skipped: what is left may be as good as what was given last.
+    @Test(arguments: [AnyDelivery.latest, .newest(1)])
+    func `No part comes twice in a row where what came between was skipped`(delivery: AnyDelivery) async {
+        for isView in [false, true] {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let view = isView ? store.view(\.count) : nil
+            let counts = view.map { delivery.states($0) } ?? delivery.values(store, of: \.count)
+            var iterator = counts.makeAsyncIterator()
+            #expect(await iterator.next() == 0)
+            for amount in [1, -1] {
+                store.dispatch(action: .add(amount))
+                await view?.flush()
+                await store.flush()
+            }
+            let change = Task {
+                for _ in 0..<10 { await Task.yield() }
+                store.dispatch(action: .add(5))
+            }
+            let last = await iterator.next()
+            #expect(last == 5, "without the 0 that it has given already")
+            await change.value
+        }
+    }
+
+    @Test func `No part comes twice in a row where what came between was left out`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var counts = store.values(of: \.count, .buffered(oldest: 1)).makeAsyncIterator()
+        #expect(await counts.next() == 0)
+        for amount in [1, 1] {
+            store.dispatch(action: .add(amount))
+            await store.flush()
+        }
+        #expect(await counts.next() == 1)
+        store.dispatch(action: .add(-1))
+        await store.flush()
+        let isDone = Flag()
+        let change = Task {
+            while !isDone.isSet {
+                store.dispatch(action: .add(1))
+                await Task.yield()
+            }
+        }
+        let last = await counts.next()
+        isDone.set()
+        await change.value
+        #expect(last != 1, "which it has given already")
+    }
+
+    @Test func `An iterator that starts with the next part waits for one that differs from the part at its start`()
+        async
+    {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var counts = store.values(of: \.count, startingWithCurrent: false).makeAsyncIterator()
+        for amount in [1, -1] {
+            store.dispatch(action: .add(amount))
+            await store.flush()
+        }
+        store.dispatch(action: .add(3))
+        let last = await counts.next()
+        #expect(last == 3)
+    }
+
+    @Test(arguments: [AnyDelivery.latest, .newest(1), .every])
+    func `A view hands a closure no value twice in a row, whatever it skipped`(delivery: AnyDelivery) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let view = store.view(\.count)
+        let (entered, gate) = (Recorder<Int>(), Gate())
+        let seen = Recorder<Int>()
+        let token = delivery.subscribe(view, on: DispatchQueue(label: "one"), startingWithCurrent: true) { count in
+            seen.record(count)
+            entered.record(1)
+            gate.wait()
+        }
+        await entered.count(1)
+        for amount in [1, -1] {
+            store.dispatch(action: .add(amount))
+            #expect(view.state == store.state.count, "which announces it")
+        }
+        gate.open()
+        await view.flush()
+        #expect(seen.values == (delivery == .every ? [0, 1, 0] : [0]))
+        token.unsubscribe()
+    }
+
+    @Test func `Cancelling the task ends it at once, also with states waiting, and none waits afterwards`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        for states in [store.states, store.states(.every)] {
+            let (started, cancelled) = (Gate(), Gate())
+            let task = Task {
+                var count = 0
+                for await _ in states {
+                    count += 1
+                    started.open()
+                    if count == 1 { await cancelled.opened() }
+                }
+                return count
+            }
+            await started.opened()
+            for _ in 0..<10 { store.dispatch(action: .add(1)) }
+            await store.flush()
+            task.cancel()
+            cancelled.open()
+            #expect(await task.value == 1)
+        }
+    }
+
+    @Test(.stress) func `Stress: cancelled at any moment it ends, and the handler goes`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        await withTaskGroup(of: Void.self) { group in
+            for index in 0..<1_000 {
+                let task = Task { for await _ in store.states(index % 2 == 0 ? .latest : .every) {} }
+                group.addTask {
+                    if index % 3 == 0 { store.dispatch(action: .add(1)) }
+                    if index % 5 == 0 { await Task.yield() }
+                    task.cancel()
+                    await task.value
+                }
+            }
+        }
+        await store.flush()
+    }
+
+    @Test func `It keeps its source, also a view that nobody else keeps, until it is let go`() async {
+        let gone = Gate()
+        var store: FluxStore<Kept>? = FluxStore(initialState: Kept(canary: Canary(gone)), dispatcher: nil)
+        do {
+            var iterator = FluxView(store!, store!) { $0.count + $1.count }.states.makeAsyncIterator()
+            #expect(await iterator.next() == 0)
+            var every = store!.states(.every).makeAsyncIterator()
+            weak let known = store
+            store = nil
+            for count in 1...3 {
+                known?.dispatch(action: .add(1))
+                #expect(await iterator.next() == 2 * count)
+            }
+            for count in 0...3 { #expect(await every.next()?.count == count) }
+            #expect(known != nil && !gone.isOpen)
+        }
+        await gone.opened()
+    }
+
+    struct Kept: FluxState {
+        let canary: Canary
+        var count = 0
+        mutating func handle(action: Counter.Action) -> Kept? {
+            count += 1
+            return self
+        }
+    }
+
+    @Test func `Parts that are not Equatable are compared as one says, in sequences and views`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let isSame: @Sendable (Counter, Counter) -> Bool = { $0.count / 10 == $1.count / 10 }
+        let view = store.view({ $0 }, by: isSame)
+        var parts = store.values(of: { $0 }, by: isSame, .every).makeAsyncIterator()
+        var shown = view.states(.every).makeAsyncIterator()
+        #expect(await parts.next()?.count == 0)
+        #expect(await shown.next()?.count == 0)
+        store.dispatch(action: .add(5))
+        await view.flush()
+        store.dispatch(action: .add(6))
+        #expect(await parts.next()?.count == 11)
+        #expect(await shown.next()?.count == 11)
+    }
+
+    /// 10,000 iterators, and with FLUX_LONG set a minute of 1,000 changes a second; in a process of its own, whose memory
+    /// no other test uses.
+    @Test(.stress) func `Stress: 10,000 iterators all end on the last state, and memory is flat`() async {
+        await #expect(processExitsWith: .success) {
+            let isLong = ProcessInfo.processInfo.environment["FLUX_LONG"] != nil
+            let (iterators, changes) = (10_000, isLong ? 60_000 : 300)
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let begun = Highest()
+            let count = Locked(0)
+            let tasks = (0..<iterators).map { _ in
+                Task {
+                    var last = -1
+                    for await state in store.states {
+                        if last < 0 {
+                            begun.see(
+                                count.withLock {
+                                    $0 += 1; return $0
+                                })
+                        }
+                        last = state.count
+                        if last >= changes { break }
+                    }
+                    return last
+                }
+            }
+            await begun.reaches(iterators)
+            var middle = 0
+            for change in 1...changes {
+                store.dispatch(action: .add(1))
+                if isLong { try? await Task.sleep(for: .milliseconds(1)) }
+                if change == changes / 2 { middle = StatesTests.residentKilobytes() }
+            }
+            var wrong = 0
+            for task in tasks where await task.value != changes { wrong += 1 }
+            #expect(wrong == 0)
+            #expect(StatesTests.residentKilobytes() < middle + 20_000)
+        }
+    }
+
+    fileprivate static func residentKilobytes() -> Int {
+        #if os(Linux)
+            let fields = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ")
+            return (fields.flatMap { Int($0[1]) } ?? 0) * 4
+        #else
+            return 0
+        #endif
+    }
+}

@@ -1,0 +1,211 @@
+import Dispatch
+import FluxCore
+import FluxObservation
+import Observation
+
+/// Every kind of subscription, for the suites that promise the same of each.
+enum Watching: CaseIterable, Sendable {
+    case every, latest, newest, oldest, failing, selector, oldAndNew, anyOf, mainQueue
+    case states, everyState, newestStates, failingStates, values, everyValue
+    case view, viewStates, viewOfView, part, mirror
+
+    /// Whether it gets each change; the others may skip.
+    var isLossless: Bool {
+        switch self {
+        case .every, .newest, .oldest, .failing, .selector, .oldAndNew, .anyOf: true
+        case .mainQueue: true
+        case .everyState, .newestStates, .failingStates, .everyValue: true
+        case .latest, .states, .values, .view, .viewStates, .viewOfView, .part, .mirror: false
+        }
+    }
+
+    /// Whether it can be asked to start with the current count.
+    var startsWithCurrent: Bool { ![.oldAndNew, .anyOf].contains(self) }
+
+    /// Whether its handler is called on a queue that nobody else of the test uses, so that it may block.
+    var mayBlock: Bool {
+        switch self {
+        case .mainQueue, .mirror: false
+        case .states, .everyState, .newestStates, .failingStates, .values, .everyValue, .viewStates: false
+        default: true
+        }
+    }
+
+    /// Whether it keeps the store.
+    var keepsStore: Bool {
+        switch self {
+        case .states, .everyState, .newestStates, .failingStates, .values, .everyValue, .viewStates, .mirror: true
+        default: false
+        }
+    }
+
+    /// Has a closure told of the counts of a store, the current one first where it can be.
+    func watch(_ store: FluxStore<Counter>, _ see: @escaping @Sendable (Int) -> Void) async -> Watch {
+        let room = 1 << 20
+        switch self {
+        case .every: return Watch(store.subscribe(startingWithCurrent: true) { see($0.count) })
+        case .latest: return Watch(store.subscribe(.latest, startingWithCurrent: true) { see($0.count) })
+        case .newest:
+            return Watch(store.subscribe(.buffered(newest: room), startingWithCurrent: true) { see($0.count) })
+        case .oldest:
+            return Watch(store.subscribe(.buffered(oldest: room), startingWithCurrent: true) { see($0.count) })
+        case .failing:
+            return Watch(
+                store.subscribe(failingAfter: room, startingWithCurrent: true) { result in
+                    if case .success(let state) = result { see(state.count) }
+                })
+        case .selector: return Watch(store.subscribe(to: \.count, startingWithCurrent: true) { see($0) })
+        case .oldAndNew:
+            return Watch(
+                store.subscribe(to: \.count) { old, new in
+                    see(old < new ? new : -1)
+                })
+        case .anyOf:
+            return Watch(
+                store.subscribe(toAnyOf: \.count, \.disorder) { state, changed in
+                    see(changed == [\.count] ? state.count : -1)
+                })
+        case .mainQueue:
+            return Watch(
+                store.subscribe(on: .main, startingWithCurrent: true) { state in
+                    MainActor.preconditionIsolated()
+                    see(state.count)
+                })
+        case .states: return Watch(store.states) { see($0.count) }
+        case .everyState: return Watch(store.states(.every)) { see($0.count) }
+        case .newestStates: return Watch(store.states(.buffered(newest: room))) { see($0.count) }
+        case .failingStates: return Watch(store.states(failingAfter: room)) { see($0.count) }
+        case .values: return Watch(store.values(of: \.count), see)
+        case .everyValue: return Watch(store.values(of: \.count, .every), see)
+        case .view:
+            let view = FluxView(store, store) { one, other in one.count == other.count ? one.count : -1 }
+            return Watch(view.subscribe(startingWithCurrent: true, see), keeping: view)
+        case .viewStates:
+            let view = FluxView(store) { $0.count }
+            return Watch(view.states, keeping: view, see)
+        case .viewOfView:
+            let view = FluxView(store) { $0.count }.view { $0 * 2 }
+            return Watch(view.subscribe(.latest, startingWithCurrent: true) { see($0 / 2) }, keeping: view)
+        case .part:
+            let view = store.view(\.count)
+            return Watch(view.subscribe(to: { $0 }, startingWithCurrent: true) { see($0) }, keeping: view)
+        case .mirror: return await Watch.mirror(store, see)
+        }
+    }
+}
+
+/// A subscription of any kind, to be ended.
+final class Watch: Sendable {
+    private let token: Locked<(any Sendable)?>
+    private let kept: Locked<(any Sendable)?>
+    private let task: Task<Void, Never>?
+    /// Opens when a sequence has ended by itself or by its task.
+    let finished = Gate()
+
+    init(_ token: any Sendable, keeping kept: (any Sendable)? = nil) {
+        self.token = Locked(token)
+        self.kept = Locked(kept)
+        task = nil
+    }
+
+    init<Element, Failure>(
+        _ states: FluxStates<Element, Failure>, keeping kept: (any Sendable)? = nil,
+        _ see: @escaping @Sendable (Element) -> Void
+    ) {
+        token = Locked(nil)
+        self.kept = Locked(kept)
+        let started = states.makeAsyncIterator()
+        nonisolated(unsafe) let first = started
+        task = Task { [finished] in
+            var iterator = first
+            while let state = try? await iterator.next() { see(state) }
+            finished.open()
+        }
+    }
+
+    /// Ends it, and waits until a sequence has.
+    func end() async {
+        token.withLock { $0 as? FluxSubscription }?.unsubscribe()
+        (token.withLock { $0 as? Mirroring })?.end()
+        letGo()
+        task?.cancel()
+        if task != nil { await finished.opened() }
+    }
+
+    private func letGo() {
+        let gone = (token.withLock { $0.take() }, kept.withLock { $0.take() })
+        withExtendedLifetime(gone) {}
+    }
+
+    /// Lets go of a view, which would keep the store.
+    func letGoOfView() {
+        let gone = kept.withLock { $0.take() }
+        withExtendedLifetime(gone) {}
+    }
+
+    @MainActor
+    static func mirror(_ store: FluxStore<Counter>, _ see: @escaping @Sendable (Int) -> Void) -> Watch {
+        Watch(Mirroring(store.observed(), see))
+    }
+}
+
+/// Sees what a mirror shows, each time that observation tells of a change.
+final class Mirroring: Sendable {
+    private let hasEnded = Flag()
+
+    @MainActor
+    init(_ mirror: FluxObserved<Counter>, _ see: @escaping @Sendable (Int) -> Void) {
+        Self.track(mirror, hasEnded, see)
+    }
+
+    func end() {
+        hasEnded.set()
+    }
+
+    deinit {
+        end()
+    }
+
+    @MainActor
+    private static func track(
+        _ mirror: FluxObserved<Counter>, _ hasEnded: Flag, _ see: @escaping @Sendable (Int) -> Void,
+        after last: Locked<Int>? = nil
+    ) {
+        if hasEnded.isSet { return }
+        let last = last ?? Locked(-1)
+        let count = withObservationTracking {
+            mirror.state.count
+        } onChange: {
+            // Called before the change, so that it is looked at in the next turn.
+            Task { @MainActor in track(mirror, hasEnded, see, after: last) }
+        }
+        if last.current == count { return }
+        last.withLock { $0 = count }
+        see(count)
+    }
+}
+
+/// The highest number seen so far, to be waited for.
+final class Highest: Sendable {
+    private let state = Locked((highest: -1, wanted: Int.max, gate: Gate?.none))
+
+    var current: Int { state.withLock { $0.highest } }
+
+    func see(_ number: Int) {
+        let gate = state.withLock { state -> Gate? in
+            state.highest = max(state.highest, number)
+            return state.highest >= state.wanted ? state.gate : nil
+        }
+        gate?.open()
+    }
+
+    /// Suspends until a number was seen; gives up loudly.
+    func reaches(_ number: Int) async {
+        let gate = Gate()
+        let isThere = state.withLock { state in
+            (state.wanted, state.gate) = (number, gate)
+            return state.highest >= number
+        }
+        if !isThere { await gate.opened() }
+    }
+}

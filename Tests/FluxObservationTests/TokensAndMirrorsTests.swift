@@ -1,0 +1,71 @@
+import FluxCore
+import FluxObservation
+import Observation
+import Testing
+
+/// Tokens in sets, and the mirror.
+@Suite struct TokensAndMirrorsTests {
+    @Test func `Tokens in a set go together, and one token of many ends them all`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let seen = Recorder<Int>()
+        var tokens: [FluxSubscription] = []
+        for _ in 0..<3 { store.subscribe { seen.record($0.count) }.store(in: &tokens) }
+        store.subscribe(.buffered(newest: 1)) { _ in }.store(in: &tokens)
+        let all = FluxSubscription(tokens)
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(seen.values == [1, 1, 1])
+        #expect(all.dropped == 0)
+        all.unsubscribe()
+        store.dispatch(action: .add(1))
+        tokens = []
+        await store.flush()
+        #expect(seen.values == [1, 1, 1])
+    }
+
+    @Test func `A token of many that goes lets those go that nobody else keeps`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let gone = Gate()
+        let canary = Locked<Canary?>(Canary(gone))
+        var all: FluxSubscription? = FluxSubscription([
+            store.subscribe { [canary = canary.current] _ in withExtendedLifetime(canary) {} }
+        ])
+        canary.withLock { $0 = nil }
+        withExtendedLifetime(all) {}
+        all = nil
+        await gone.opened()
+    }
+
+    #if canImport(Observation)
+        @Test @MainActor func `A mirror changes once a turn and ends on the newest`() async {
+            let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
+            let mirror = store.observed()
+            #expect(mirror.state.count == 1, "at once")
+            await store.flush()
+            let changes = Locked(0)
+            withObservationTracking {
+                _ = mirror.state
+            } onChange: {
+                changes.withLock { $0 += 1 }
+            }
+            for _ in 0..<100 { store.dispatch(action: .add(1)) }
+            #expect(mirror.state.count == 1, "not before this turn is over")
+            await store.flush()
+            #expect(mirror.state.count == 101)
+            #expect(changes.current == 1)
+        }
+
+        @Test @MainActor func `A mirror of a part, whose view it keeps, and which goes when it goes`() async {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            var mirror: FluxObserved<Int>? = store.view(\.count).observed()
+            weak let gone = mirror
+            store.dispatch(action: .add(1))
+            for _ in 0..<1_000 where mirror?.state != 1 { await Task.yield() }
+            await store.flush()
+            let seen = mirror?.state
+            #expect(seen == 1 || seen == 0)
+            mirror = nil
+            #expect(gone == nil)
+        }
+    #endif
+}

@@ -1,0 +1,142 @@
+import FluxCore
+import FluxObservation
+import TestSupport
+import Testing
+
+/// C11, also through other views: what a store changed and did not announce is in the same cut as what others announced.
+///
+/// A view that keeps its value until something is *announced*, and hands that value to the view above it, hands on an
+/// old one beside the stores that are read as they are now. One thread is enough to see it.
+@Suite struct ViewsOfViewsAreNeverTornTests {
+    /// Counts what `Counter` counts, and announces nothing.
+    struct Quiet: FluxState {
+        var count = 0
+
+        mutating func handle(action: Counter.Action) -> Quiet? {
+            if case .add(let amount) = action { count += amount }
+            return nil
+        }
+    }
+
+    let dispatcher = FluxDispatcher()
+    let quiet: FluxStore<Quiet>
+    let loud: FluxStore<Counter>
+
+    init() {
+        quiet = FluxStore(initialState: Quiet(), dispatcher: dispatcher)
+        loud = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+    }
+
+    @Test func `A view of the stores themselves has both effects of an action`() {
+        let view = FluxView(loud, quiet) { [$0.count, $1.count] }
+        for count in 1...3 {
+            dispatcher.add(1)
+            #expect(view.state == [count, count])
+        }
+    }
+
+    @Test func `So has a view of one store and a view of the other`() {
+        let outer = FluxView(loud, quiet.view { $0.count }) { [$0.count, $1] }
+        for count in 1...3 {
+            dispatcher.add(1)
+            #expect(outer.state == [count, count])
+        }
+    }
+
+    @Test func `So has a view of two views, in either order`() {
+        let one = FluxView(quiet.view { $0.count }, loud.view { $0.count }) { [$0, $1] }
+        let other = FluxView(loud.view { $0.count }, quiet.view { $0.count }) { [$0, $1] }
+        for count in 1...3 {
+            dispatcher.add(1)
+            #expect(one.state == [count, count])
+            #expect(other.state == [count, count])
+        }
+    }
+
+    @Test func `So has a view of views of views`() {
+        let deep = quiet.view { $0.count }.view { $0 * 2 }.view { $0 / 2 }
+        let outer = FluxView(FluxView(loud, deep) { [$0.count, $1] }, deep) { $0 + [$1] }
+        for count in 1...3 {
+            dispatcher.add(1)
+            #expect(outer.state == [count, count, count])
+        }
+    }
+
+    @Test func `So has a view of as many views as there are`() {
+        let counts = [loud.view { $0.count }, quiet.view { $0.count }, loud.view { $0.count }]
+        let outer = FluxView(counts) { $0 }
+        for count in 1...3 {
+            dispatcher.add(1)
+            #expect(outer.state == [count, count, count])
+        }
+    }
+
+    @Test func `It does not matter which of the views was read before`() {
+        let part = quiet.view { $0.count }
+        let outer = FluxView(loud, part) { [$0.count, $1] }
+        for count in 1...6 {
+            dispatcher.add(1)
+            if count % 2 == 0 { #expect(part.state == count) }
+            #expect(outer.state == [count, count])
+            #expect(part.state == count, "a view shows what its store shows")
+        }
+    }
+
+    @Test func `Nor whether the quiet store changed alone, or the loud one`() {
+        let outer = FluxView(loud, quiet.view { $0.count }) { [$0.count, $1] }
+        quiet.dispatch(action: .add(5))
+        #expect(outer.state == [0, 5])
+        loud.dispatch(action: .add(1))
+        #expect(outer.state == [1, 5])
+        dispatcher.add(1)
+        #expect(outer.state == [2, 6])
+    }
+
+    @Test func `Whoever watches gets no torn value either, and ends on the last`() async {
+        let outer = FluxView(loud, quiet.view { $0.count }) { [$0.count, $1] }
+        let (every, latest) = (Recorder<[Int]>(), Recorder<[Int]>())
+        let token = FluxSubscription([
+            outer.subscribe(startingWithCurrent: true) { every.record($0) },
+            outer.subscribe(.latest, startingWithCurrent: true) { latest.record($0) },
+        ])
+        for count in 1...20 {
+            dispatcher.add(1)
+            await outer.flush()
+            #expect(every.values.last == [count, count] && latest.values.last == [count, count])
+        }
+        #expect((every.values + latest.values).filter { $0[0] != $0[1] } == [])
+        token.unsubscribe()
+    }
+
+    @Test func `Nor does a sequence`() async {
+        let outer = FluxView(loud, quiet.view { $0.count }) { [$0.count, $1] }
+        var iterator = outer.states.makeAsyncIterator()
+        #expect(await iterator.next() == [0, 0])
+        for count in 1...20 {
+            dispatcher.add(1)
+            #expect(await iterator.next() == [count, count])
+        }
+    }
+
+    @Test(.stress) func `Stress: read and watched in a storm, none of three views is torn`() async {
+        let part = quiet.view { $0.count }
+        let views = [
+            FluxView(loud, part) { [$0.count, $1] },
+            FluxView(part, loud.view { $0.count }, quiet) { [$0, $1, $2.count] },
+            FluxView(FluxView(part, loud) { [$0, $1.count] }, part.view { $0 }) { $0 + [$1] },
+        ]
+        let torn = Recorder<[Int]>()
+        let see: @Sendable ([Int]) -> Void = { if Set($0).count > 1 { torn.record($0) } }
+        let token = FluxSubscription(
+            views.flatMap { view in [view.subscribe { see($0) }, view.subscribe(.latest) { see($0) }] })
+        await onThreads(3) { [dispatcher] thread in
+            for round in 0..<3_000 {
+                if thread == 0 { dispatcher.add(1) } else { see(views[(round + thread) % 3].state) }
+            }
+        }
+        for view in views { await view.flush() }
+        token.unsubscribe()
+        #expect(torn.values.count == 0)
+        for view in views { #expect(Set(view.state) == [3_000]) }
+    }
+}

@@ -1,0 +1,93 @@
+import FluxCore
+import Foundation
+import Testing
+
+@testable import FluxPersistence
+
+/// Paths that cannot be had: each save comes back with an error that names what is in its way.
+@Suite struct FluxFilePathTests {
+    let folder = Folder()
+
+    func refused(_ path: String, _ body: () async throws -> Void) async -> String {
+        do {
+            try await body()
+            return "no error"
+        } catch { return "\(error)" }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A link that stands where the new file goes is refused, and stays`()
+        async throws
+    {
+        for (name, target) in [("nowhere", "nowhere"), ("elsewhere", "elsewhere")] {
+            if name == "elsewhere" { folder.write(Array("elsewhere".utf8), to: name) }
+            try? FileManager.default.removeItem(atPath: folder.state + ".new")
+            try FileManager.default.createSymbolicLink(
+                atPath: folder.state + ".new", withDestinationPath: folder.path + "/" + target)
+            // Without an end this would go on for good, and so would the test.
+            let calls = Locked(0)
+            let file = folder.file { _, _ in
+                calls.withLock {
+                    $0 += 1; return $0 > 100_000 ? .code(EIO) : nil
+                }
+            }
+            #expect(
+                await refused(folder.state) { try await file.save("new") }
+                    == "\(folder.state): open \(folder.state).new: Too many levels of symbolic links")
+            #expect(!folder.names.contains("state"))
+            #expect(folder.names.contains("state.new"))
+        }
+        #expect(folder.read("elsewhere") == Array("elsewhere".utf8))
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A new file that is there and is not, again and again, ends in an error`() async
+    {
+        let opens = Locked(0)
+        let file = folder.file { call, _ in
+            guard call == .open else { return nil }
+            let count = opens.withLock {
+                $0 += 1; return $0
+            }
+            return .code(count > 100_000 ? EIO : count.isMultiple(of: 2) ? ENOENT : EEXIST)
+        }
+        #expect(
+            await refused(folder.state) { try await file.save("new") }
+                == "\(folder.state): open \(folder.state).new: File exists")
+        #expect(opens.current < 10_000)
+    }
+
+    @Test func `A directory where the new file goes is named`() async throws {
+        try FileManager.default.createDirectory(
+            atPath: folder.state + ".new", withIntermediateDirectories: false)
+        #expect(
+            await refused(folder.state) { try await folder.file().save("new") }
+                == "\(folder.state): open \(folder.state).new: Is a directory")
+        #expect(folder.names == ["state.new"])
+    }
+
+    @Test(arguments: ["", "a\0b", "/\0"]) func `What is no path is refused, by a load and by a save`(path: String) async
+    {
+        let file = Folder.file(at: path)
+        let says =
+            path.isEmpty
+            ? "\"\": the path is empty"
+            : "\"\(path.split(separator: "\0", omittingEmptySubsequences: false).joined(separator: "\\0"))\": "
+                + "the path has a zero byte in it"
+        #expect(await refused(path) { _ = try await file.load() } == says)
+        #expect(await refused(path) { try await file.save("new") } == says)
+    }
+
+    @Test func `A link in the way to the folder is followed, and one in place of the file is not`() async throws {
+        let link = folder.path + "-link"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path)
+        defer { try? FileManager.default.removeItem(atPath: link) }
+        let file = Folder.file(at: link + "/state")
+        try await file.save("new")
+        #expect(try await file.load() == "new")
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path + "/other", withDestinationPath: folder.state)
+        let other = Folder.file(at: folder.path + "/other")
+        #expect(
+            await refused(folder.path) { _ = try await other.load() }
+                == "\(folder.path)/other: there is something else than a file")
+    }
+}

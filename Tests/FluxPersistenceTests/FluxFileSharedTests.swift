@@ -1,0 +1,73 @@
+import FluxCore
+import Foundation
+import Testing
+
+@testable import FluxPersistence
+
+/// Two objects on one path: neither overwrites or moves what the other has written.
+@Suite struct FluxFileSharedTests {
+    let folder = Folder()
+
+    func expectChanged(_ body: () async throws -> Void, sourceLocation: SourceLocation = #_sourceLocation) async {
+        do {
+            try await body()
+            Issue.record("it was saved", sourceLocation: sourceLocation)
+        } catch let error as FluxFileError {
+            guard case .changedByAnother = error.reason else {
+                Issue.record("\(error)", sourceLocation: sourceLocation)
+                return
+            }
+        } catch {
+            Issue.record("\(error)", sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test func `Of two that have found no file the second is refused, and the file of the first stays`() async throws {
+        let (one, other) = (folder.file(), folder.file())
+        #expect(try await one.load() == nil)
+        #expect(try await other.load() == nil)
+        try await one.save("one")
+        await expectChanged { try await other.save("other") }
+        #expect(folder.names == ["state"])
+        try await one.save("one again")
+        #expect(try await folder.file().load() == "one again")
+        #expect(try await other.load() == "one again", "once it has read it, it may write")
+        try await other.save("other")
+        #expect(folder.names == ["state"])
+    }
+
+    @Test func `One that has kept an unreadable file aside does not move the file that came after it`() async throws {
+        folder.write(Array("garbage".utf8))
+        let (one, other) = (folder.file(), folder.file())
+        await #expect(throws: FluxFileError.self) { try await one.load() }
+        #expect(try await other.load() == nil)
+        try await other.save("other")
+        await expectChanged { try await one.save("one") }
+        #expect(folder.names == ["state", "state.unreadable"])
+        #expect(try await folder.file().load() == "other")
+    }
+
+    @Test func `Of two stores on a new path one saves and the other is told`() async throws {
+        let told = Recorder<String>()
+        let clock = TestClock()
+        let stores = [0, 1].map { _ in
+            FluxStore(
+                initialState: Counter(), dispatcher: nil,
+                persistence: FluxFile<Counter>(
+                    path: folder.state, encode: { Array("\($0.count)".utf8) },
+                    decode: { Counter(count: Int(String(decoding: $0, as: UTF8.self))!) }),
+                backoff: .constant(.seconds(1)), clock: clock, onFailure: { told.record("\($0.error)") })
+        }
+        for store in stores { expect(await store.ready, is: "empty") }
+        stores[0].dispatch(action: .add(10))
+        await stores[0].flush()
+        stores[1].dispatch(action: .add(20))
+        await told.count(1)
+        stores[0].dispatch(action: .add(1))
+        await stores[0].flush()
+        #expect(told.values.count == 1)
+        #expect(told.values[0].contains("something else has written the file"))
+        #expect(folder.names == ["state"])
+        #expect(try FluxFileFormat.parse(folder.read()).content == Array("11".utf8))
+    }
+}

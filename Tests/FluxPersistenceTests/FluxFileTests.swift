@@ -1,0 +1,217 @@
+import FluxCore
+import FluxTesting
+import Foundation
+import Testing
+
+@testable import FluxPersistence
+
+/// A state in a file: what it holds, what it refuses, and what is left of what it cannot read.
+@Suite struct FluxFileTests {
+    let folder = Folder()
+
+    @Test func `It does what every persistence has to do`() async throws {
+        let long = String(repeating: "an odd text, with a zero \0 and an é. ", count: 20_000)
+        try await FluxConformance.check(states: ["", "one", long, "two", ""]) { folder.file() }
+        #expect(folder.names.contains("state"))
+        #expect(!folder.names.contains("state.new"))
+    }
+
+    @Test func `A store goes on from it`() async throws {
+        let codec = {
+            FluxFile<Note>(
+                path: $0, encode: { Array($0.text.utf8) }, decode: { Note(text: String(decoding: $0, as: UTF8.self)) })
+        }
+        do {
+            let store = FluxStore(initialState: Note(), dispatcher: nil, persistence: codec(folder.state))
+            store.dispatch(action: .append("a"))
+            store.dispatch(action: .append("b"))
+            await store.flush()
+        }
+        let store = try await FluxStore.restored(from: codec(folder.state), initialState: Note(), dispatcher: nil)
+        #expect(store.state.text == "ab")
+    }
+
+    // MARK: - Bad input
+
+    @Test func `A missing file is no state, and none is made by reading`() async throws {
+        #expect(try await folder.file().load() == nil)
+        #expect(folder.names.isEmpty)
+    }
+
+    static let unreadable: [(name: String, bytes: [UInt8], says: String)] = [
+        ("an empty file", [], "the file is empty"),
+        ("a foreign file", Array("{\"a\": 1}".utf8), "the file was not written by FluxFile"),
+        ("a foreign file as long as a head", Array(repeating: 7, count: 40), "the file was not written by FluxFile"),
+        ("the first byte only", Array("F".utf8), "the file is incomplete"),
+        ("half a head", Array("FluxFile1234".utf8), "the file is incomplete"),
+    ]
+
+    @Test(arguments: unreadable.indices) func `What cannot be read is kept aside, and said with the path`(index: Int)
+        async throws
+    {
+        let (_, bytes, says) = Self.unreadable[index]
+        folder.write(bytes)
+        let file = folder.file()
+        let error = await #expect(throws: FluxFileError.self) { try await file.load() }
+        #expect(error?.description == "\(folder.state): \(says); it has been kept as \(folder.state).unreadable")
+        #expect(folder.names == ["state.unreadable"])
+        #expect(folder.read("state.unreadable") == bytes)
+        try await file.save("new")
+        #expect(try await folder.file().load() == "new")
+        #expect(folder.read("state.unreadable") == bytes)
+    }
+
+    @Test func `Cut off anywhere, or with a byte changed anywhere, it is found out and kept`() async throws {
+        try await folder.file().save("a text of some length")
+        let whole = folder.read()
+        for count in 1..<whole.count {
+            folder.write(whole[..<count])
+            await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+        }
+        for index in whole.indices {
+            var damaged = whole
+            damaged[index] ^= 0x10
+            folder.write(damaged)
+            // A higher number where the version of the format stands is refused as newer; that one stays in its place.
+            await #expect(throws: FluxFileError.self, "byte \(index)") { try await folder.file().load() }
+        }
+        folder.write(whole + [0])
+        await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+        #expect(folder.names.count > whole.count, "each was kept under a name of its own")
+    }
+
+    @Test func `A state that does not decode is kept aside too`() async throws {
+        folder.write(FluxFileFormat.head(version: 1, content: [0xff]) + [0xff])
+        let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+        guard case .coding(let reason) = error?.reason else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(reason is Folder.NoText)
+        #expect(folder.names == ["state.unreadable"])
+    }
+
+    @Test func `A directory in its place is refused, and stays`() async throws {
+        try FileManager.default.createDirectory(atPath: folder.state, withIntermediateDirectories: false)
+        let file = folder.file()
+        for attempt in [{ _ = try await file.load() }, { try await file.save("new") }] as [() async throws -> Void] {
+            let error = await #expect(throws: FluxFileError.self) { try await attempt() }
+            #expect(error?.description == "\(folder.state): there is something else than a file")
+        }
+        #expect(folder.names == ["state"])
+    }
+
+    @Test func `A directory that does not exist is said with the path`() async throws {
+        let path = folder.path + "/none/state"
+        let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).save("new") }
+        #expect(error?.description == "\(path): open \(path).new: No such file or directory")
+    }
+
+    @Test func `A file never read is kept aside by a save, and not overwritten`() async throws {
+        try await folder.file().save("old")
+        let old = folder.read()
+        try await folder.file().save("new")
+        #expect(try await folder.file().load() == "new")
+        #expect(folder.read("state.unreadable") == old)
+    }
+
+    @Test func `What another has written meanwhile is not overwritten: two stores cannot share a file`() async throws {
+        let (one, other) = (folder.file(), folder.file())
+        try await one.save("one")
+        #expect(try await other.load() == "one")
+        try await other.save("other")
+        let error = await #expect(throws: FluxFileError.self) { try await one.save("one again") }
+        guard case .changedByAnother = error?.reason else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(try await folder.file().load() == "other")
+        #expect(try await one.load() == "other", "once it has read it, it may write")
+        try await one.save("one again")
+        #expect(try await folder.file().load() == "one again")
+    }
+
+    @Test func `Two that save at once leave one whole state and no other file`() async throws {
+        try await folder.file().save("")
+        for _ in 0..<50 {
+            let files = [folder.file(), folder.file()]
+            for file in files { _ = try await file.load() }
+            let texts = ["a", "b"].map { String(repeating: $0, count: 50_000) }
+            await withTaskGroup(of: Void.self) { group in
+                for (file, text) in zip(files, texts) { group.addTask { try? await file.save(text) } }
+            }
+            let text = try await folder.file().load()
+            #expect(texts.contains(text ?? ""))
+        }
+        #expect(folder.names == ["state"])
+    }
+
+    @Test func `What a crash has left of a save is removed by the next`() async throws {
+        try await folder.file().save("old")
+        folder.write(Array("half a st".utf8), to: "state.new")
+        let file = folder.file()
+        #expect(try await file.load() == "old")
+        try await file.save("new")
+        #expect(try await folder.file().load() == "new")
+        #expect(folder.names == ["state"])
+    }
+
+    @Test func `A relative path is taken`() async throws {
+        // Up to the root and down again: a file in the current directory would be left there by a run that is killed.
+        let up = FileManager.default.currentDirectoryPath.split(separator: "/").map { _ in "../" }.joined()
+        let path = up + folder.state.drop { $0 == "/" }
+        try await Folder.file(at: path).save("here")
+        #expect(try await Folder.file(at: path).load() == "here")
+        #expect(folder.names == ["state"])
+    }
+
+    // MARK: - Versions
+
+    @Test func `A migration is given the stored version and the raw bytes`() async throws {
+        try await folder.file(version: 3).save("old")
+        let file = folder.file(
+            version: 7, migrate: { version, bytes in "\(version): " + String(decoding: bytes, as: UTF8.self) })
+        #expect(try await file.load() == "3: old")
+        try await file.save("new")
+        #expect(try await folder.file(version: 7).load() == "new")
+    }
+
+    @Test func `Without a migration the old content is kept aside and reported`() async throws {
+        try await folder.file(version: 1).save("old")
+        let bytes = folder.read()
+        let error = await #expect(throws: FluxFileError.self) { try await folder.file(version: 2).load() }
+        #expect(error?.description.contains("there is no migration from version 1; it has been kept as") == true)
+        #expect(folder.read("state.unreadable") == bytes)
+    }
+
+    @Test func `A migration that throws leaves the old content aside`() async throws {
+        try await folder.file(version: 1).save("old")
+        let bytes = folder.read()
+        let file = folder.file(version: 2, migrate: { _, _ in throw Folder.NoText() })
+        await #expect(throws: FluxFileError.self) { try await file.load() }
+        #expect(folder.read("state.unreadable") == bytes)
+    }
+
+    @Test func `A downgrade is refused: the newer content stays, and saves are refused`() async throws {
+        try await folder.file(version: 2).save("newer")
+        let bytes = folder.read()
+        let file = folder.file(version: 1, migrate: { _, _ in "migrated" })
+        for attempt in [{ _ = try await file.load() }, { try await file.save("old") }] as [() async throws -> Void] {
+            let error = await #expect(throws: FluxFileError.self) { try await attempt() }
+            #expect(
+                error?.description
+                    == "\(folder.state): the file is of version 2, which comes after the one this program knows")
+        }
+        #expect(folder.read() == bytes)
+        #expect(folder.names == ["state"])
+    }
+
+    struct Note: FluxState {
+        enum Action: FluxAction { case append(String) }
+        var text = ""
+        mutating func handle(action: Action) -> Note? {
+            if case .append(let more) = action { text += more }
+            return self
+        }
+    }
+}

@@ -1,0 +1,210 @@
+import Dispatch
+import FluxCore
+import Testing
+
+@testable import FluxPersistence
+
+/// A load that was given up on: whatever it still finds, the file that it has read counts as not read.
+@Suite struct LateLoadTests {
+    /// Hands on a file, and stops before it reads and when it has read.
+    final class Slow: FluxPersistence {
+        let file: FluxFile<Counter>
+        let begins: Gate
+        let ends: Gate
+        let hasRead = Gate()
+        let hasEnded = Gate()
+
+        init(_ folder: Folder, begins: Gate = .open, ends: Gate = .open, decoding: Gate = .open) {
+            (self.begins, self.ends) = (begins, ends)
+            file = FluxFile(
+                path: folder.state, encode: { Array("\($0.count)".utf8) },
+                decode: { bytes in
+                    decoding.wait()
+                    return Counter(count: Int(String(decoding: bytes, as: UTF8.self))!)
+                })
+        }
+
+        func load() async throws -> Counter? {
+            defer { hasEnded.open() }
+            await begins.opened()
+            defer { hasRead.open() }
+            let state = try await file.load()
+            hasRead.open()
+            await ends.opened()
+            return state
+        }
+
+        func save(_ state: Counter) async throws { try await file.save(state) }
+    }
+
+    let folder = Folder()
+    let clock = TestClock()
+
+    func prepare() async throws {
+        try await Slow(folder).save(Counter(count: 42))
+    }
+
+    func content(_ name: String = "state") throws -> String {
+        String(decoding: try FluxFileFormat.parse(folder.read(name)).content, as: UTF8.self)
+    }
+
+    /// The time is up: the store goes on from its initial state, and what was stored is kept aside.
+    private func goesOn(_ store: FluxStore<Counter>) async throws {
+        clock.advance(by: .seconds(1))
+        expect(await store.ready, is: "timedOut")
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(try content() == "1")
+        #expect(try content("state.unreadable") == "42")
+    }
+
+    @Test func `An answer that comes while the timeout is reported changes nothing`() async throws {
+        try await prepare()
+        let decoding = Gate()
+        let slow = Slow(folder, decoding: decoding)
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: slow, loadTimeout: .seconds(1), clock: clock,
+            onFailure: { _ in
+                decoding.open()
+                // Bounded: it keeps a thread of the tasks from others, which this may wait for.
+                let hasEnded = DispatchSemaphore(value: 0)
+                Task {
+                    await slow.hasEnded.opened()
+                    hasEnded.signal()
+                }
+                _ = hasEnded.wait(timeout: .now() + 2)
+            })
+        await clock.sleepers(1)
+        try await goesOn(store)
+    }
+
+    @Test func `An answer that was read in time, and is handed on too late, changes nothing`() async throws {
+        try await prepare()
+        let ends = Gate()
+        let slow = Slow(folder, ends: ends)
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: slow, loadTimeout: .seconds(1), clock: clock,
+            onFailure: { _ in })
+        await clock.sleepers(1)
+        await slow.hasRead.opened()
+        try await goesOn(store)
+        ends.open()
+        await slow.hasEnded.opened()
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(try content() == "2", "what it has itself written it overwrites")
+        #expect(folder.names == ["state", "state.unreadable"])
+    }
+
+    @Test func `A load that begins too late reads nothing, and keeps nothing aside`() async throws {
+        folder.write(Array("garbage".utf8))
+        let begins = Gate()
+        let slow = Slow(folder, begins: begins)
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: slow, loadTimeout: .seconds(1), clock: clock,
+            onFailure: { _ in })
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        expect(await store.ready, is: "timedOut")
+        begins.open()
+        await slow.hasEnded.opened()
+        #expect(folder.names == ["state"])
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(try content() == "1")
+        #expect(folder.read("state.unreadable") == Array("garbage".utf8))
+    }
+
+    @Test func `A load of one's own that was cancelled does not count as read`() async throws {
+        try await prepare()
+        let decoding = Gate()
+        let slow = Slow(folder, decoding: decoding)
+        for _ in 0..<2 {
+            let loading = Task { try await slow.file.load() }
+            loading.cancel()
+            await #expect(throws: CancellationError.self) { try await loading.value }
+        }
+        decoding.open()
+        try await slow.save(Counter(count: 1))
+        #expect(try content("state.unreadable") == "42")
+    }
+
+    @Test func `What a store that was given up on would have gone on from does not count as read`() async throws {
+        try await prepare()
+        let ends = Gate()
+        let late = Slow(folder, ends: ends)
+        let restoring = Task { try await FluxStore.restored(from: late, initialState: Counter(), dispatcher: nil) }
+        await late.hasRead.opened()
+        restoring.cancel()
+        await #expect(throws: CancellationError.self) { try await restoring.value }
+        ends.open()
+        await late.hasEnded.opened()
+        try await late.save(Counter(count: 1))
+        #expect(try content() == "1")
+        #expect(try content("state.unreadable") == "42")
+    }
+
+    @Test func `A load that is cancelled while it decodes ends at once`() async throws {
+        try await prepare()
+        let (inside, decoding) = (Gate(), Gate())
+        let file = FluxFile<Counter>(
+            path: folder.state, encode: { Array("\($0.count)".utf8) },
+            decode: { _ in
+                inside.open()
+                decoding.wait()
+                return Counter()
+            })
+        let loading = Task { try await file.load() }
+        await inside.opened()
+        loading.cancel()
+        await #expect(throws: CancellationError.self) { try await loading.value }
+        decoding.open()
+        try await file.save(Counter(count: 1))
+        #expect(try content("state.unreadable") == "42")
+    }
+
+    @Test func `A save in a task that is cancelled is done all the same`() async throws {
+        let file = folder.file()
+        try await Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            for number in 0..<20 {
+                try await file.save("\(number)")
+                #expect(try content() == "\(number)")
+            }
+        }.value
+        #expect(folder.names == ["state"])
+    }
+
+    @Test func `Answer and timeout at once: a state is overwritten only by a store that went on from it`() async throws
+    {
+        for _ in 0..<50 {
+            let folder = Folder()
+            try await Slow(folder).save(Counter(count: 42))
+            let (decoding, clock) = (Gate(), TestClock())
+            let store = FluxStore(
+                initialState: Counter(), dispatcher: nil, persistence: Slow(folder, decoding: decoding),
+                loadTimeout: .seconds(1), clock: clock, onFailure: { _ in })
+            store.dispatch(action: .add(1))
+            await clock.sleepers(1)
+            await onThreads(2) { index in
+                if index == 0 { decoding.open() } else { clock.advance(by: .seconds(1)) }
+            }
+            await store.flush()
+            if store.state.count == 43 {
+                #expect(folder.names == ["state"])
+            } else {
+                #expect(store.state.count == 1)
+                #expect(folder.names == ["state", "state.unreadable"])
+            }
+        }
+    }
+}
+
+extension Gate {
+    /// A gate that stops nobody.
+    static var open: Gate {
+        let gate = Gate()
+        gate.open()
+        return gate
+    }
+}

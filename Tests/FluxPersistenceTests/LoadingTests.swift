@@ -1,0 +1,313 @@
+import FluxCore
+import FluxPersistence
+import Foundation
+import TestSupport
+import Testing
+
+/// A store that goes on from what is stored: what it does until it knows that, and how that may end.
+@Suite struct LoadingTests {
+    struct Broken: Error {}
+
+    @Test func `It exists at once, holds actions back, and applies them in order to what was loaded`() async {
+        let persistence = MemoryPersistence(Log(entries: [1, 2]))
+        let gate = Gate()
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Log(entries: [-1]), dispatcher: nil, persistence: persistence)
+        #expect(store.dispatch(action: .add(3)) == nil, "nothing has been announced")
+        #expect(store.dispatch(action: .add(4)) == nil)
+        #expect(store.state.entries == [-1])
+        #expect(store.revision == 0)
+        gate.open()
+        let restoration = await store.ready
+        expect(restoration, is: "restored")
+        #expect(store.state.entries == [1, 2, 3, 4])
+        #expect(store.revision == 3, "what was loaded is the first change")
+        #expect(store.dispatch(action: .add(5)) == 4)
+    }
+
+    @Test func `Actions that come through the dispatcher are held back too, in one order with the others`() async {
+        let persistence = MemoryPersistence<Log>()
+        let (gate, dispatcher) = (Gate(), FluxDispatcher())
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Log(), dispatcher: dispatcher, persistence: persistence)
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
+        store.dispatch(action: .add(2))
+        dispatcher.dispatch(action: Counter.Action.add(3))
+        gate.open()
+        let restoration = await store.ready
+        expect(restoration, is: "empty")
+        #expect(store.state.entries == [1, 2, 3])
+        #expect(dispatcher.dispatch(action: Counter.Action.add(4)) == 1)
+    }
+
+    @Test func `Those who subscribed meanwhile get what was loaded and then each change, once`() async {
+        let persistence = MemoryPersistence(Counter(count: 10))
+        let gate = Gate()
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let (every, current) = (Recorder<Int>(), Recorder<Int>())
+        let tokens = [
+            store.subscribe { every.record($0.count) },
+            store.subscribe(startingWithCurrent: true) { current.record($0.count) },
+        ]
+        await current.count(1)
+        store.dispatch(action: .add(1))
+        store.dispatch(action: .add(1))
+        gate.open()
+        await store.flush()
+        #expect(every.values == [10, 11, 12])
+        #expect(current.values == [0, 10, 11, 12])
+        withExtendedLifetime(tokens) {}
+    }
+
+    @Test func `With nothing stored it goes on from the initial state and announces nothing`() async {
+        let store = FluxStore(
+            initialState: Counter(count: 7), dispatcher: nil, persistence: MemoryPersistence<Counter>())
+        let restoration = await store.ready
+        expect(restoration, is: "empty")
+        #expect(store.state.count == 7)
+        #expect(store.revision == 0)
+    }
+
+    @Test func `After a failed load it goes on from the initial state, and reports it once`() async {
+        let persistence = MemoryPersistence(Counter(count: 5))
+        persistence.script.refuse(1)
+        let failures = Recorder<FluxPersistenceFailure>()
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence, onFailure: { failures.record($0) })
+        store.dispatch(action: .add(1))
+        let restoration = await store.ready
+        expect(restoration, is: "failed")
+        #expect(store.state.count == 1)
+        await failures.count(1)
+        #expect(failures.values[0].operation == .load)
+        #expect(failures.values[0].retryAfter == nil)
+        #expect(failures.values[0].error is StorageScript.Refusal)
+    }
+
+    @Test func `A failed load is reported before anybody goes on, and no failed save at the same time`() async {
+        struct Failing: FluxPersistence {
+            func load() async throws -> Counter? { throw Broken() }
+            func save(_ state: Counter) async throws { throw Broken() }
+        }
+        for _ in 0..<20 {
+            let (isInside, overlaps, clock) = (Locked(false), Locked(0), TestClock())
+            let (told, goesOn) = (Recorder<FluxPersistenceFailure.Operation>(), Recorder<Int>())
+            let store = FluxStore(
+                initialState: Counter(), dispatcher: nil, persistence: Failing(), backoff: .constant(.seconds(1)),
+                clock: clock,
+                onFailure: { failure in
+                    if isInside.withLock({ isInside in
+                        defer { isInside = true }
+                        return isInside
+                    }) {
+                        overlaps.withLock { $0 += 1 }
+                    }
+                    // Long enough for a save that does not wait for this to fail meanwhile.
+                    if failure.operation == .load { usleep(5_000) }
+                    told.record(failure.operation)
+                    isInside.withLock { $0 = false }
+                })
+            store.dispatch(action: .add(1))
+            _ = await store.ready
+            goesOn.record(told.values.count)
+            store.dispatch(action: .add(1))
+            await told.count(2)
+            #expect(told.values == [.load, .save])
+            #expect(goesOn.values[0] >= 1)
+            #expect(overlaps.current == 0)
+        }
+    }
+
+    @Test func `After a timeout it goes on, and an answer that comes late changes nothing`() async {
+        let persistence = MemoryPersistence(Counter(count: 100))
+        let (gate, clock, failures) = (Gate(), TestClock(), Recorder<FluxPersistenceFailure>())
+        persistence.script.block(until: gate)
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence, loadTimeout: .seconds(5), clock: clock,
+            onFailure: { failures.record($0) })
+        store.dispatch(action: .add(1))
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(4))
+        #expect(store.state.count == 0)
+        clock.advance(by: .seconds(1))
+        let restoration = await store.ready
+        expect(restoration, is: "timedOut")
+        #expect(store.state.count == 1)
+        persistence.script.block(until: nil)
+        gate.open()
+        await store.flush()
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(store.state.count == 2)
+        #expect(store.revision == 2)
+        #expect(persistence.current?.count == 2)
+        #expect(failures.values.map(\.operation) == [.load])
+    }
+
+    @Test func `A load in time is not disturbed by its timeout, which ends with it`() async {
+        let clock = TestClock()
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence(Counter(count: 1)),
+            loadTimeout: .seconds(5), clock: clock)
+        let restoration = await store.ready
+        expect(restoration, is: "restored")
+        clock.advance(by: .seconds(10))
+        await store.flush()
+        #expect(store.state.count == 1)
+    }
+
+    @Test func `Whoever waits for ready and is cancelled learns that it is still loading`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let gate = Gate()
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let waiting = Task { await store.ready }
+        waiting.cancel()
+        expect(await waiting.value, is: "loading")
+        let flushing = Task { await store.flush() }
+        flushing.cancel()
+        await flushing.value
+        gate.open()
+        expect(await store.ready, is: "empty")
+    }
+
+    @Test func `A store that has nothing to load from is ready`() async {
+        expect(await FluxStore(initialState: Counter(), dispatcher: nil).ready, is: "empty")
+    }
+
+    @Test func `A handler may dispatch while it is loading, and while what was held back is applied`() async {
+        let persistence = MemoryPersistence(Counter(count: 10))
+        let gate = Gate()
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let seen = Recorder<Int>()
+        let token = store.subscribe(startingWithCurrent: true) { [weak store] state in
+            seen.record(state.count)
+            if state.count < 14 { store?.dispatch(action: .add(1)) }
+        }
+        await seen.count(1)
+        gate.open()
+        await seen.count(7)
+        #expect(seen.values == [0, 10, 11, 12, 13, 14, 15])
+        withExtendedLifetime(token) {}
+    }
+
+    // MARK: - Letting go
+
+    @Test func `A store let go while it loads loses no action, delivers and saves`() async {
+        let persistence = MemoryPersistence(Counter(count: 10))
+        let (gate, seen, gone) = (Gate(), Recorder<Int>(), Gate())
+        persistence.script.block(until: gate)
+        var store: FluxStore? = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let canary = Canary(gone)
+        let token = store?.subscribe { seen.record($0.count + (canary === canary ? 0 : 1)) }
+        store?.dispatch(action: .add(1))
+        store = nil
+        gate.open()
+        await persistence.saved.count(1)
+        #expect(persistence.saved.values.map(\.count) == [11])
+        await seen.count(2)
+        #expect(seen.values == [10, 11])
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `A load that is given up on keeps nothing of the store alive`() async {
+        let persistence = MemoryPersistence<Owner>()
+        let (gate, clock, gone) = (Gate(), TestClock(), Gate())
+        persistence.script.block(until: gate)
+        var store: FluxStore? = FluxStore(
+            initialState: Owner(canary: Canary(gone)), dispatcher: nil, persistence: persistence,
+            loadTimeout: .seconds(1), clock: clock, onFailure: { _ in })
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        _ = await store?.ready
+        store = nil
+        await gone.opened()
+        gate.open()
+    }
+
+    // MARK: - Waiting and throwing
+
+    @Test func `restored(from:) waits for what is stored`() async throws {
+        let dispatcher = FluxDispatcher()
+        let store = try await FluxStore.restored(
+            from: MemoryPersistence(Counter(count: 5)), initialState: Counter(), dispatcher: dispatcher)
+        #expect(store.state.count == 5)
+        #expect(store.revision == 1)
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 1)
+        expect(await store.ready, is: "restored")
+        let empty = try await FluxStore.restored(
+            from: MemoryPersistence<Counter>(), initialState: Counter(count: 3), dispatcher: nil)
+        #expect(empty.state.count == 3)
+        #expect(empty.revision == 0)
+    }
+
+    @Test(arguments: [false, true])
+    func `restored(from:) ends at once where its task is cancelled, though the load does not`(isLog: Bool) async {
+        let (persistence, log) = (MemoryPersistence<Owner>(), MemoryLog<Owner>())
+        let script = isLog ? log.script : persistence.script
+        let (gate, gone) = (Gate(), Gate())
+        script.block(until: gate)
+        let dispatcher = FluxDispatcher()
+        let restoring = Task {
+            let owner = Owner(canary: Canary(gone))
+            if isLog { return try await FluxStore.restored(from: log, initialState: owner, dispatcher: dispatcher) }
+            return try await FluxStore.restored(from: persistence, initialState: owner, dispatcher: dispatcher)
+        }
+        await script.calls.count(1)
+        restoring.cancel()
+        await #expect(throws: CancellationError.self) { try await restoring.value }
+        // What hangs keeps nothing of the store.
+        await gone.opened()
+        gate.open()
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
+    }
+
+    @Test func `restored(from:) does not begin to load in a task that is cancelled`() async {
+        let persistence = MemoryPersistence(Counter(count: 5))
+        let restoring = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await FluxStore.restored(from: persistence, initialState: Counter(), dispatcher: nil)
+        }
+        await #expect(throws: CancellationError.self) { try await restoring.value }
+        #expect(persistence.script.calls.values.isEmpty)
+    }
+
+    @Test(.stress) func `Stress: restored(from:), cancelled at any moment, has a store or throws`() async {
+        for round in 0..<500 {
+            let persistence = MemoryPersistence(Counter(count: 5))
+            let restoring = Task {
+                try await FluxStore.restored(from: persistence, initialState: Counter(), dispatcher: nil)
+            }
+            for _ in 0..<round % 20 { await Task.yield() }
+            restoring.cancel()
+            switch await restoring.result {
+            case .success(let store): #expect(store.state.count == 5)
+            case .failure(let error): #expect(error is CancellationError)
+            }
+        }
+    }
+
+    @Test func `restored(from:) throws what the load throws, and leaves no store behind`() async throws {
+        let persistence = MemoryPersistence(Counter(count: 5))
+        let dispatcher = FluxDispatcher()
+        persistence.script.refuse(1)
+        await #expect(throws: StorageScript.Refusal.self) {
+            try await FluxStore.restored(from: persistence, initialState: Counter(), dispatcher: dispatcher)
+        }
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
+        #expect(persistence.current?.count == 5)
+    }
+}
+
+/// A state that keeps an object, to see it go.
+struct Owner: FluxState {
+    let canary: Canary
+    mutating func handle(action: Counter.Action) -> Owner? { self }
+}
+
+func expect(_ restoration: FluxRestoration, is name: String, sourceLocation: SourceLocation = #_sourceLocation) {
+    let found = String(describing: restoration).prefix { $0 != "(" }
+    #expect(found == name, sourceLocation: sourceLocation)
+}

@@ -1,0 +1,259 @@
+import FluxCore
+import FluxPersistence
+import Testing
+
+/// A store with a log of actions: what was acknowledged is there after a crash, in order and once.
+@Suite struct LogTests {
+    @Test func `A durable dispatch returns once its action is in the log`() async throws {
+        let log = MemoryLog<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
+        #expect(try await store.dispatch(durably: .add(1)) == 1)
+        #expect(try await store.dispatch(durably: .addSilently(1)) == nil)
+        #expect(try await store.dispatch(durably: .add(1)) == 2)
+        let recovered = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        #expect(recovered.state.count == 3)
+        #expect(recovered.revision == 2)
+    }
+
+    @Test func `Recovery is the snapshot plus the actions, through handle, and revisions and numbers go on`()
+        async throws
+    {
+        let log = MemoryLog<Log>()
+        do {
+            let store = FluxStore(initialState: Log(), dispatcher: nil, log: log, compactEvery: 3)
+            for number in 1...8 { try await store.dispatch(durably: .add(number)) }
+            await store.flush()
+        }
+        #expect(log.script.calls.values.contains("append"))
+        let store = FluxStore(initialState: Log(entries: [-1]), dispatcher: nil, log: log)
+        store.dispatch(action: .add(9))
+        expect(await store.ready, is: "restored")
+        #expect(store.state.entries == Array(1...9))
+        #expect(store.revision == 9)
+        await store.flush()
+        #expect(try await FluxStore.restored(from: log, initialState: Log(), dispatcher: nil).revision == 9)
+    }
+
+    @Test func `A log that has none gets a snapshot first, so that another initial state does not matter`() async throws
+    {
+        let log = MemoryLog<Counter>()
+        let store = FluxStore(initialState: Counter(count: 100), dispatcher: nil, log: log)
+        try await store.dispatch(durably: .add(1))
+        #expect(log.contents.snapshot?.state.count == 101)
+        let other = try await FluxStore.restored(from: log, initialState: Counter(count: -5), dispatcher: nil)
+        #expect(other.state.count == 101)
+    }
+
+    @Test func `What comes while an append is under way goes into the next one`() async throws {
+        let log = MemoryLog<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
+        try await store.dispatch(durably: .add(1))
+        let gate = Gate()
+        log.script.block(until: gate)
+        store.dispatch(action: .add(1))
+        await log.script.calls.count(3)
+        for _ in 0..<500 { store.dispatch(action: .add(1)) }
+        gate.open()
+        await store.flush()
+        #expect(log.batches.values == [1, 500])
+        #expect(log.numbers.values == Array(2...502))
+        #expect(log.script.overlaps == 0)
+    }
+
+    @Test func `Actions of the dispatcher are in the log too`() async throws {
+        let (log, dispatcher) = (MemoryLog<Counter>(), FluxDispatcher())
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher, log: log)
+        _ = await store.ready
+        for _ in 0..<10 { dispatcher.dispatch(action: Counter.Action.add(1)) }
+        await store.flush()
+        #expect(try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil).state.count == 10)
+    }
+
+    @Test func `A durable dispatch waits for the load`() async throws {
+        let log = MemoryLog<Counter>()
+        let gate = Gate()
+        log.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
+        store.dispatch(action: .add(1))
+        let durable = Task { try await store.dispatch(durably: .add(1)) }
+        await log.script.calls.count(1)
+        gate.open()
+        #expect(try await durable.value == 2)
+        #expect(store.state.count == 2)
+    }
+
+    // MARK: - Failures
+
+    @Test func `An append that fails is tried again, in order, and those who wait go on waiting`() async throws {
+        let log = MemoryLog<Counter>()
+        let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, log: log, backoff: .constant(.seconds(1)), clock: clock,
+            onFailure: { failures.record($0) })
+        try await store.dispatch(durably: .add(1))
+        log.script.refuse(1)
+        let first = Task { try await store.dispatch(durably: .add(1)) }
+        await clock.sleepers(1)
+        let second = Task { try await store.dispatch(durably: .add(1)) }
+        clock.advance(by: .seconds(1))
+        #expect(try await [first.value, second.value] == [2, 3])
+        #expect(failures.values.map(\.operation) == [.append])
+        #expect(log.numbers.values == [2, 3])
+    }
+
+    @Test func `An append that was done and said it failed adds nothing twice`() async throws {
+        let log = MemoryLog<Counter>()
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, log: log, compactEvery: 3, backoff: .none, onFailure: { _ in })
+        _ = await store.ready
+        for _ in 0..<20 {
+            log.script.refuseAfterwards(1)
+            try await store.dispatch(durably: .add(1))
+        }
+        let recovered = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        #expect(recovered.state.count == 20)
+        #expect(recovered.revision == 20)
+    }
+
+    @Test func `A snapshot that fails delays nobody who waits for an append`() async throws {
+        let log = MemoryLog<Counter>()
+        let failures = Recorder<FluxPersistenceFailure>()
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, log: log, backoff: .none, onFailure: { failures.record($0) })
+        _ = await store.ready
+        log.script.refuse(1)
+        try await store.dispatch(durably: .add(1))
+        #expect(failures.values.map(\.operation) == [.compact])
+        #expect(log.contents.entries.map(\.number) == [1])
+    }
+
+    @Test func `A log that cannot be read is not written to, and a durable dispatch says so`() async throws {
+        let log = MemoryLog<Counter>()
+        try await log.append([FluxLogEntry(number: 1, action: .add(5))])
+        log.script.refuse(1)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, onFailure: { _ in })
+        expect(await store.ready, is: "failed")
+        store.dispatch(action: .add(1))
+        let error = await #expect(throws: FluxDurabilityError.self) { try await store.dispatch(durably: .add(1)) }
+        guard case .logNotRead(.failed) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        await store.flush()
+        #expect(store.state.count == 1, "in memory it goes on, without the action that was refused")
+        #expect(log.contents.entries.count == 1)
+        #expect(log.contents.snapshot == nil)
+    }
+
+    @Test func `A log with a gap is refused`() async throws {
+        let log = MemoryLog<Counter>()
+        try await log.append((1...5).map { FluxLogEntry(number: $0, action: .add(1)) })
+        log.lose(3)
+        let error = await #expect(throws: FluxLogGap.self) {
+            try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        }
+        #expect(error?.description == "the log has a gap: action 3 should come next, and 4 does")
+    }
+
+    @Test func `Letting go of the store appends what is due`() async throws {
+        let log = MemoryLog<Counter>()
+        do {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
+            try await store.dispatch(durably: .add(1))
+            for _ in 0..<100 { store.dispatch(action: .add(1)) }
+        }
+        await log.covered.count(101)
+        #expect(log.contents.entries.last?.number == 101)
+    }
+
+    @Test func `Letting go of the store during an append, a snapshot or a save loses nothing`() async throws {
+        for compactEvery in [1, 1_000] {
+            let (log, gate) = (MemoryLog<Counter>(), Gate())
+            do {
+                let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, compactEvery: compactEvery)
+                try await store.dispatch(durably: .add(1))
+                log.script.block(until: gate)
+                store.dispatch(action: .add(1))
+                await log.script.calls.count(3)
+                for _ in 0..<10 { store.dispatch(action: .add(1)) }
+            }
+            gate.open()
+            await log.covered.count(12)
+            #expect(
+                try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil).state.count == 12)
+        }
+    }
+
+    @Test func `A durable dispatch on a store without a log stops the program with what to do`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence<Counter>())
+            try await store.dispatch(durably: .add(1))
+        }
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(text.contains("FluxCore: dispatch(durably:) was used on a store without a log."))
+    }
+
+    // MARK: - Backpressure and cancelling
+
+    @Test func `With too many unwritten actions a durable dispatch waits, and applies nothing until there is room`()
+        async throws
+    {
+        let log = MemoryLog<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, capacity: 4)
+        try await store.dispatch(durably: .add(1))
+        let gate = Gate()
+        log.script.block(until: gate)
+        let running = (0..<50).map { _ in Task { try await store.dispatch(durably: .add(1)) } }
+        // What may not wait is taken all the same.
+        for _ in 0..<10 { store.dispatch(action: .add(100)) }
+        await log.script.calls.count(3)
+        for _ in 0..<1_000 { await Task.yield() }
+        #expect(store.state.count % 100 <= 5)
+        gate.open()
+        for task in running { _ = try await task.value }
+        #expect(store.state.count == 1_051)
+        #expect(try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil).state.count == 1_051)
+    }
+
+    @Test func `Cancelled before it was applied it has not been, and afterwards it says that it was`() async throws {
+        let log = MemoryLog<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, capacity: 1)
+        try await store.dispatch(durably: .add(1))
+        let gate = Gate()
+        log.script.block(until: gate)
+        let applied = Task { try await store.dispatch(durably: .add(1)) }
+        await log.script.calls.count(3)
+        let waiting = (0..<100).map { _ in Task { try await store.dispatch(durably: .add(1)) } }
+        waiting.forEach { $0.cancel() }
+        for task in waiting {
+            let error = await #expect(throws: FluxDurabilityError.self) { try await task.value }
+            guard case .cancelled = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+        }
+        #expect(store.state.count == 2)
+        applied.cancel()
+        let error = await #expect(throws: FluxDurabilityError.self) { try await applied.value }
+        guard case .unconfirmed(revision: 2) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        gate.open()
+        #expect(try await store.dispatch(durably: .add(1)) == 3)
+        #expect(try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil).state.count == 3)
+    }
+
+    @Test func `A cancelled durable dispatch that waits for the load has applied nothing`() async throws {
+        let log = MemoryLog<Counter>()
+        let gate = Gate()
+        log.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
+        let waiting = Task { try await store.dispatch(durably: .add(1)) }
+        waiting.cancel()
+        await #expect(throws: FluxDurabilityError.self) { try await waiting.value }
+        gate.open()
+        _ = await store.ready
+        #expect(store.state.count == 0)
+    }
+}

@@ -1,0 +1,68 @@
+import FluxCore
+import Testing
+
+@testable import FluxPersistence
+
+/// An action that the log never takes: it holds up nobody for good, for a snapshot has it as well.
+@Suite struct LogThatRefusesTests {
+    /// Hands on what it is given, but no append with an action that it cannot encode.
+    final class Picky: FluxLog {
+        struct CannotEncode: Error {}
+
+        let log = MemoryLog<Counter>()
+
+        func load() async throws -> FluxLogContents<Counter> { try await log.load() }
+
+        func append(_ entries: [FluxLogEntry<Counter.Action>]) async throws {
+            for entry in entries { if case .add(666) = entry.action { throw CannotEncode() } }
+            try await log.append(entries)
+        }
+
+        func compact(_ snapshot: FluxSnapshot<Counter>) async throws { try await log.compact(snapshot) }
+    }
+
+    @Test func `After an append has failed twice a snapshot takes its place`() async throws {
+        let picky = Picky()
+        let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, log: picky, backoff: .constant(.seconds(1)), clock: clock,
+            onFailure: { failures.record($0) })
+        try await store.dispatch(durably: .add(1))
+        let refused = Task { try await store.dispatch(durably: .add(666)) }
+        await clock.sleepers(1)
+        let later = Task { try await store.dispatch(durably: .add(2)) }
+        clock.advance(by: .seconds(1))
+        await failures.count(2)
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        #expect(try await [refused.value, later.value] == [2, 3])
+        #expect(failures.values.map(\.operation) == [.append, .append])
+        #expect(failures.values.map(\.attempt) == [1, 2])
+        #expect(picky.log.contents.snapshot?.number == 3)
+        try await store.dispatch(durably: .add(3))
+        #expect(picky.log.numbers.values == [4], "from there on it appends again")
+        let recovered = try await FluxStore.restored(from: picky, initialState: Counter(), dispatcher: nil)
+        #expect(recovered.state.count == 672)
+        #expect(recovered.revision == 4)
+    }
+
+    @Test func `Where the snapshot fails too, append and snapshot take turns, and nothing is lost`() {
+        let writing = FluxWriteQueueTests.log()
+        _ = writing.it.note("a")
+        var steps: [FluxWriteQueueTests.Writing.Step?] = []
+        for attempt in 1...6 {
+            let needsState = writing.it.needsState
+            steps.append(writing.it.begin(hasState: needsState))
+            #expect(writing.it.entries == (last: 1, actions: ["a"]))
+            let count = writing.it.fail()
+            #expect(count == attempt)
+        }
+        #expect(steps == [.append, .append, .compact, .append, .compact, .append])
+        _ = writing.it.note("b")
+        #expect(writing.it.begin(hasState: true) == .compact)
+        #expect(writing.it.entries == (last: 2, actions: ["a", "b"]))
+        #expect(writing.it.succeed().actions == ["a", "b"])
+        _ = writing.it.note("c")
+        #expect(!writing.it.needsState)
+    }
+}

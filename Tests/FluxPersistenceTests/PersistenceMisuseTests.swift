@@ -1,0 +1,60 @@
+import FluxCore
+import FluxPersistence
+import Testing
+
+/// Limits that mean nothing stop the program with a message, where they are given.
+@Suite struct PersistenceMisuseTests {
+    private func expect(_ result: ExitTest.Result?, says message: String) {
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(text.contains(message), "\(text)")
+    }
+
+    @Test func `A negative timeout for the load is refused, of a persistence and of a log`() async {
+        let persistence = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxStore(
+                initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence<Counter>(),
+                loadTimeout: .seconds(-1))
+        }
+        expect(
+            persistence, says: "FluxCore: a loadTimeout cannot be negative (-1.0 seconds). Give nil to wait for good.")
+        let log = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxStore(
+                initialState: Counter(), dispatcher: nil, log: MemoryLog<Counter>(), loadTimeout: .nanoseconds(-1))
+        }
+        expect(log, says: "FluxCore: a loadTimeout cannot be negative")
+    }
+
+    @Test func `A snapshot after every zero actions is refused`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxStore(initialState: Counter(), dispatcher: nil, log: MemoryLog<Counter>(), compactEvery: 0)
+        }
+        expect(
+            result, says: "FluxCore: compactEvery: 0 asks for a snapshot after less than one action. Give 1 or more.")
+    }
+
+    @Test func `Room for no action is refused, by the form that waits too`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = try await FluxStore.restored(
+                from: MemoryLog<Counter>(), initialState: Counter(), dispatcher: nil, capacity: -3)
+        }
+        expect(
+            result, says: "FluxCore: with a capacity of -3 no action could be dispatched durably. Give it 1 or more.")
+    }
+
+    @Test func `A timeout of zero and limits of one are taken`() async throws {
+        let log = MemoryLog<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, compactEvery: 1, capacity: 1)
+        for _ in 0..<5 { try await store.dispatch(durably: .add(1)) }
+        #expect(log.contents.snapshot?.state.count == 5)
+        let gate = Gate()
+        let persistence = MemoryPersistence<Counter>()
+        persistence.script.block(until: gate)
+        let late = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence, loadTimeout: .zero, onFailure: { _ in })
+        guard case .timedOut = await late.ready else {
+            Issue.record("it should not have waited")
+            return
+        }
+        gate.open()
+    }
+}

@@ -1,0 +1,144 @@
+import FluxCore
+import FluxPersistence
+import Testing
+
+/// A state that is saved after it has changed: one save at a time, always the newest, and none dropped in silence.
+@Suite struct SavingTests {
+    @Test func `A change is followed by a save, and flush waits for it`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(persistence.current?.count == 1)
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(persistence.current?.count == 2)
+        #expect(persistence.script.overlaps == 0)
+    }
+
+    @Test func `Nothing is saved before the load has ended, nor without a change`() async {
+        let persistence = MemoryPersistence(Counter(count: 1))
+        let gate = Gate()
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        await persistence.script.calls.count(1)
+        gate.open()
+        await store.flush()
+        #expect(persistence.script.calls.values == ["load"])
+    }
+
+    @Test func `What changes during a save makes one more, of the newest state`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        _ = await store.ready
+        let gate = Gate()
+        persistence.script.block(until: gate)
+        store.dispatch(action: .add(1))
+        await persistence.script.calls.count(2)
+        for _ in 0..<1_000 { store.dispatch(action: .add(1)) }
+        gate.open()
+        await store.flush()
+        #expect(persistence.saved.values.map(\.count) == [1, 1_001])
+    }
+
+    @Test func `What was not announced is saved with the next change that is`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        store.dispatch(action: .addSilently(5))
+        await store.flush()
+        #expect(persistence.saved.values.isEmpty)
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(persistence.current?.count == 6)
+    }
+
+    @Test func `A save that fails is reported and tried again, later and later, with the newest state`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence,
+            backoff: .exponential(.seconds(1)), clock: clock, onFailure: { failures.record($0) })
+        _ = await store.ready
+        persistence.script.refuse(3)
+        store.dispatch(action: .add(1))
+        for seconds in [1, 2, 4] {
+            await clock.sleepers(1)
+            store.dispatch(action: .add(1))
+            clock.advance(by: .seconds(seconds))
+        }
+        await store.flush()
+        #expect(failures.values.map(\.operation) == [.save, .save, .save])
+        #expect(failures.values.map(\.attempt) == [1, 2, 3])
+        #expect(failures.values.map(\.retryAfter) == [.seconds(1), .seconds(2), .seconds(4)])
+        #expect(persistence.saved.values.map(\.count) == [4])
+    }
+
+    @Test func `Letting go of the store saves what is due, also after a failure`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
+        do {
+            let store = FluxStore(
+                initialState: Counter(), dispatcher: nil, persistence: persistence, backoff: .constant(.seconds(1)),
+                clock: clock, onFailure: { failures.record($0) })
+            _ = await store.ready
+            persistence.script.refuse(1)
+            store.dispatch(action: .add(1))
+        }
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        await persistence.saved.count(1)
+        #expect(persistence.current?.count == 1)
+        #expect(failures.values.count == 1)
+    }
+
+    @Test func `A store goes once all is saved, and its persistence with it`() async {
+        let gone = Gate()
+        do {
+            let persistence = OwningPersistence(canary: Canary(gone))
+            let store = FluxStore(initialState: Counter(), dispatcher: FluxDispatcher(), persistence: persistence)
+            store.dispatch(action: .add(1))
+            await store.flush()
+        }
+        await gone.opened()
+    }
+
+    @Test func `A flush that is cancelled returns, and the save goes on`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        _ = await store.ready
+        let gate = Gate()
+        persistence.script.block(until: gate)
+        store.dispatch(action: .add(1))
+        let flushing = Task { await store.flush() }
+        await persistence.script.calls.count(2)
+        flushing.cancel()
+        await flushing.value
+        #expect(persistence.current == nil)
+        gate.open()
+        await store.flush()
+        #expect(persistence.current?.count == 1)
+    }
+
+    @Test func `From many threads, and through the dispatcher, the last save has all`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher, persistence: persistence)
+        await onThreads(4) { index in
+            for number in 1...500 {
+                let action = Counter.Action.mark(producer: index, number: number)
+                if index < 2 { store.dispatch(action: action) } else { dispatcher.dispatch(action: action) }
+            }
+        }
+        await store.flush()
+        #expect(persistence.current?.count == 2_000)
+        #expect(persistence.current?.disorder == 0)
+        #expect(persistence.script.overlaps == 0)
+    }
+
+    final class OwningPersistence: FluxPersistence {
+        let canary: Canary
+        init(canary: Canary) { self.canary = canary }
+        func load() async throws -> Counter? { nil }
+        func save(_ state: Counter) async throws {}
+    }
+}

@@ -1,0 +1,64 @@
+import FluxCore
+import Foundation
+
+@testable import FluxPersistence
+
+/// A folder of a test's own, removed with the object.
+final class Folder: Sendable {
+    let name = "FluxCore-\(UUID().uuidString)"
+    let path: String
+
+    init() {
+        path = NSTemporaryDirectory() + "/" + name
+        try! FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    var state: String { path + "/state" }
+
+    /// The names of all files in it.
+    var names: [String] { try! FileManager.default.contentsOfDirectory(atPath: path).sorted() }
+
+    func write(_ bytes: some Sequence<UInt8>, to name: String = "state") {
+        _ = FileManager.default.createFile(atPath: path + "/" + name, contents: Data(bytes))
+    }
+
+    func read(_ name: String = "state") -> [UInt8] {
+        Array(FileManager.default.contents(atPath: path + "/" + name) ?? Data())
+    }
+
+    /// A text in the file of this folder.
+    func file(
+        version: Int = 1,
+        fault: (@Sendable (FluxFileCalls.Call, String) -> FluxFileCalls.Fault?)? = nil,
+        migrate: (@Sendable (Int, [UInt8]) throws -> String)? = nil
+    ) -> FluxFile<String> {
+        Self.file(at: state, version: version, fault: fault, migrate: migrate)
+    }
+
+    static func file(
+        at path: String,
+        version: Int = 1,
+        fault: (@Sendable (FluxFileCalls.Call, String) -> FluxFileCalls.Fault?)? = nil,
+        migrate: (@Sendable (Int, [UInt8]) throws -> String)? = nil
+    ) -> FluxFile<String> {
+        FluxFile(
+            calls: FluxFileCalls(path: path, fault: fault), version: version, encode: { Array($0.utf8) },
+            decode: { bytes in
+                guard let text = String(validating: bytes, as: UTF8.self) else { throw NoText() }
+                return text
+            },
+            migrate: migrate)
+    }
+
+    struct NoText: Error {}
+}
+
+extension FluxFileFormat {
+    static func parse(_ file: [UInt8]) throws -> (version: Int, content: [UInt8]) {
+        try parse(file, at: "")
+    }
+}

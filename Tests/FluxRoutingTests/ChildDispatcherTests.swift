@@ -1,0 +1,122 @@
+import FluxCore
+import FluxRouting
+import Testing
+
+/// Dispatchers in dispatchers: what passes, what is replaced and stopped, and in which order.
+@Suite struct ChildDispatcherTests {
+    let main = FluxDispatcher()
+    let child = FluxDispatcher()
+
+    @Test func `A child sees what passes, before the stores behind it`() throws {
+        let order = Locked<[Int]>([])
+        let stores = [(main, 1), (child, 2)].map { dispatcher, number in
+            FluxStore(initialState: Noting(number: number, order: order), dispatcher: dispatcher)
+        }
+        try main.attach(child)
+        #expect(main.add(1) == 2)
+        #expect(order.current == [2, 1])
+        #expect(child.add(1) == 1)
+        #expect(order.current == [2, 1, 2])
+        withExtendedLifetime(stores) {}
+    }
+
+    @Test func `It may replace or stop an action for those behind`() throws {
+        let (first, second) = (child, FluxDispatcher())
+        let stores = [first, second, main].map { FluxStore(initialState: Log(), dispatcher: $0) }
+        try main.attach(second)
+        try main.attach(first, priority: 1)
+        first.add(
+            .on(Counter.Action.self) { action, next in
+                switch action {
+                case .add(1): break
+                case .add(2): next(Counter.Action.add(20))
+                default: next(action)
+                }
+            })
+        #expect(main.add(1) == 0)
+        #expect(main.add(2) == 3)
+        #expect(main.add(3) == 3)
+        #expect(stores.map(\.state.entries) == [[20, 3], [20, 3], [20, 3]])
+    }
+
+    @Test func `It is detached by token and by instance`() throws {
+        let store = FluxStore(initialState: Log(), dispatcher: child)
+        let token = try main.attach(child)
+        #expect(main.responds(to: Counter.Action.self))
+        token.remove()
+        #expect(main.add(1) == 0)
+        try main.attach(child)
+        #expect(main.detach(child))
+        #expect(!main.responds(to: Counter.Action.self))
+        #expect(store.state.entries.isEmpty)
+    }
+
+    @Test func `Attached once more it moves, and sees an action once`() throws {
+        let other = FluxDispatcher()
+        let order = Locked<[Int]>([])
+        let stores = [(child, 1), (other, 2)].map { dispatcher, number in
+            FluxStore(initialState: Noting(number: number, order: order), dispatcher: dispatcher)
+        }
+        let first = try main.attach(child)
+        try main.attach(other)
+        #expect(main.add(1) == 2)
+        let second = try main.attach(child)
+        #expect(main.add(1) == 2)
+        try main.attach(child, priority: 1)
+        #expect(main.add(1) == 2)
+        #expect(order.current == [1, 2, 2, 1, 1, 2], "behind its equals, then before all")
+        first.remove()
+        second.remove()
+        #expect(main.add(1) == 2, "they were of places that it has no more")
+        #expect(main.detach(child))
+        #expect(!main.detach(child))
+        #expect(main.add(1) == 1)
+        withExtendedLifetime(stores) {}
+    }
+
+    @Test func `An action under way reaches a child that moves, once`() throws {
+        let store = FluxStore(initialState: Log(), dispatcher: child)
+        main.add(.before { [main, child] _ in _ = try? main.attach(child, priority: -1) }, priority: 1)
+        try main.attach(child)
+        #expect(main.add(1) == 1)
+        #expect(main.add(2) == 1)
+        #expect(store.state.entries == [1, 2])
+    }
+
+    @Test func `A cycle is refused, of one, two or three`() throws {
+        let third = FluxDispatcher()
+        #expect(throws: FluxCycle.self) { try main.attach(main) }
+        try main.attach(child)
+        #expect(throws: FluxCycle.self) { try child.attach(main) }
+        try child.attach(third)
+        let error = #expect(throws: FluxCycle.self) { try third.attach(main) }
+        #expect(error?.description.contains("go round") == true)
+        main.detach(child)
+        try child.attach(main)
+    }
+
+    @Test func `Two threads that attach two dispatchers to each other: one of them is refused`() async {
+        for _ in 0..<200 {
+            let dispatchers = [FluxDispatcher(), FluxDispatcher()]
+            let refused = Locked(0)
+            await onThreads(2) { index in
+                do { try dispatchers[index].attach(dispatchers[1 - index]) } catch { refused.withLock { $0 += 1 } }
+            }
+            #expect(refused.current == 1)
+        }
+    }
+
+    @Test func `A child may be attached to two dispatchers, and keeps an order of its own`() async throws {
+        let other = FluxDispatcher()
+        try main.attach(child)
+        try other.attach(child)
+        let stores = (0..<2).map { _ in FluxStore(initialState: Log(), dispatcher: child) }
+        await onThreads(2) { [main] index in
+            for number in 1...2_000 {
+                (index == 0 ? main : other).dispatch(action: Counter.Action.mark(producer: index, number: number))
+            }
+        }
+        #expect(stores[0].state.entries.count == 4_000)
+        #expect(stores[0].state.entries == stores[1].state.entries)
+    }
+}

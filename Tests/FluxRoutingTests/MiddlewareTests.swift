@@ -1,0 +1,295 @@
+import Dispatch
+import FluxCore
+import FluxRouting
+import Testing
+
+/// What middleware of a dispatcher may do, in which order, and how it is removed.
+@Suite struct MiddlewareTests {
+    let dispatcher = FluxDispatcher()
+    let store: FluxStore<Log>
+
+    init() {
+        store = FluxStore(initialState: Log(), dispatcher: dispatcher)
+    }
+
+    @Test func `A dispatcher is made with middleware of a type, of closures, or of both`() {
+        struct Twice: FluxMiddleware {
+            func handle(action: any FluxAction, next: FluxNext) {
+                next(action)
+                next(action)
+            }
+        }
+        let seen = Locked(0)
+        let dispatchers = [
+            FluxDispatcher(), FluxDispatcher(middleware: []), FluxDispatcher(middleware: [Twice()]),
+            FluxDispatcher(middleware: [.before { _ in seen.withLock { $0 += 1 } }, .after { _ in }]),
+            FluxDispatcher(middleware: [Twice(), FluxInterceptor.before { _ in seen.withLock { $0 += 10 } }]),
+        ]
+        let stores = dispatchers.map { FluxStore(initialState: Counter(), dispatcher: $0) }
+        for dispatcher in dispatchers { dispatcher.dispatch(action: Counter.Action.add(1)) }
+        #expect(stores.map(\.state.count) == [1, 1, 2, 1, 2])
+        #expect(seen.current == 21)
+    }
+
+    @Test func `It acts before and after, and finds the action applied after next`() {
+        let seen = Recorder<[Int]>()
+        dispatcher.add(
+            FluxInterceptor { [store] action, next in
+                seen.record(store.state.entries)
+                #expect(next(action) == 1)
+                seen.record(store.state.entries)
+            })
+        dispatcher.add(.before { [store] _ in seen.record(store.state.entries) })
+        dispatcher.add(.after { [store] _ in seen.record(store.state.entries) })
+        #expect(dispatcher.add(1) == 1)
+        #expect(seen.values == [[], [], [1], [1]])
+    }
+
+    @Test func `It replaces an action by one of the same type or of another`() {
+        let counted = Recorder<String>()
+        store.on(LogOut.self) { state, action in
+            counted.record(action.reason)
+            state.entries = []
+        }
+        dispatcher.add(
+            .on(Counter.Action.self) { action, next in
+                switch action {
+                case .add(1): next(Counter.Action.add(10))
+                case .add(2): next(LogOut(reason: "two"))
+                default: next(action)
+                }
+            })
+        dispatcher.add(1)
+        #expect(store.state.entries == [10])
+        #expect(dispatcher.add(2) == 1)
+        #expect(store.state.entries == [] && counted.values == ["two"])
+        #expect(store.revision == 2)
+    }
+
+    @Test func `It stops an action, and sends several`() {
+        dispatcher.add(
+            .on(Counter.Action.self) { action, next in
+                if case .add(let amount) = action { for number in 0..<amount { next(Counter.Action.add(number)) } }
+            })
+        #expect(dispatcher.add(0) == 0)
+        #expect(dispatcher.add(3) == 3)
+        #expect(store.state.entries == [0, 1, 2])
+    }
+
+    @Test func `It goes on later, from another thread, after all have let go of the dispatcher`() async {
+        let kept = Locked<FluxNext?>(nil)
+        let state = Recorder<Int>()
+        weak var gone: FluxDispatcher?
+        do {
+            let dispatcher = FluxDispatcher()
+            gone = dispatcher
+            let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+            let token = store.subscribe { state.record($0.count) }
+            dispatcher.add(FluxInterceptor { _, next in kept.withLock { $0 = next } })
+            #expect(dispatcher.add(1) == 0)
+            await onThreads(1) { _ in #expect(kept.current?(Counter.Action.add(2)) == 1) }
+            await store.flush()
+            token.unsubscribe()
+        }
+        #expect(state.values == [2])
+        // The store has gone; the dispatcher is alive as long as somebody may go on.
+        #expect(kept.current?(Counter.Action.add(3)) == 0)
+        #expect(gone != nil)
+        kept.withLock { $0 = nil }
+        #expect(gone == nil)
+    }
+
+    @Test func `It gets one type of action, a protocol of them, or all`() {
+        struct Bill: Billable { var amount: Int }
+        struct OnlyBillable: FluxMiddleware {
+            let seen: Recorder<Int>
+            func handle(action: any Billable, next: FluxNext) {
+                seen.record(action.amount)
+                next(action)
+            }
+        }
+        struct OnlyCounter: FluxMiddleware {
+            let seen: Recorder<String>
+            func handle(action: Counter.Action, next: FluxNext) {
+                seen.record("\(action)")
+                next(action)
+            }
+        }
+        let (bills, counts, all) = (Recorder<Int>(), Recorder<String>(), Spy())
+        let dispatcher = FluxDispatcher(middleware: [
+            OnlyBillable(seen: bills), OnlyCounter(seen: counts), all,
+        ])
+        dispatcher.dispatch(action: Bill(amount: 5))
+        dispatcher.add(1)
+        #expect(bills.values == [5])
+        #expect(counts.values == ["add(1)"])
+        #expect(all.seen.values.count == 2)
+    }
+
+    @Test func `The order is that of priority, then of registration`() {
+        let order = Recorder<Int>()
+        for (priority, number) in [(0, 3), (5, 1), (0, 4), (-1, 5), (5, 2)] {
+            dispatcher.add(.before { _ in order.record(number) }, priority: priority)
+        }
+        dispatcher.add(1)
+        #expect(order.values == [1, 2, 3, 4, 5])
+    }
+
+    @Test func `It is removed by token, by instance and by type`() {
+        struct Marker: FluxMiddleware {
+            let order: Recorder<String>
+            func handle(action: any FluxAction, next: FluxNext) {
+                order.record("marker")
+                next(action)
+            }
+        }
+        let order = Recorder<String>()
+        let (one, other) = (Spy("one"), Spy("other"))
+        let token = dispatcher.add(.before { _ in order.record("token") })
+        for spy in [one, other, one] { dispatcher.add(spy) }
+        for _ in 0..<2 { dispatcher.add(Marker(order: order)) }
+        #expect(dispatcher.remove(one) == 2)
+        #expect(dispatcher.remove(one) == 0)
+        dispatcher.add(1)
+        #expect(order.values == ["token", "marker", "marker"])
+        #expect(one.seen.values.isEmpty && other.seen.values.count == 1)
+        token.remove()
+        token.remove()
+        #expect(dispatcher.remove(Marker.self) == 2)
+        dispatcher.add(1)
+        #expect(order.values.count == 3)
+        #expect(other.seen.values.count == 2)
+        #expect(dispatcher.remove(Spy.self) == 1)
+        dispatcher.add(1)
+        #expect(other.seen.values.count == 2)
+    }
+
+    @Test func `One that was removed while an action was under way is passed by`() {
+        let late = Spy()
+        dispatcher.add(.before { [dispatcher] _ in dispatcher.remove(late) })
+        dispatcher.add(late)
+        dispatcher.add(1)
+        #expect(late.seen.values.isEmpty)
+        #expect(store.state.entries == [1])
+    }
+
+    @Test func `One that removes itself, adds others and attaches stores does so for what comes later`() {
+        let added = Spy()
+        let stores = Locked<[FluxStore<Log>]>([])
+        let token = Locked<FluxRegistration?>(nil)
+        let registration = dispatcher.add(
+            FluxInterceptor { [dispatcher] action, next in
+                token.current?.remove()
+                dispatcher.add(added)
+                let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
+                stores.withLock { $0.append(store) }
+                next(action)
+            })
+        token.withLock { $0 = registration }
+        #expect(dispatcher.add(1) == 2)
+        #expect(added.seen.values.isEmpty)
+        #expect(dispatcher.add(2) == 2)
+        #expect(added.seen.values.count == 1)
+        #expect(stores.current.map(\.state.entries) == [[1, 2]])
+    }
+
+    @Test func `What middleware dispatches itself is applied at once: before the action, or after it`() {
+        dispatcher.add(
+            .on(Counter.Action.self) { [dispatcher] action, next in
+                guard case .add(let amount) = action, amount < 10 else {
+                    next(action)
+                    return
+                }
+                #expect(dispatcher.add(amount * 10) == 1)
+                next(action)
+                #expect(dispatcher.add(amount * 100) == 1)
+            })
+        #expect(dispatcher.add(1) == 1)
+        #expect(store.state.entries == [10, 1, 100])
+    }
+
+    @Test func `After next it reads the changed stores as the action left them`() {
+        let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let other = FluxStore(initialState: Counter(), dispatcher: nil)
+        let changes = Recorder<[FluxStoreChange]>()
+        let inner = Recorder<Int>()
+        dispatcher.add(
+            FluxInterceptor { [store] action, next in
+                let found = next.changes(by: action)
+                store.dispatch(action: .add(99))
+                changes.record(found)
+            })
+        dispatcher.add(
+            FluxInterceptor { action, next in
+                // The answer of the outer one has what the inner one asked for too.
+                inner.record(next.changes(by: action).count)
+            })
+        dispatcher.add(7)
+        let found = changes.values[0]
+        #expect(found.map(\.revision) == [1, 1])
+        #expect(found.state(of: store)?.entries == [7])
+        #expect(found.state(of: counter)?.count == 7)
+        #expect(found.state(of: other) == nil)
+        #expect(store.state.entries == [7, 99])
+        dispatcher.dispatch(action: Counter.Action.addSilently(1))
+        #expect(changes.values[1].isEmpty)
+        #expect(inner.values == [2, 0])
+    }
+
+    @Test func `A middleware that is let go of with its dispatcher is released`() {
+        let gone = Gate()
+        do {
+            let canary = Canary(gone)
+            let dispatcher = FluxDispatcher()
+            let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+            dispatcher.add(.before { _ in _ = canary })
+            store.on(LogOut.self) { _, _ in _ = canary }
+            dispatcher.add(1)
+        }
+        #expect(gone.isOpen)
+    }
+
+    @Test func `What is removed is released, though the token is kept`() {
+        let (first, second, third) = (Gate(), Gate(), Gate())
+        func tokens() -> [FluxRegistration] {
+            let (one, other, another) = (Canary(first), Canary(second), Canary(third))
+            return [
+                dispatcher.add(.before { _ in _ = one }), dispatcher.add(.after { _ in _ = other }),
+                store.on(LogOut.self) { _, _ in _ = another },
+            ]
+        }
+        let kept = tokens()
+        dispatcher.add(1)
+        kept.forEach { $0.remove() }
+        #expect(first.isOpen && second.isOpen && third.isOpen)
+    }
+
+    @Test func `next inside handle stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let dispatcher = FluxDispatcher()
+            let kept = Locked<FluxNext?>(nil)
+            dispatcher.add(FluxInterceptor { _, next in kept.withLock { $0 = next } })
+            dispatcher.add(1)
+            let store = FluxStore(
+                initialState: Impure { _ = kept.current?(Counter.Action.add(1)) }, dispatcher: nil)
+            store.dispatch(action: .run)
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("next was used inside FluxState.handle(action:)"))
+    }
+
+    @Test func `Middleware in the way of events: a creator waits for what is applied`() async {
+        dispatcher.add(
+            .on(Counter.Action.self) { action, next in
+                if case .add(let amount) = action { next(Counter.Action.add(-amount)) }
+            })
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        creator.fire([.add(1), .add(2)])
+        await creator.flush()
+        #expect(store.state.entries == [-1, -2])
+    }
+}
+
+protocol Billable: FluxAction {
+    var amount: Int { get }
+}

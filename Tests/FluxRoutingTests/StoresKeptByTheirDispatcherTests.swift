@@ -1,0 +1,92 @@
+import FluxCore
+import FluxRouting
+import Testing
+
+/// A dispatcher keeps a store where one says so, until the store is detached or the dispatcher goes.
+@Suite struct StoresKeptByTheirDispatcherTests {
+    /// Shows when it goes.
+    struct Guarded: FluxState {
+        var count = 0
+        let canary: Canary
+
+        mutating func handle(action: Counter.Action) -> Guarded? {
+            if case .add(let amount) = action { count += amount }
+            return self
+        }
+    }
+
+    private func store(_ gone: Gate) -> FluxStore<Guarded> {
+        FluxStore(initialState: Guarded(canary: Canary(gone)), dispatcher: nil)
+    }
+
+    @Test func `A store that only its dispatcher keeps gets actions, until it is detached by its type`() async {
+        let (dispatcher, gone) = (FluxDispatcher(), Gate())
+        dispatcher.attach(keeping: store(gone))
+        #expect(dispatcher.add(1) == 1 && dispatcher.add(1) == 1)
+        #expect(!gone.isOpen && dispatcher.stores.count == 1)
+        #expect(dispatcher.detach(Guarded.self) == 1)
+        await gone.opened()
+        #expect(dispatcher.add(1) == 0)
+    }
+
+    @Test func `Its subscriptions go on meanwhile, and it goes when it is detached by itself`() async {
+        let (dispatcher, gone, seen) = (FluxDispatcher(), Gate(), Recorder<Int>())
+        weak var reference: FluxStore<Guarded>?
+        let token: FluxSubscription
+        do {
+            let store = store(gone)
+            reference = store
+            dispatcher.attach(keeping: store)
+            token = store.subscribe { seen.record($0.count) }
+        }
+        for _ in 0..<3 { dispatcher.add(1) }
+        await seen.count(3)
+        #expect(seen.values == [1, 2, 3])
+        if let store = reference { #expect(dispatcher.detach(store)) } else { Issue.record("it was not kept") }
+        await gone.opened()
+        token.unsubscribe()
+    }
+
+    @Test func `It goes with its dispatcher`() async {
+        let gone = Gate()
+        do {
+            let dispatcher = FluxDispatcher()
+            dispatcher.attach(keeping: store(gone))
+            dispatcher.add(1)
+        }
+        await gone.opened()
+    }
+
+    @Test func `One that is attached in the usual way is kept by nobody`() async {
+        let (dispatcher, gone) = (FluxDispatcher(), Gate())
+        do {
+            let store = store(gone)
+            dispatcher.attach(store)
+        }
+        await gone.opened()
+        #expect(dispatcher.add(1) == 0)
+    }
+
+    @Test func `One that moves to another dispatcher is no longer kept by the first`() async {
+        let (first, second, gone) = (FluxDispatcher(), FluxDispatcher(), Gate())
+        do {
+            let store = store(gone)
+            first.attach(keeping: store)
+            second.attach(store)
+        }
+        await gone.opened()
+        #expect(first.add(1) == 0 && second.add(1) == 0)
+    }
+
+    @Test func `Reactions and a priority are its own as elsewhere`() {
+        let (dispatcher, gone) = (FluxDispatcher(), Gate())
+        let log = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        do {
+            let store = store(gone)
+            store.on(LogOut.self) { state, _ in state.count = 0 }
+            dispatcher.attach(keeping: store, priority: 1)
+        }
+        #expect(dispatcher.dispatch(action: LogOut()) == 1)
+        #expect(dispatcher.stores.map { $0.isOf(log) } == [false, true])
+    }
+}

@@ -1,0 +1,129 @@
+import FluxCore
+import FluxPersistence
+import FluxTesting
+import Testing
+
+/// The checks that users run on their own: they pass what is right, and find what is wrong.
+@Suite struct ConformanceTests {
+    static let actions: [Counter.Action] = [.add(1), .addSilently(10), .mark(producer: 1, number: 1), .add(-3)]
+
+    @Test func `A right persistence and a right log pass`() async throws {
+        let persistence = MemoryPersistence<Int>()
+        try await FluxConformance.check(states: [1, 2, 3]) { persistence }
+        let log = MemoryLog<Marks>()
+        try await FluxConformance.check(initialState: Marks(), actions: Self.actions) { log }
+    }
+
+    @Test(arguments: WrongLog.Fault.allCases) func `A wrong log is found`(fault: WrongLog.Fault) async {
+        let log = WrongLog(fault)
+        await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.check(initialState: Marks(), actions: Self.actions) { log.reopened() }
+        }
+    }
+
+    @Test(arguments: WrongPersistence.Fault.allCases)
+    func `A wrong persistence is found`(fault: WrongPersistence.Fault) async {
+        let persistence = WrongPersistence(fault)
+        await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.check(states: [1, 2, 3]) { persistence.reopened() }
+        }
+    }
+
+    @Test func `Too little to check with is said`() async {
+        await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.check(states: [1, 1]) { MemoryPersistence<Int>() }
+        }
+        await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.check(initialState: Marks(), actions: [.add(1)]) { MemoryLog<Marks>() }
+        }
+    }
+
+    /// A state that can be compared.
+    struct Marks: FluxState, Equatable {
+        var counter: [Int] = []
+        mutating func handle(action: Counter.Action) -> Marks? {
+            switch action {
+            case .add(let amount): counter.append(amount)
+            case .addSilently(let amount):
+                counter.append(amount)
+                return nil
+            case .mark(_, let number): counter.append(number * 1_000)
+            }
+            // Long enough to tell orders apart, and no longer.
+            if counter.count > 8 { counter.removeFirst() }
+            return self
+        }
+    }
+
+    /// A log with one thing wrong.
+    final class WrongLog: FluxLog {
+        enum Fault: CaseIterable {
+            case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
+                neverLoads
+        }
+
+        let fault: Fault
+        private let disk = Locked(FluxLogContents<Marks>())
+
+        init(_ fault: Fault) { self.fault = fault }
+
+        func reopened() -> WrongLog {
+            if fault == .forgetsWhenReopened { disk.withLock { $0 = FluxLogContents(snapshot: $0.snapshot) } }
+            return self
+        }
+
+        func load() async throws -> FluxLogContents<Marks> {
+            fault == .neverLoads ? FluxLogContents() : disk.current
+        }
+
+        func append(_ entries: [FluxLogEntry<Counter.Action>]) async throws {
+            disk.withLock { disk in
+                var all = disk.entries
+                let last = max(all.last?.number ?? 0, disk.snapshot?.number ?? 0)
+                all += fault == .repeats ? entries : entries.filter { $0.number > last }
+                if fault == .forgetsLast && entries.count > 1 { all.removeLast() }
+                if fault == .reorders && all.count > 1 { all.swapAt(0, 1) }
+                disk = FluxLogContents(snapshot: disk.snapshot, entries: all)
+            }
+        }
+
+        func compact(_ snapshot: FluxSnapshot<Marks>) async throws {
+            disk.withLock { disk in
+                let entries = fault == .dropsAll ? [] : disk.entries.filter { $0.number > snapshot.number }
+                let revision = fault == .losesRevision ? 0 : snapshot.revision
+                disk = FluxLogContents(
+                    snapshot: fault == .keepsOldSnapshot
+                        ? disk.snapshot ?? snapshot
+                        : FluxSnapshot(state: snapshot.state, number: snapshot.number, revision: revision),
+                    entries: entries)
+            }
+        }
+    }
+
+    /// A persistence with one thing wrong.
+    final class WrongPersistence: FluxPersistence {
+        enum Fault: CaseIterable { case forgetsWhenReopened, keepsFirst, startsWithSomething, forgetsEqual }
+
+        let fault: Fault
+        private let disk: Locked<Int?>
+
+        init(_ fault: Fault) {
+            self.fault = fault
+            disk = Locked(fault == .startsWithSomething ? 0 : nil)
+        }
+
+        func reopened() -> WrongPersistence {
+            if fault == .forgetsWhenReopened { disk.withLock { $0 = nil } }
+            return self
+        }
+
+        func load() async throws -> Int? { disk.current }
+
+        func save(_ state: Int) async throws {
+            disk.withLock { disk in
+                if fault == .forgetsEqual && disk == state { return disk = nil }
+                disk = fault == .keepsFirst ? disk ?? state : state
+            }
+        }
+    }
+}

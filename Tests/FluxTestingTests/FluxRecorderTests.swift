@@ -1,0 +1,47 @@
+import FluxCore
+import FluxTesting
+import Testing
+
+/// The recorder that users test with.
+@Suite struct FluxRecorderTests {
+    @Test func `It records the changes of a store, announced or not`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        store.dispatch(action: .add(1))
+        let changes = FluxRecorder.changes(of: store)
+        store.dispatch(action: .add(2))
+        store.dispatch(action: .addSilently(3))
+        #expect(changes.elements.map(\.state.count) == [3, 6])
+        #expect(changes.elements.map(\.revision) == [2, nil])
+        guard case .action(.addSilently(3)) = changes.elements[1].change else {
+            Issue.record("\(changes.elements[1])")
+            return
+        }
+    }
+
+    @Test func `It records the actions of a dispatcher, whether or not a store takes them`() {
+        struct LogOut: FluxAction {}
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let actions = FluxRecorder.actions(of: dispatcher)
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 1)
+        #expect(dispatcher.dispatch(action: LogOut()) == 0)
+        #expect(actions.elements.count == 2)
+        #expect(actions.elements.first is Counter.Action && actions.elements.last is LogOut)
+        #expect(store.state.count == 1)
+    }
+
+    @Test func `It lets a test wait for a number of elements`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (changes, states) = (FluxRecorder.changes(of: store), FluxRecorder<Int>())
+        let token = store.subscribe { states.record($0.count) }
+        await onThreads(2) { _ in for _ in 0..<100 { store.dispatch(action: .add(1)) } }
+        await changes.count(200)
+        await states.count(200)
+        #expect(states.elements == Array(1...200))
+        #expect(changes.elements.map(\.state.count) == states.elements)
+        let waiting = Task { await states.count(201) }
+        waiting.cancel()
+        await waiting.value
+        token.unsubscribe()
+    }
+}

@@ -1,0 +1,131 @@
+import FluxCore
+import FluxPersistence
+
+/// What a storage in memory does at a call, and who is told; it also sees calls that overlap.
+final class StorageScript: Sendable {
+    struct Refusal: Error, Equatable {
+        var number = 0
+    }
+
+    private struct State {
+        var refusals = 0
+        var lateRefusals = 0
+        var gate: Gate?
+        var isBusy = false
+        var overlaps = 0
+    }
+
+    private let state = Locked(State())
+    /// Every call, by name, when it begins.
+    let calls = Recorder<String>()
+
+    var overlaps: Int { state.withLock { $0.overlaps } }
+
+    /// Has the next calls fail.
+    func refuse(_ count: Int) { state.withLock { $0.refusals = count } }
+    /// Has the next calls do their work, and say that they failed.
+    func refuseAfterwards(_ count: Int) { state.withLock { $0.lateRefusals = count } }
+    /// Has all calls wait for a gate from now on.
+    func block(until gate: Gate?) { state.withLock { $0.gate = gate } }
+
+    func perform<Value>(_ name: String, _ body: () -> Value) async throws -> Value {
+        let gate = state.withLock { state in
+            if state.isBusy { state.overlaps += 1 }
+            state.isBusy = true
+            return state.gate
+        }
+        calls.record(name)
+        await gate?.opened()
+        let (refuses, refusesLate) = state.withLock { state in
+            state.isBusy = false
+            let (refuses, refusesLate) = (state.refusals > 0, state.lateRefusals > 0)
+            if refuses { state.refusals -= 1 } else if refusesLate { state.lateRefusals -= 1 }
+            return (refuses, refusesLate)
+        }
+        if refuses { throw Refusal() }
+        let value = body()
+        if refusesLate { throw Refusal(number: 1) }
+        return value
+    }
+}
+
+/// A persistence that keeps its state in memory.
+final class MemoryPersistence<State: Sendable>: FluxPersistence {
+    let script = StorageScript()
+    let saved = Recorder<State>()
+    private let stored: Locked<State?>
+
+    init(_ stored: State? = nil) {
+        self.stored = Locked(stored)
+    }
+
+    var current: State? { stored.current }
+
+    func load() async throws -> State? {
+        try await script.perform("load") { stored.current }
+    }
+
+    func save(_ state: State) async throws {
+        try await script.perform("save") {
+            stored.withLock { $0 = state }
+            saved.record(state)
+        }
+    }
+}
+
+/// A log in memory; it takes what a real one would, so that a wrong number shows at the next load.
+final class MemoryLog<State: FluxState>: FluxLog {
+    private struct Disk {
+        var snapshot: FluxSnapshot<State>?
+        var entries: [UInt64: State.Action] = [:]
+    }
+
+    let script = StorageScript()
+    /// How many actions each append had.
+    let batches = Recorder<Int>()
+    let numbers = Recorder<UInt64>()
+    /// The numbers that the first write of each covered, a snapshot's too.
+    let covered = Recorder<UInt64>()
+    private let disk = Locked(Disk())
+
+    var contents: FluxLogContents<State> {
+        disk.withLock { disk in
+            let entries = disk.entries.sorted { $0.key < $1.key }
+            return FluxLogContents(
+                snapshot: disk.snapshot, entries: entries.map { FluxLogEntry(number: $0.key, action: $0.value) })
+        }
+    }
+
+    func load() async throws -> FluxLogContents<State> {
+        try await script.perform("load") { contents }
+    }
+
+    func append(_ entries: [FluxLogEntry<State.Action>]) async throws {
+        try await script.perform("append") {
+            disk.withLock { disk in for entry in entries { disk.entries[entry.number] = entry.action } }
+            batches.record(entries.count)
+            for entry in entries { numbers.record(entry.number) }
+            cover(entries.last?.number ?? 0)
+        }
+    }
+
+    func compact(_ snapshot: FluxSnapshot<State>) async throws {
+        try await script.perform("compact") {
+            disk.withLock { disk in
+                disk.snapshot = snapshot
+                disk.entries = disk.entries.filter { $0.key > snapshot.number }
+            }
+            cover(snapshot.number)
+        }
+    }
+
+    private func cover(_ number: UInt64) {
+        let last = covered.values.last ?? 0
+        if last < number { for number in last + 1...number { covered.record(number) } }
+    }
+
+    /// Loses what a disk would not.
+    func lose(_ number: UInt64) {
+        disk.withLock { $0.entries[number] = nil }
+    }
+}

@@ -1,0 +1,60 @@
+import Foundation
+import Testing
+
+/// One at a time: a stress test has the machine to itself but for the small ones.
+///
+/// Together they would take as long and make each other wait, until a guard against a hang takes that for one. A time
+/// limit would count the wait for the turn, so the guard is in here.
+public struct StressTrait: TestTrait, TestScoping {
+    /// Runs a test in its turn.
+    public func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    ) async throws {
+        await Turns.all.take()
+        let limit = DispatchWorkItem { fatalError("\(test.name) has not ended after five minutes") }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 300, execute: limit)
+        defer { limit.cancel() }
+        do {
+            try await function()
+            Turns.all.giveBack()
+        } catch {
+            Turns.all.giveBack()
+            throw error
+        }
+    }
+}
+
+extension Trait where Self == StressTrait {
+    /// A stress test takes its turn.
+    public static var stress: Self { StressTrait() }
+}
+
+/// Who waits for a turn, first come first served, in all suites of the process.
+private final class Turns: @unchecked Sendable {
+    static let all = Turns()
+
+    private let lock = NSLock()
+    private var isTaken = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    func take() async {
+        await withCheckedContinuation { continuation in
+            let isFree = lock.withLock {
+                if isTaken { waiting.append(continuation) }
+                defer { isTaken = true }
+                return !isTaken
+            }
+            if isFree { continuation.resume() }
+        }
+        // ThreadSanitizer sees by it what came before the turn was given back.
+        lock.withLock {}
+    }
+
+    func giveBack() {
+        let next = lock.withLock {
+            if waiting.isEmpty { isTaken = false }
+            return waiting.isEmpty ? nil : waiting.removeFirst()
+        }
+        next?.resume()
+    }
+}
