@@ -103,7 +103,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ action: any FluxAction, to store: FluxStoreInfo, telling report: FluxDispatchReport? = nil
     ) -> Int? {
         threads.current.requireImpure("deliver")
-        var wakes = FluxWakes.none
+        var wakes = FluxWakes()
         let announced = store.handle.take(action, &wakes, report)
         wakes.settle()
         return announced
@@ -113,7 +113,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ action: UnsafeRawPointer, _ type: ObjectIdentifier, _ thread: UnsafeMutablePointer<FluxThread>,
         _ report: FluxDispatchReport? = nil
     ) -> Int {
-        var wakes = FluxWakes.none
+        var wakes = FluxWakes()
         let announced = routes.withLock { $0.apply(action, type, thread, &wakes, report) }
         wakes.settle()
         return announced

@@ -30,13 +30,7 @@ nonisolated final class FluxStoreExtras: Sendable {
     init() {}
 
     /// Made on first use: it costs more than all the rest.
-    var queue: DispatchQueue {
-        lazyQueue.withLock { queue in
-            let known = queue ?? fluxQueue("FluxStore")
-            queue = known
-            return known
-        }
-    }
+    var queue: DispatchQueue { lazyQueue.value { fluxQueue("FluxStore") } }
 }
 
 /// Refers to a dispatcher that keeps the store, which must not keep it in turn.

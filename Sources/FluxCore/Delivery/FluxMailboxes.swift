@@ -1,163 +1,134 @@
 import Dispatch
 
-/// What a drain has of a mailbox.
-@usableFromInline typealias FluxBatch<Owner: FluxMailboxOwner> = FluxMailbox<
-    Owner.Element, Unmanaged<FluxSubscriber<Owner>>, FluxLatch
->.Batch
-
-/// All mailboxes of one store or one delivery, one for each queue and rule: what is delivered, and who drains it.
+/// All mailboxes of a store, one for each queue and for each way to deliver.
 ///
-/// A struct in the machine of its owner, so that a change goes into the pending lists in the step that makes it: pushed after
+/// A struct under the lock of the store, so that a change goes into the pending lists in the step that makes it: pushed after
 /// the unlock, values would arrive stale.
-@usableFromInline nonisolated struct FluxMailboxes<Owner: FluxMailboxOwner> {
-    @usableFromInline typealias Mailbox = FluxMailbox<Owner.Element, Unmanaged<FluxSubscriber<Owner>>, FluxLatch>
-
-    @usableFromInline typealias Entry = (outlet: FluxOutlet<Owner>, mailbox: Mailbox)
-
-    /// What was taken out, to be let go of outside the lock.
-    @usableFromInline struct Remains {
-        @usableFromInline var members: ContiguousArray<Unmanaged<FluxSubscriber<Owner>>> = []
-        @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
-        @usableFromInline var gone: [Any] = []
-
-        @inlinable init() {}
-
-        @inlinable func letGo() {
-            for member in members { member.retire() }
-            for waiter in waiters { waiter.leave() }
-        }
-    }
-
-    @usableFromInline var entries = FluxList<Entry>()
-    /// The last id, of 40 bits in five bytes behind a field of four, so that a store is not larger by a word for it.
-    @usableFromInline var lastID: UInt32 = 0
-    @usableFromInline var lastIDHigh: UInt8 = 0
-    /// Whether whoever subscribes from now on is ended at once, after what it starts with.
+@usableFromInline nonisolated struct FluxMailboxes<State: FluxState> {
+    @usableFromInline var list = FluxList<FluxMailbox<State>>()
+    /// Whether the store was let go: all end after what is due.
     @usableFromInline var isEnded = false
-    /// The number of the newest element.
+    @usableFromInline var lastID: UInt64 = 0
+    /// The revision of the newest state.
     @usableFromInline var newest: UInt64 = 0
 
     @inlinable init() {}
 
     @inlinable mutating func makeID() -> UInt64 {
-        lastID &+= 1
-        if lastID == 0 { lastIDHigh += 1 }
-        return UInt64(lastIDHigh) << 32 | UInt64(lastID)
+        lastID += 1
+        return lastID
     }
 
-    // MARK: - Inputs of the owner
+    // MARK: - Inputs of the store
 
-    /// Puts the newest element, whose number was counted, into all mailboxes; returns whom to wake outside the lock.
-    @inlinable mutating func announce(_ element: Owner.Element, _ wakes: inout FluxWakes) {
-        entries.updateEach { entry in
-            if entry.mailbox.put(element) { wakes.append(entry.outlet) }
+    /// Puts the newest state, whose revision was counted, into all mailboxes, and adds whom to wake outside the lock.
+    @inlinable mutating func announce(_ state: State, _ wakes: inout FluxWakes) {
+        list.updateEach { mailbox in
+            if mailbox.put(state) { wakes.append(mailbox.outlet) }
         }
     }
 
-    /// Adds a handler to the mailbox of a queue, which is opened if there is none; the outlet is to be woken if one returns.
+    /// Adds a handler to the mailbox of a queue, which is opened if there is none; returns the outlet if that is to be woken.
     @inlinable mutating func join(
-        _ owner: Owner, _ rule: Mailbox.Rule, on queue: DispatchQueue?, snapshot: Owner.Element?,
-        _ handler: @escaping @Sendable (Owner.Element) -> Void
-    ) -> (subscriber: FluxSubscriber<Owner>, due: FluxOutlet<Owner>?) {
-        let outlet = outlet(rule) { fluxIsSame($0.queue, queue) } ?? open(owner, rule, queue)
-        let subscriber = FluxSubscriber(id: makeID(), outlet: outlet, handler: handler)
-        let start = newest
-        let isDue = withMailbox(outlet.id) { mailbox in
-            mailbox.join(.passRetained(subscriber), id: subscriber.id, start: start, snapshot: snapshot)
+        _ handle: FluxStoreHandle<State>, _ options: FluxSubscriptionOptions, _ state: State,
+        _ handler: @escaping @Sendable (State) -> Void
+    ) -> (member: FluxSubscriber<State>, due: FluxOutlet<State>?) {
+        let outlet = outlet(options) ?? open(handle, options)
+        let member = FluxSubscriber(id: makeID(), after: newest, outlet: outlet, handler: handler)
+        let isDue = list.update(id: outlet.id) {
+            $0.join(member, startingWith: options.startsWithCurrent ? state : nil)
         }
-        return (subscriber, isDue == true ? outlet : nil)
+        return (member, isDue == true ? outlet : nil)
+    }
+
+    @inlinable mutating func outlet(_ options: FluxSubscriptionOptions) -> FluxOutlet<State>? {
+        var found: FluxOutlet<State>?
+        list.updateEach { mailbox in
+            let outlet = mailbox.outlet
+            if outlet.isConflated == options.delivery.isConflated && fluxIsSame(outlet.queue, options.queue) {
+                found = outlet
+            }
+        }
+        return found
+    }
+
+    @inlinable mutating func open(
+        _ handle: FluxStoreHandle<State>, _ options: FluxSubscriptionOptions
+    ) -> FluxOutlet<State> {
+        let outlet = FluxOutlet(
+            handle, id: makeID(), queue: options.queue, isConflated: options.delivery.isConflated)
+        list.insert(FluxMailbox(outlet), id: outlet.id)
+        return outlet
     }
 
     /// Removes a handler.
-    @inlinable mutating func leave(_ id: UInt64, outlet: UInt64) -> Remains {
-        var remains = Remains()
-        let member = withMailbox(outlet) { $0.leave(id: id, &remains.gone) }
-        if let member, let member { remains.members.append(member) }
-        remains.waiters = removeIfAbandoned(outlet)?.mailbox.waiters ?? []
-        return remains
+    @inlinable mutating func leave(_ id: UInt64, _ outlet: UInt64) -> FluxRest<State> {
+        var rest = FluxRest<State>()
+        list.update(id: outlet) { $0.leave(id, &rest) }
+        drop(outlet, &rest)
+        return rest
     }
 
-    /// Adds a waiter to each mailbox where something is due; returns what to withdraw it by.
-    @inlinable mutating func wait(_ latch: FluxLatch) -> UInt64 {
-        let (id, number) = (makeID(), newest)
-        entries.updateEach { entry in
-            latch.enter()
-            if !entry.mailbox.wait(latch, id: id, newest: number) { latch.leave() }
+    /// Adds a waiter to each mailbox where something is due, or to one where a call is under way.
+    @inlinable mutating func wait(_ latch: FluxLatch, forCallOf outlet: UInt64?) {
+        list.updateEach { mailbox in
+            if outlet == nil || outlet == mailbox.outlet.id { mailbox.wait(latch, forCall: outlet != nil) }
         }
-        return id
     }
 
-    /// Adds a waiter that is told once no call of a handler in a mailbox is under way; nil: none is.
-    @inlinable mutating func waitForCall(_ latch: FluxLatch, outlet: UInt64) -> UInt64? {
-        let id = makeID()
-        let isDraining = withMailbox(outlet) { $0.phase == .draining && $0.wait(latch, id: id, newest: 0) }
-        if isDraining != true { return nil }
-        latch.enter()
-        return id
+    @inlinable mutating func withdraw(_ latch: FluxLatch) {
+        list.updateEach { $0.waiters.removeAll { $0 === latch } }
     }
-
-    @inlinable mutating func withdraw(_ id: UInt64) { entries.updateEach { $0.mailbox.withdraw(id) } }
 
     /// Ends all subscriptions after what is due.
-    @inlinable mutating func end() -> Remains {
-        var remains = Remains()
+    @inlinable mutating func end() -> FluxRest<State> {
+        var rest = FluxRest<State>()
         isEnded = true
-        entries.updateEach { remains.members += $0.mailbox.end() }
-        for entry in entries.removeAll(where: { $0.mailbox.isAbandoned }) { remains.waiters += entry.mailbox.waiters }
-        return remains
+        list.updateEach { $0.end(&rest) }
+        list.removeAll { $0.isAbandoned }
+        return rest
     }
 
     // MARK: - Inputs of a drain
 
     /// Takes a drain one step on; true: the batch has something to deliver, or, of a pause, is to be scheduled again.
     @inlinable mutating func step(
-        _ step: FluxDrainStep, _ outlet: UInt64, _ batch: inout FluxBatch<Owner>, current: Owner.Element?
+        _ step: FluxDrainStep, _ outlet: UInt64, _ batch: inout FluxMailbox<State>.Batch, current: State?
     ) -> Bool {
-        switch step {
-        case .begin:
-            guard withMailbox(outlet, { $0.begin(&batch) }) != nil else { return false }
-        case .exchange: break
-        case .pause:
-            guard withMailbox(outlet, { $0.isDue }) == true else { break }
-            _ = withMailbox(outlet) { $0.pause(&batch) }
-            return true
-        case .purge:
-            _ = withMailbox(outlet) { $0.purge(&batch) }
-            return true
+        let (newest, isEnded) = (newest, isEnded)
+        let isDue = list.update(id: outlet) {
+            $0.step(step, &batch, newest: newest, current: current, isEnded: isEnded)
         }
-        let newest = newest
-        let isDue = withMailbox(outlet) { $0.exchange(&batch, newest: newest, current: current) } ?? false
-        if !isDue { _ = removeIfAbandoned(outlet) }
-        return isDue
+        if isDue == true { return true }
+        var rest = FluxRest<State>()
+        drop(outlet, &rest)
+        return false
     }
 
-    // MARK: - Support
-
-    @inlinable
-    mutating func outlet(_ rule: Mailbox.Rule, where isWanted: (FluxOutlet<Owner>) -> Bool) -> FluxOutlet<Owner>? {
-        for position in 0..<entries.positions {
-            let outlet = entries.update(position) { $0.mailbox.rule == rule && isWanted($0.outlet) ? $0.outlet : nil }
-            if let outlet, let outlet { return outlet }
-        }
-        return nil
+    /// Takes a mailbox out that nobody needs any more.
+    @inlinable mutating func drop(_ outlet: UInt64, _ rest: inout FluxRest<State>) {
+        guard list.update(id: outlet, { $0.isAbandoned }) == true else { return }
+        if let mailbox = list.remove(id: outlet) { rest.waiters = mailbox.waiters }
     }
+}
 
-    @inlinable mutating func open(_ owner: Owner, _ rule: Mailbox.Rule, _ queue: DispatchQueue?) -> FluxOutlet<Owner> {
-        let outlet = FluxOutlet(owner: owner, id: makeID(), queue: queue, isConflated: rule == .latest)
-        var mailbox = Mailbox(rule)
-        mailbox.isEnded = isEnded
-        entries.insert((outlet, mailbox), id: outlet.id)
-        return outlet
-    }
+/// Whether something is due, and a drain of it scheduled or at work.
+@usableFromInline nonisolated enum FluxDrainPhase { case idle, scheduled, draining }
 
-    @inlinable @inline(__always)
-    mutating func withMailbox<Result>(_ id: UInt64, _ body: (inout Mailbox) -> Result) -> Result? {
-        guard let position = entries.position(of: id) else { return nil }
-        return entries.update(position) { body(&$0.mailbox) }
-    }
+/// What a drain asks of the mailboxes.
+@usableFromInline nonisolated enum FluxDrainStep { case begin, exchange, pause }
 
-    @inlinable mutating func removeIfAbandoned(_ id: UInt64) -> Entry? {
-        guard withMailbox(id, { $0.isAbandoned }) == true else { return nil }
-        return entries.remove(id: id)
+/// What was taken out under the lock, to be let go of outside.
+@usableFromInline nonisolated struct FluxRest<State: FluxState> {
+    @usableFromInline var members: ContiguousArray<FluxSubscriber<State>> = []
+    @usableFromInline var starters: ContiguousArray<FluxMailbox<State>.Starter> = []
+    @usableFromInline var states: ContiguousArray<State?> = []
+    @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
+
+    @inlinable init() {}
+
+    @inlinable func letGo() {
+        for member in members { member.retire() }
+        for latch in waiters { latch.leave() }
     }
 }

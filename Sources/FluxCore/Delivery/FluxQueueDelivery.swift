@@ -3,8 +3,7 @@ import Dispatch
 /// Delivers elements of any kind to one handler on a queue, in order and never two at once: what a module builds its
 /// subscriptions on.
 ///
-/// It is a mailbox with a lock of its own. Values are put under whatever lock orders them, and the queue is woken once
-/// that is free, so that none arrives stale:
+/// Values are put under whatever lock orders them, and the queue is woken once that is free, so that none arrives stale:
 ///
 /// ```swift
 /// let delivery = FluxQueueDelivery<Change>(on: queue) { change in print(change) }
@@ -14,7 +13,7 @@ import Dispatch
 /// ```
 ///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
-nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxMailboxOwner, FluxCancellable {
+nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellable, FluxSettling {
     /// How many elements may wait, and what happens where one more comes.
     ///
     /// Thread safety: a value.
@@ -31,32 +30,123 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxMailboxOw
         /// nothing more.
         case failing(Int, last: Value)
 
-        @inlinable var limit: Int? {
+        @usableFromInline var limit: Int? {
             switch self {
-            case .none, .latest: nil
+            case .none: nil
+            case .latest: 1
             case .newest(let limit), .oldest(let limit), .failing(let limit, _): limit
             }
         }
     }
 
-    @usableFromInline typealias Element = Value
-    @usableFromInline typealias Mailboxes = FluxMailboxes<FluxQueueDelivery>
-
+    /// What waits, and who hands it over: a pure state machine, with the phases of a mailbox of a store.
     @usableFromInline struct Machine {
-        @usableFromInline var mailboxes = Mailboxes()
-        /// By the bound `latest`, the newest element.
-        @usableFromInline var current: Value?
-        @usableFromInline var dropped = 0
+        /// In a struct of its own for the lock.
+        @usableFromInline struct Handler: Sendable {
+            @usableFromInline let call: @Sendable (Value) -> Void
 
-        @inlinable init() {}
+            @inlinable init(call: @escaping @Sendable (Value) -> Void) { self.call = call }
+        }
+
+        /// Nil once it has ended and nothing waits.
+        @usableFromInline var handler: Handler?
+        @usableFromInline var phase = FluxDrainPhase.idle
+        /// Whether nothing more comes to wait.
+        @usableFromInline var isEnded = false
+        @usableFromInline var pending: ContiguousArray<Value?> = []
+        /// The position of the first of those that wait; before it are empty places.
+        @usableFromInline var head = 0
+        @usableFromInline var dropped = 0
+        /// How many have come to wait, ever.
+        @usableFromInline var last = 0
+        /// Those who wait until so many, of all that ever came, have been handed over.
+        @usableFromInline var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
+
+        @inlinable init(_ handler: @escaping @Sendable (Value) -> Void) { self.handler = Handler(call: handler) }
+
+        @inlinable var waiting: Int { pending.count - head }
+
+        /// Keeps an element; true: schedule a drain.
+        ///
+        /// - Parameters:
+        ///   - element: The element.
+        ///   - bound: How many may wait.
+        ///   - gone: Gets what had to make room, to be let go of outside the lock.
+        /// - Returns: Whether a drain is to be scheduled.
+        @inlinable mutating func put(_ element: Value, _ bound: Bound, _ gone: inout Value?) -> Bool {
+            var element = element
+            if isEnded {
+                // What comes behind one that did not fit, before the error is handed over, is left out as well.
+                if case .failing = bound, dropped > 0, handler != nil { dropped += 1 }
+                return false
+            }
+            if let limit = bound.limit, waiting >= limit {
+                if case .latest = bound {} else { dropped += 1 }
+                switch bound {
+                case .oldest: return false
+                case .failing(_, let error): (element, isEnded) = (error, true)
+                case .none, .latest, .newest: gone = popFirst()
+                }
+            }
+            pending.append(element)
+            last += 1
+            defer { if phase == .idle { phase = .scheduled } }
+            return phase == .idle
+        }
+
+        /// Takes out the oldest of those that wait, amortised in constant time.
+        @inlinable mutating func popFirst() -> Value? {
+            if waiting == 0 { return nil }
+            let element = fluxTake(&pending[head])
+            head += 1
+            if head == pending.count || head >= 16 && head * 2 >= pending.count {
+                pending.removeFirst(head)
+                head = 0
+                if pending.isEmpty && pending.capacity > FluxLimits.keptCapacity { pending = [] }
+            }
+            return element
+        }
+
+        /// Goes on after a call, or at the start: hands out the next element, unless there is none or the drain pauses.
+        @inlinable mutating func next(isPausing: Bool) -> Turn {
+            let done = last - waiting
+            var turn = Turn(waiters: waiters.filter { $0.number <= done })
+            if !turn.waiters.isEmpty { waiters.removeAll { $0.number <= done } }
+            phase = waiting == 0 ? .idle : isPausing ? .scheduled : .draining
+            (turn.handler, turn.isDue) = (handler, phase == .scheduled)
+            if phase == .draining { turn.element = popFirst() }
+            if isEnded && phase == .idle { handler = nil }
+            return turn
+        }
+
+        /// Adds somebody who waits until all that waits has been handed over, or with `call` until no call is under way.
+        mutating func wait(_ latch: FluxLatch, forCall: Bool) -> FluxLatch? {
+            if phase == .idle || forCall && phase != .draining { return nil }
+            latch.enter()
+            waiters.append((latch, forCall ? 0 : last))
+            return latch
+        }
     }
 
-    @usableFromInline let lock = FluxLock(Machine())
+    /// What a drain does next, outside the lock.
+    @usableFromInline struct Turn {
+        @usableFromInline let waiters: ContiguousArray<(latch: FluxLatch, number: Int)>
+        @usableFromInline var handler: Machine.Handler?
+        @usableFromInline var element: Value?
+        /// Whether the drain pauses, and is to be scheduled again.
+        @usableFromInline var isDue = false
+
+        @inlinable init(waiters: ContiguousArray<(latch: FluxLatch, number: Int)>) { self.waiters = waiters }
+    }
+
+    @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let bound: Bound
-    private let subscriber = FluxLock<FluxSubscriber<FluxQueueDelivery>?>(nil)
-    @usableFromInline let ownQueue: DispatchQueue
-    /// Calls the drain as the module has specialised it that made this.
-    @usableFromInline let work: @Sendable (FluxOutlet<FluxQueueDelivery>) -> Void
+    private let queue: DispatchQueue
+    /// How many elements a drain hands over in a row; on a queue of the user's, what conflates is one for each turn of that queue.
+    @usableFromInline let limit: Int
+    private let alarm = FluxAlarm()
+    /// Drains as the module has specialised it that made this.
+    private let work: @Sendable (FluxQueueDelivery) -> Void
 
     /// Makes a delivery to a handler.
     ///
@@ -69,24 +159,19 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxMailboxOw
         on queue: DispatchQueue? = nil, bound: Bound = .none, startingWith first: Value? = nil,
         _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        self.init(queue, bound, first, handler) { $0.drain() }
+        self.init(queue, bound, handler) { $0.drain() }
+        if let first { put(first)?.settle() }
     }
 
     @usableFromInline init(
-        _ queue: DispatchQueue?, _ bound: Bound, _ first: Value?, _ handler: @escaping @Sendable (Value) -> Void,
-        work: @escaping @Sendable (FluxOutlet<FluxQueueDelivery>) -> Void
+        _ queue: DispatchQueue?, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void,
+        work: @escaping @Sendable (FluxQueueDelivery) -> Void
     ) {
         let room = bound.limit ?? 1
         fluxRequire(room > 0, "a delivery with room for \(room) changes delivers none. Give it room for 1 at least.")
-        (ownQueue, self.bound, self.work) = (queue ?? fluxQueue("FluxQueueDelivery"), bound, work)
-        let rule: Mailboxes.Mailbox.Rule =
-            if case .latest = bound { .latest } else { bound.limit == nil ? .every : .single }
-        let (made, due) = lock.withLock { machine in
-            machine.current = first
-            return machine.mailboxes.join(self, rule, on: queue, snapshot: first, handler)
-        }
-        subscriber.withLock { $0 = made }
-        due?.settle()
+        (self.queue, self.bound, self.work) = (queue ?? fluxQueue("FluxQueueDelivery"), bound, work)
+        limit = if case .latest = bound, queue != nil { 1 } else { FluxLimits.elementsInARow }
+        lock = FluxLock(Machine(handler))
     }
 
     // MARK: - Putting
@@ -99,38 +184,15 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxMailboxOw
     @inlinable public func put(_ element: Value) -> (any FluxSettling)? {
         // What goes is the user's, and let go of outside the lock.
         var gone: Value?
-        var wakes = FluxWakes.none
-        lock.withLock { machine in
-            if machine.mailboxes.isEnded {
-                // What comes behind one that did not fit, before the error is handed over, is left out as well.
-                if machine.dropped > 0, !machine.mailboxes.entries.isEmpty, case .failing = bound {
-                    machine.dropped += 1
-                }
-                return
-            }
-            var element = element
-            var isLast = false
-            if let limit = bound.limit, waiting(machine) >= limit {
-                machine.dropped += 1
-                switch bound {
-                case .none, .latest: break
-                case .newest: machine.mailboxes.entries.updateEach { gone = $0.mailbox.popFirst() }
-                case .oldest: return
-                case .failing(_, let last): (element, isLast) = (last, true)
-                }
-            }
-            if case .latest = bound { (gone, machine.current) = (machine.current, element) }
-            machine.mailboxes.newest &+= 1
-            machine.mailboxes.announce(element, &wakes)
-            if isLast { _ = machine.mailboxes.end() }
-        }
-        withExtendedLifetime(gone) {}
-        if case .one(let sleeper) = wakes { return sleeper }
-        return nil
+        return lock.withLock { $0.put(element, bound, &gone) } ? self : nil
     }
 
-    @inlinable func waiting(_ machine: borrowing Machine) -> Int {
-        machine.mailboxes.entries.firstElement?.mailbox.waiting ?? 0
+    /// Schedules the handing over of what was put; done for who settles what ``put(_:)`` returned.
+    public func settle() {
+        alarm.ring {
+            // Weakly, or it would never go.
+            (queue, { [weak self] in if let self { work(self) } })
+        }
     }
 
     /// How many elements were not handed over because there was no room for them.
@@ -139,42 +201,46 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxMailboxOw
     // MARK: - Ending
 
     /// Ends after what waits has been handed over.
-    public func end() { lock.withLock { $0.mailboxes.end() }.letGo() }
+    public func end() { end { _ in } }
 
     /// Ends without waiting: what waits is let go of (C7).
-    public func cancel() {
-        subscriber.withLock { $0 }?.cancel()
+    public func cancel() { end { ($0.pending, $0.head) = ([], 0) } }
+
+    private func end(_ change: (inout Machine) -> Void) {
         let gone = lock.withLock { machine in
-            machine.mailboxes.isEnded = true
-            return fluxTake(&machine.current)
+            let old = (machine.pending, machine.handler)
+            machine.isEnded = true
+            change(&machine)
+            if machine.waiting == 0 { machine.handler = nil }
+            return old
         }
-        withExtendedLifetime(gone) {}
+        FluxPureCode.after { withExtendedLifetime(gone) {} }
     }
 
     /// Ends, and waits until the last call of the handler is over.
     public func finish() async {
         cancel()
-        await subscriber.withLock { $0 }?.finish()
+        await wait(forCall: true)
     }
 
     /// Waits until all that was put before has been handed over, or the task is cancelled.
-    public func flush() async { await flushMailboxes() }
+    public func flush() async { await wait(forCall: false) }
 
-    // MARK: - Support
-
-    @usableFromInline func withMailboxes<Result>(_ body: (inout Mailboxes) -> Result) -> Result {
-        lock.withLock { body(&$0.mailboxes) }
-    }
-
-    @inlinable func step(_ step: FluxDrainStep, _ outlet: UInt64, _ batch: inout FluxBatch<FluxQueueDelivery>) -> Bool {
-        lock.withLock { machine in
-            machine.mailboxes.step(step, outlet, &batch, current: batch.isConflated ? machine.current : nil)
+    private func wait(forCall: Bool) async {
+        await FluxLatch.wait { latch in
+            lock.withLock { $0.wait(latch, forCall: forCall) }
+        } withdrawing: { latch in
+            lock.withLock { $0.waiters.removeAll { $0.latch === latch } }
         }
     }
 
-    @usableFromInline func drain(_ outlet: FluxOutlet<FluxQueueDelivery>) { work(outlet) }
-
-    @usableFromInline func leave(_ id: UInt64, _ outlet: FluxOutlet<FluxQueueDelivery>) {
-        lock.withLock { $0.mailboxes.leave(id, outlet: outlet.id) }.letGo()
+    @inlinable func drain() {
+        for count in 0...limit {
+            let turn = lock.withLock { $0.next(isPausing: count == limit) }
+            for (latch, _) in turn.waiters { latch.leave() }
+            if turn.isDue { return limit == 1 ? settle() : DispatchQueue.global().async { self.settle() } }
+            guard let element = turn.element else { return }
+            turn.handler?.call(element)
+        }
     }
 }

@@ -214,9 +214,7 @@ nonisolated private final class FluxStoreWatcher<State: FluxState>: FluxStoreObs
     }
 
     func cancel() {
-        if FluxThreads.shared.current.pointee.pure == nil { return handle.withAccess { $0.remove(self) } }
-        // Let go of with some lock held: it is cleared away once there is none.
-        DispatchQueue.global().async { self.cancel() }
+        FluxPureCode.after { self.handle.withAccess { $0.remove(self) } }
     }
 
     func finish() async { cancel() }

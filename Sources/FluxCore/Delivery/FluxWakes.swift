@@ -7,35 +7,19 @@ nonisolated public protocol FluxSettling: AnyObject, Sendable {
 }
 
 /// Whom a change has to wake once no lock is held; for none and for one it allocates nothing.
-@usableFromInline nonisolated enum FluxWakes {
-    case none
-    case one(any FluxSettling)
-    case many(ContiguousArray<any FluxSettling>)
+@usableFromInline nonisolated struct FluxWakes {
+    @usableFromInline var first: (any FluxSettling)?
+    @usableFromInline var rest: ContiguousArray<any FluxSettling> = []
+
+    @inlinable init() {}
 
     @inlinable mutating func append(_ sleeper: any FluxSettling) {
-        switch self {
-        case .none: self = .one(sleeper)
-        case .one(let first): self = .many([first, sleeper])
-        case .many(var sleepers):
-            self = .none
-            sleepers.append(sleeper)
-            self = .many(sleepers)
-        }
-    }
-
-    @inlinable mutating func append(_ other: consuming FluxWakes) {
-        switch other {
-        case .none: break
-        case .one(let sleeper): append(sleeper)
-        case .many(let sleepers): for sleeper in sleepers { append(sleeper) }
-        }
+        if first == nil { first = sleeper } else { rest.append(sleeper) }
     }
 
     @inlinable @inline(__always) func settle() {
-        switch self {
-        case .none: break
-        case .one(let sleeper): sleeper.settle()
-        case .many(let sleepers): for sleeper in sleepers { sleeper.settle() }
-        }
+        guard let first else { return }
+        first.settle()
+        for sleeper in rest { sleeper.settle() }
     }
 }

@@ -65,9 +65,10 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     @inlinable @inline(__always) @discardableResult public func dispatch(action: State.Action) -> UInt64? {
         let thread = handle.threads.current
         thread.requireImpure("dispatch(action:)")
-        let applied = handle.apply(action, on: thread)
-        applied.wakes.settle()
-        return applied.revision
+        var wakes = FluxWakes()
+        let revision = handle.lock.withLock { machine in thread.purely(handle) { machine.apply(action, &wakes) } }
+        wakes.settle()
+        return revision
     }
 
     // MARK: - Subscribing

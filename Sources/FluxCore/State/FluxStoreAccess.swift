@@ -4,21 +4,8 @@ import Dispatch
 ///
 /// Thread safety: belongs to the closure that it is given to.
 nonisolated public struct FluxStoreAccess<State: FluxState> {
-    /// What came of a change.
-    @usableFromInline struct Applied {
-        /// The new revision; nil if nothing is announced.
-        @usableFromInline let revision: UInt64?
-        /// Whom to settle outside the lock.
-        @usableFromInline let wakes: FluxWakes
-
-        @inlinable init(revision: UInt64?, wakes: FluxWakes) {
-            self.revision = revision
-            self.wakes = wakes
-        }
-    }
-
     @usableFromInline var current: State
-    @usableFromInline var mailboxes = FluxMailboxes<FluxStoreHandle<State>>()
+    @usableFromInline var mailboxes = FluxMailboxes<State>()
     /// How many changes were applied and not announced.
     @usableFromInline var silent: UInt64 = 0
     /// Those who look on; nil if there are none: all that the hot path looks at.
@@ -43,43 +30,49 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
 
     // MARK: - Applying
 
-    /// Applies an action and puts the change, if it is announced, into all mailboxes.
-    @inlinable @inline(__always) mutating func apply(_ action: State.Action) -> Applied {
-        if observing != nil { return applyObserved(.action(action)) }
+    /// Applies an action and puts the change, if it is announced, into all mailboxes; returns its revision.
+    ///
+    /// - Parameters:
+    ///   - action: The action.
+    ///   - wakes: Gets whom to settle once the lock is free.
+    @inlinable @inline(__always) mutating func apply(_ action: State.Action, _ wakes: inout FluxWakes) -> UInt64? {
+        if observing != nil { return apply(.action(action), pastGate: false, &wakes) }
         guard let next = current.handle(action: action) else {
             silent &+= 1
-            return Applied(revision: nil, wakes: .none)
+            return nil
         }
         current = next
-        return announce()
+        return announce(&wakes)
     }
 
-    @inlinable @inline(__always) mutating func announce() -> Applied {
+    @inlinable @inline(__always) mutating func announce(_ wakes: inout FluxWakes) -> UInt64 {
         mailboxes.newest &+= 1
-        var wakes = FluxWakes.none
-        if !mailboxes.entries.isEmpty { mailboxes.announce(current, &wakes) }
-        return Applied(revision: mailboxes.newest, wakes: wakes)
+        if !mailboxes.list.isEmpty { mailboxes.announce(current, &wakes) }
+        return mailboxes.newest
     }
 
     /// Applies a change that observers are told of, unless the gate holds it back.
     @inlinable @inline(never)
-    mutating func applyObserved(_ change: FluxChange<State>, pastGate: Bool = false) -> Applied {
-        if !pastGate, let gate = observing?.gate, !gate.admit(change) { return Applied(revision: nil, wakes: .none) }
+    mutating func apply(_ change: FluxChange<State>, pastGate: Bool, _ wakes: inout FluxWakes) -> UInt64? {
+        if !pastGate, let gate = observing?.gate, !gate.admit(change) { return nil }
         if let observers = observing?.observers { for entry in observers { entry.applying(change) } }
-        if change.apply(to: &current) { return tell(change, announce()) }
-        guard case .action = change else { return Applied(revision: nil, wakes: .none) }
-        silent &+= 1
-        return tell(change, Applied(revision: nil, wakes: .none))
+        var revision: UInt64?
+        if change.apply(to: &current) {
+            revision = announce(&wakes)
+        } else {
+            guard case .action = change else { return nil }
+            silent &+= 1
+        }
+        tell(change, revision, &wakes)
+        return revision
     }
 
     @inlinable @inline(__always)
-    mutating func tell(_ change: FluxChange<State>, _ applied: consuming Applied) -> Applied {
-        guard let observers = observing?.observers else { return applied }
-        var wakes = applied.wakes
+    mutating func tell(_ change: FluxChange<State>, _ revision: UInt64?, _ wakes: inout FluxWakes) {
+        guard let observers = observing?.observers else { return }
         for entry in observers {
-            if let due = entry.applied(change, current, applied.revision) { wakes.append(due) }
+            if let due = entry.applied(change, current, revision) { wakes.append(due) }
         }
-        return Applied(revision: applied.revision, wakes: wakes)
     }
 
     /// Applies a change, as a dispatch to the store would.
@@ -90,9 +83,9 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// - Returns: The revision; nil if it was held back or there is nothing to announce.
     @inlinable @discardableResult
     public mutating func apply(_ change: FluxChange<State>, pastGate: Bool = false) -> UInt64? {
-        let applied = applyObserved(change, pastGate: pastGate)
-        settleLater(applied.wakes)
-        return applied.revision
+        var wakes = FluxWakes()
+        defer { settleLater(wakes) }
+        return apply(change, pastGate: pastGate, &wakes)
     }
 
     /// Puts another state in the place of the one that is there, and announces it.
@@ -108,9 +101,11 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
         letGo(of: current)
         current = state
         if let revision { mailboxes.newest = Swift.max(mailboxes.newest, revision &- 1) }
-        let applied = tell(.replaced(by: action), announce())
-        settleLater(applied.wakes)
-        return mailboxes.newest
+        var wakes = FluxWakes()
+        let announced = announce(&wakes)
+        tell(.replaced(by: action), announced, &wakes)
+        settleLater(wakes)
+        return announced
     }
 
     // MARK: - Looking on
@@ -154,16 +149,15 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// - Parameter value: What is to go.
     public mutating func letGo(of value: Any) { makeObserving().gone.append(value) }
 
-    @usableFromInline mutating func settleLater(_ wakes: consuming FluxWakes) {
-        if case .none = wakes { return }
-        makeObserving().wakes.append(wakes)
+    @usableFromInline mutating func settleLater(_ wakes: FluxWakes) {
+        if let first = wakes.first { makeObserving().wakes += [first] + wakes.rest }
     }
 
     /// Hands out whom to settle and what to let go of.
-    @usableFromInline mutating func takeRest() -> (FluxWakes, [Any]) {
-        guard let observing else { return (.none, []) }
+    @usableFromInline mutating func takeRest() -> (ContiguousArray<any FluxSettling>, [Any]) {
+        guard let observing else { return ([], []) }
         let rest = (observing.wakes, observing.gone)
-        (observing.wakes, observing.gone) = (.none, [])
+        (observing.wakes, observing.gone) = ([], [])
         if observing.observers.isEmpty && observing.gate == nil { self.observing = nil }
         return rest
     }
@@ -173,7 +167,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
 @usableFromInline nonisolated final class FluxObserving<State: FluxState> {
     @usableFromInline var observers: ContiguousArray<FluxObserverEntry<State>> = []
     @usableFromInline var gate: (any FluxStoreGate<State>)?
-    var wakes = FluxWakes.none
+    var wakes: ContiguousArray<any FluxSettling> = []
     var gone: [Any] = []
 
     init() {}

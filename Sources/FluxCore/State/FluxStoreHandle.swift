@@ -13,8 +13,7 @@ import Dispatch
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
 /// `FluxState.handle(action:)`.
-nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling, FluxMailboxOwner {
-    @usableFromInline typealias Element = State
+nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling {
     @usableFromInline typealias Machine = FluxStoreAccess<State>
 
     @usableFromInline let lock: FluxLock<Machine>
@@ -31,7 +30,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
             switch job {
             case .drain(let outlet): outlet.drain()
             case .leave(let id, let outlet):
-                outlet.owner.lock.withLock { $0.mailboxes.leave(id, outlet: outlet.id) }.letGo()
+                outlet.handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }.letGo()
             case .end(let handle): handle.lock.withLock { $0.mailboxes.end() }.letGo()
             case .reducer: return .reducer(FluxReducer.main(State.self))
             case .stamp(let handle): return .stamp(handle.read { $0.stamp })
@@ -58,7 +57,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
             }
         }
         withExtendedLifetime(gone) {}
-        wakes.settle()
+        for sleeper in wakes { sleeper.settle() }
         return result
     }
 
@@ -76,53 +75,34 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         return lock.withLock { body($0) }
     }
 
-    // MARK: - Applying
-
-    /// Applies an action under the lock; the caller settles what it says once it holds none.
-    @inlinable @inline(__always)
-    func apply(_ action: State.Action, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
-        lock.withLock { machine in
-            thread.purely(self) { machine.apply(action) }
-        }
-    }
-
-    /// Applies a change that is no action of the state's own.
-    func apply(_ change: FluxChange<State>, on thread: UnsafeMutablePointer<FluxThread>) -> Machine.Applied {
-        lock.withLock { machine in
-            thread.purely(self) { machine.applyObserved(change) }
-        }
-    }
-
     // MARK: - Delivering
 
     @inlinable func subscribe(
         _ options: FluxSubscriptionOptions, _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         threads.current.requireImpure("subscribe")
-        let (subscriber, due) = lock.withLock { machine in
-            machine.mailboxes.join(
-                self, options.delivery.isConflated ? .latest : .every, on: options.queue,
-                snapshot: options.startsWithCurrent ? machine.state : nil, handler)
-        }
+        let (member, due) = lock.withLock { $0.mailboxes.join(self, options, $0.state, handler) }
         due?.settle()
-        return FluxSubscription(subscriber)
+        return FluxSubscription(member)
     }
 
-    @inlinable func step(_ step: FluxDrainStep, _ outlet: UInt64, _ batch: inout FluxBatch<FluxStoreHandle>) -> Bool {
+    @inlinable
+    func step(_ step: FluxDrainStep, _ outlet: FluxOutlet<State>, _ batch: inout FluxOutlet<State>.Batch) -> Bool {
         lock.withLock { machine in
-            machine.mailboxes.step(step, outlet, &batch, current: batch.isConflated ? machine.state : nil)
+            let current = outlet.isConflated ? machine.state : nil
+            return machine.mailboxes.step(step, outlet.id, &batch, current: current)
         }
     }
 
-    @usableFromInline func withMailboxes<Result>(_ body: (inout FluxMailboxes<FluxStoreHandle>) -> Result) -> Result {
-        lock.withLock { body(&$0.mailboxes) }
+    /// Waits until all that is due has been handed over, or no call on an outlet is under way, or the task is cancelled.
+    func waitForDelivery(forCallOf outlet: UInt64? = nil) async {
+        await FluxLatch.wait { latch in
+            lock.withLock { $0.mailboxes.wait(latch, forCallOf: outlet) }
+            return latch
+        } withdrawing: { latch in
+            lock.withLock { $0.mailboxes.withdraw(latch) }
+        }
     }
-
-    @usableFromInline func drain(_ outlet: FluxOutlet<FluxStoreHandle>) { _ = work(.drain(outlet)) }
-
-    @usableFromInline func leave(_ id: UInt64, _ outlet: FluxOutlet<FluxStoreHandle>) { _ = work(.leave(id, outlet)) }
-
-    @usableFromInline var ownQueue: DispatchQueue { queue }
 
     // MARK: - What few stores need
 
@@ -141,13 +121,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     public var dispatcher: FluxDispatcher? { membership.withLock { home($0) } }
 
     var extrasIfAny: FluxStoreExtras? { lazyExtras.withLock { $0 } }
-    var extras: FluxStoreExtras {
-        lazyExtras.withLock { extras in
-            let known = extras ?? FluxStoreExtras()
-            extras = known
-            return known
-        }
-    }
+    var extras: FluxStoreExtras { lazyExtras.value { FluxStoreExtras() } }
 
     /// What a module keeps with the store, for as long as that lives.
     ///
@@ -178,7 +152,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     public func flush() async {
         FluxPureCode.forbid("flush()")
         for observer in lock.withLock({ $0.observers }) { await observer.flush() }
-        await flushMailboxes()
+        await waitForDelivery()
     }
 
     /// The store was let go: it leaves its dispatcher, and ends its subscriptions after what is due.
@@ -211,9 +185,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
 /// What the handle of a store has done where the types are known.
 @usableFromInline nonisolated enum FluxStoreJob<State: FluxState> {
-    case drain(FluxOutlet<FluxStoreHandle<State>>)
+    case drain(FluxOutlet<State>)
     /// Takes a subscription out, by its id.
-    case leave(UInt64, FluxOutlet<FluxStoreHandle<State>>)
+    case leave(UInt64, FluxOutlet<State>)
     /// Ends all subscriptions.
     case end(FluxStoreHandle<State>)
     /// Makes what leads to `handle`.

@@ -68,6 +68,12 @@ nonisolated public struct FluxList<Element> {
         return rest[position - 1].element == nil ? nil : body(&rest[position - 1].element!)
     }
 
+    /// Runs a closure on the element of an id, in place; nil if there is none.
+    @inlinable @inline(__always) @discardableResult
+    mutating func update<Result>(id: UInt64, _ body: (inout Element) -> Result) -> Result? {
+        position(of: id).flatMap { update($0, body) }
+    }
+
     /// Runs a closure on each element, in place and in order.
     ///
     /// - Parameter body: Gets the element.

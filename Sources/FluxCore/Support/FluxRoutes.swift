@@ -24,7 +24,7 @@
         FluxReducer(State.Action.self, isReaction: false) { handle, action, thread, wakes, report in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let action = action.assumingMemoryBound(to: State.Action.self)
-            return handle.take(thread, &wakes, report) { $0.apply(action.pointee) }
+            return handle.take(thread, &wakes, report) { $0.apply(action.pointee, &$1) }
         }
     }
 
@@ -33,7 +33,7 @@
         FluxReducer(Action.self, isReaction: true) { handle, action, thread, wakes, report in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let change = reactions.change(action.assumingMemoryBound(to: Action.self).pointee)
-            return handle.take(thread, &wakes, report) { $0.applyObserved(change) }
+            return handle.take(thread, &wakes, report) { $0.apply(change, pastGate: false, &$1) }
         }
     }
 
@@ -184,19 +184,17 @@ nonisolated extension FluxStoreHandle {
     /// Takes an action that comes by way of a dispatcher; returns the revision that announces it, 0 if none.
     @inlinable @inline(__always) func take(
         _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes, _ report: FluxDispatchReport?,
-        _ apply: (inout Machine) -> Machine.Applied
+        _ apply: (inout Machine, inout FluxWakes) -> UInt64?
     ) -> UInt64 {
-        let applied = lock.withLock { machine in
+        lock.withLock { machine in
             thread.purely(self) {
-                guard let report else { return apply(&machine) }
+                guard let report else { return apply(&machine, &wakes) ?? 0 }
                 let stamp = machine.stamp
-                let applied = apply(&machine)
+                let revision = apply(&machine, &wakes)
                 // What was held back is not told.
-                if machine.stamp != stamp { report.applied(machine.state, by: self, revision: applied.revision) }
-                return applied
+                if machine.stamp != stamp { report.applied(machine.state, by: self, revision: revision) }
+                return revision ?? 0
             }
         }
-        if case .none = applied.wakes {} else { wakes.append(applied.wakes) }
-        return applied.revision ?? 0
     }
 }

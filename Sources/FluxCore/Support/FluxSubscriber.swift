@@ -12,19 +12,22 @@ import Synchronization
 
 /// One subscription as its mailbox sees it: a handler, and whether it may still be called.
 ///
-/// Its mailbox and its token hold it. So that the token keeps neither the handler nor the store, the mailbox retires it
-/// on letting go of it: a token then keeps an object with nothing in it, which costs every subscription less than a weak
+/// Its mailbox and its token hold it. So that the token keeps neither the handler nor the store, whoever takes it out of the
+/// mailbox retires it: a token then keeps an object with nothing in it, which costs every subscription less than a weak
 /// reference would.
-@usableFromInline nonisolated final class FluxSubscriber<Owner: FluxMailboxOwner>: FluxCancellable {
+@usableFromInline nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
     @usableFromInline let id: UInt64
+    /// It gets the states of higher revisions.
+    @usableFromInline let start: UInt64
     /// Borrowed by each call, and taken away only by who was handed this by the mailbox: then no call is under way.
-    @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxCall<Owner.Element>?
+    @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxCall<State>?
     @usableFromInline let live = Synchronization.Atomic<Bool>(true)
     /// Where it is delivered; nil once it is retired.
-    @usableFromInline let outlet: FluxLock<FluxOutlet<Owner>?>
+    @usableFromInline let outlet: FluxLock<FluxOutlet<State>?>
 
-    @inlinable init(id: UInt64, outlet: FluxOutlet<Owner>, handler: @escaping @Sendable (Owner.Element) -> Void) {
-        self.id = id
+    @inlinable
+    init(id: UInt64, after start: UInt64, outlet: FluxOutlet<State>, handler: @escaping @Sendable (State) -> Void) {
+        (self.id, self.start) = (id, start)
         self.handler = FluxCall(handler)
         self.outlet = FluxLock(outlet)
     }
@@ -34,19 +37,13 @@ import Synchronization
         guard live.exchange(false, ordering: .acquiringAndReleasing), let outlet = outlet.withLock({ $0 }) else {
             return
         }
-        if FluxThreads.shared.current.pointee.pure == nil { return outlet.owner.leave(id, outlet) }
-        // A token dropped with some lock held: it ends now, and is cleared away once there is none.
-        DispatchQueue.global().async { [id] in outlet.owner.leave(id, outlet) }
+        FluxPureCode.after { [id] in _ = outlet.handle.work(.leave(id, outlet)) }
     }
 
     @usableFromInline func finish() async {
         cancel()
         guard let outlet = outlet.withLock({ $0 }) else { return }
-        await FluxLatch.wait { latch in
-            outlet.owner.withMailboxes { $0.waitForCall(latch, outlet: outlet.id) }
-        } withdrawing: { id in
-            outlet.owner.withMailboxes { $0.withdraw(id) }
-        }
+        await outlet.handle.waitForDelivery(forCallOf: outlet.id)
     }
 
     /// Lets go of the handler and of the outlet: the mailbox has let go of this.
@@ -56,41 +53,29 @@ import Synchronization
         let outlet = outlet.withLock { fluxTake(&$0) }
         withExtendedLifetime(outlet) {}
     }
-}
 
-nonisolated extension Unmanaged {
-    /// Calls a handler unless its subscription has ended: then it returns false.
-    ///
-    /// The mailbox holds the subscriber, so none is retained here: that would cost more than the call.
-    @inlinable @inline(__always)
-    func call<Owner>(_ element: Owner.Element) -> Bool where Instance == FluxSubscriber<Owner> {
-        _withUnsafeGuaranteedRef { subscriber in
-            guard subscriber.live.load(ordering: .relaxed) else { return false }
-            switch subscriber.handler {
-            case .some(let handler): handler(element)
-            case .none: break
-            }
-            return true
+    /// Calls the handler unless the subscription has ended.
+    @inlinable @inline(__always) func call(_ state: State) {
+        guard live.load(ordering: .relaxed) else { return }
+        switch handler {
+        case .some(let handler): handler(state)
+        case .none: break
         }
     }
-
-    /// Lets go of a subscriber that a mailbox held, outside the lock.
-    @inlinable func retire<Owner>() where Instance == FluxSubscriber<Owner> {
-        _withUnsafeGuaranteedRef { $0.retire() }
-        release()
-    }
 }
 
-nonisolated extension FluxList {
-    /// Calls the first so many of those behind the first; false if the subscription of one has ended.
-    @inlinable func callRest<Owner>(_ count: Int, _ element: Owner.Element) -> Bool
-    where Element == Unmanaged<FluxSubscriber<Owner>> {
-        rest.withUnsafeBufferPointer { slots in
-            var areLive = true
-            for index in 0..<count {
-                if let member = slots[index].element, !member.call(element) { areLive = false }
+nonisolated extension ContiguousArray {
+    /// Calls those that began before a state was announced.
+    ///
+    /// The array holds the subscribers, so none is retained here: that would cost more than the call.
+    @inlinable @inline(__always)
+    func call<State>(_ state: State, revision: UInt64) where Element == FluxSubscriber<State> {
+        withUnsafeBufferPointer { members in
+            members.withMemoryRebound(to: Unmanaged<FluxSubscriber<State>>.self) { members in
+                for member in members {
+                    member._withUnsafeGuaranteedRef { if $0.start < revision { $0.call(state) } }
+                }
             }
-            return areLive
         }
     }
 }

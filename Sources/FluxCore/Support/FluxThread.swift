@@ -1,3 +1,5 @@
+import Dispatch
+
 #if canImport(Darwin)
     import Darwin
 #elseif canImport(Glibc)
@@ -109,6 +111,14 @@ nonisolated public enum FluxPureCode {
 
     /// Whether the calling thread runs such code, `FluxState.handle(action:)` included: what was dropped meanwhile is to wait.
     public static var isRunning: Bool { FluxThreads.shared.current.pointee.pure != nil }
+
+    /// Runs a closure now, or soon on another thread if the calling thread runs such code and so may hold a lock: to let go of what
+    /// is the user's.
+    ///
+    /// - Parameter body: What to run.
+    @usableFromInline static func after(_ body: @escaping @Sendable () -> Void) {
+        if isRunning { DispatchQueue.global().async(execute: body) } else { body() }
+    }
 
     /// Stops the program with a message if the calling thread runs pure code.
     ///
