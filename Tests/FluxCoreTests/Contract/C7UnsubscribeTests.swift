@@ -88,31 +88,6 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test(arguments: [0, 1, 2])
-    func `The handler is released before a long batch is over`(calledBefore: Int) async {
-        let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        let (started, unsubscribed, gone) = (Gate(), Gate(), Gate())
-        let canary = Locked<Canary?>(Canary(gone))
-        let others = (0..<calledBefore).map { _ in store.subscribe { _ in } }
-        let subscription = store.subscribe { [canary = canary.current] _ in withExtendedLifetime(canary) {} }
-        canary.withLock { $0 = nil }
-        let slow = store.subscribe { state in
-            switch state.count {
-            case 1:
-                started.open()
-                unsubscribed.wait()
-            case 2: break
-            default: gone.wait()
-            }
-        }
-        for _ in 0..<3 { store.dispatch(action: .add(1)) }
-        await started.opened()
-        subscription.unsubscribe()
-        unsubscribed.open()
-        await store.flush()
-        (others + [slow]).forEach { $0.unsubscribe() }
-    }
-
     @Test func `The handler is released before the next batch, not after it`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gone = Gate()

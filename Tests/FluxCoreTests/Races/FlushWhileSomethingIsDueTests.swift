@@ -98,9 +98,9 @@ import Testing
 
     private func waiters(of store: FluxStore<Counter>, are count: Int) async {
         func current() -> Int {
-            store.handle.withMailboxes { mailboxes in
+            store.handle.lock.withLock { machine in
                 var count = 0
-                mailboxes.entries.updateEach { count += $0.mailbox.waiters.count }
+                machine.mailboxes.list.updateEach { count += $0.waiters.count }
                 return count
             }
         }

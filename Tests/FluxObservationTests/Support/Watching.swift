@@ -126,7 +126,8 @@ final class Watch: Sendable {
 
     /// Ends it, and waits until a sequence has.
     func end() async {
-        token.withLock { $0 as? FluxSubscription }?.unsubscribe()
+        // Not by unsubscribe() alone: a call that another thread had decided on might still start.
+        await token.withLock { $0 as? FluxSubscription }?.finish()
         (token.withLock { $0 as? Mirroring })?.end()
         letGo()
         task?.cancel()
