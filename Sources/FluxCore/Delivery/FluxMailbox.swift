@@ -18,6 +18,9 @@
 /// whose revision is higher than that at which it joined. A mailbox that conflates keeps no state, but a mark that there is a
 /// newer one: the drain reads it.
 @usableFromInline nonisolated struct FluxMailbox<State: FluxState> {
+    /// Retained from its joining on until it is let go of: a copy of the list for a drain retains none.
+    @usableFromInline typealias Member = Unmanaged<FluxSubscriber<State>>
+
     /// One who is called with the state at which it joined, before anything else; if the mailbox conflates, with that of the batch.
     @usableFromInline typealias Starter = (member: FluxSubscriber<State>, state: State?)
 
@@ -28,25 +31,25 @@
         @usableFromInline var states: ContiguousArray<State?> = []
         /// The revision of the first state.
         @usableFromInline var first: UInt64 = 0
-        @usableFromInline var members: ContiguousArray<FluxSubscriber<State>> = []
+        @usableFromInline var members = FluxList<Member>()
         /// Those who wait for everything up to the end of this batch.
         @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
         /// Those who are members no longer, to be let go of outside the lock.
-        @usableFromInline var gone: ContiguousArray<FluxSubscriber<State>> = []
+        @usableFromInline var gone: ContiguousArray<Member> = []
 
         @inlinable init() {}
     }
 
     @usableFromInline let outlet: FluxOutlet<State>
-    /// In the order of their ids; where a drain has them too, a change copies the list.
-    @usableFromInline var members: ContiguousArray<FluxSubscriber<State>> = []
+    /// Where a drain has them too, a change copies the list.
+    @usableFromInline var members = FluxList<Member>()
     @usableFromInline var starters: ContiguousArray<Starter> = []
     @usableFromInline var pending: ContiguousArray<State?> = []
     /// The empty buffer that `pending` is swapped for, while no drain has it.
     @usableFromInline var spare: ContiguousArray<State?> = []
     @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
     /// Those who left while a drain had them.
-    @usableFromInline var gone: ContiguousArray<FluxSubscriber<State>> = []
+    @usableFromInline var gone: ContiguousArray<Member> = []
     @usableFromInline var phase = FluxDrainPhase.idle
     /// Whether there is a state that the members have not got, in a mailbox that conflates.
     @usableFromInline var isMarked = false
@@ -67,7 +70,7 @@
 
     /// Adds a member; true: schedule a drain.
     @inlinable mutating func join(_ member: FluxSubscriber<State>, startingWith state: State?) -> Bool {
-        members.append(member)
+        members.insert(.passRetained(member), id: member.id)
         guard let state else { return false }
         starters.append((member, outlet.isConflated ? nil : state))
         return schedule()
@@ -79,8 +82,7 @@
     ///   - id: That of the member.
     ///   - rest: Gets what is to be let go of outside the lock.
     @inlinable mutating func leave(_ id: UInt64, _ rest: inout FluxRest<State>) {
-        guard let position = fluxBisect(members.count, for: id, { members[$0].id }) else { return }
-        let member = members.remove(at: position)
+        guard let member = members.remove(id: id) else { return }
         if let position = fluxBisect(starters.count, for: id, { starters[$0].member.id }) {
             rest.starters.append(starters.remove(at: position))
         }
@@ -98,8 +100,7 @@
     /// Ends all memberships unless something is due; they end after that then.
     @inlinable mutating func end(_ rest: inout FluxRest<State>) {
         if phase != .idle { return }
-        rest.members += members
-        members = []
+        rest.members += members.removeAll()
     }
 
     // MARK: - Inputs of the drain
@@ -134,10 +135,7 @@
         guard isDue else {
             pause(&batch)
             phase = .idle
-            if isEnded {
-                batch.gone += members
-                members = []
-            }
+            if isEnded { batch.gone += members.removeAll() }
             return false
         }
         if batch.states.capacity > FluxLimits.keptCapacity { batch.states = [] }
@@ -158,7 +156,7 @@
 
     /// Gives a drain that stops between two batches its place back, so that another can begin.
     @inlinable mutating func pause(_ batch: inout Batch) {
-        batch.members = []
+        batch.members = FluxList()
         if batch.states.capacity <= FluxLimits.keptCapacity { swap(&spare, &batch.states) }
         phase = .scheduled
     }

@@ -120,7 +120,7 @@ import Dispatch
 
 /// What was taken out under the lock, to be let go of outside.
 @usableFromInline nonisolated struct FluxRest<State: FluxState> {
-    @usableFromInline var members: ContiguousArray<FluxSubscriber<State>> = []
+    @usableFromInline var members: ContiguousArray<FluxMailbox<State>.Member> = []
     @usableFromInline var starters: ContiguousArray<FluxMailbox<State>.Starter> = []
     @usableFromInline var states: ContiguousArray<State?> = []
     @usableFromInline var waiters: ContiguousArray<FluxLatch> = []

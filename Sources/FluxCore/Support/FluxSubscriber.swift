@@ -64,18 +64,29 @@ import Synchronization
     }
 }
 
-nonisolated extension ContiguousArray {
-    /// Calls those that began before a state was announced.
+nonisolated extension Unmanaged {
+    /// Lets go of a subscriber that a mailbox held, outside the lock.
+    @usableFromInline func retire<State>() where Instance == FluxSubscriber<State> {
+        _withUnsafeGuaranteedRef { $0.retire() }
+        release()
+    }
+
+    /// Calls a subscriber, if it began before a state was announced.
     ///
-    /// The array holds the subscribers, so none is retained here: that would cost more than the call.
+    /// The mailbox holds it, so it is not retained here: that would cost more than the call.
     @inlinable @inline(__always)
-    func call<State>(_ state: State, revision: UInt64) where Element == FluxSubscriber<State> {
-        withUnsafeBufferPointer { members in
-            members.withMemoryRebound(to: Unmanaged<FluxSubscriber<State>>.self) { members in
-                for member in members {
-                    member._withUnsafeGuaranteedRef { if $0.start < revision { $0.call(state) } }
-                }
-            }
+    func call<State>(_ state: State, _ revision: UInt64) where Instance == FluxSubscriber<State> {
+        _withUnsafeGuaranteedRef { if $0.start < revision { $0.call(state) } }
+    }
+}
+
+nonisolated extension FluxList {
+    /// Calls those that began before a state was announced, in their order.
+    @inlinable @inline(__always)
+    func call<State>(_ state: State, revision: UInt64) where Element == Unmanaged<FluxSubscriber<State>> {
+        firstElement?.call(state, revision)
+        rest.withUnsafeBufferPointer { slots in
+            for slot in slots { slot.element?.call(state, revision) }
         }
     }
 }
