@@ -1,5 +1,3 @@
-import Dispatch
-
 /// Holds a state, applies actions to it one at a time, and tells its subscriptions of every announced change.
 ///
 /// ```swift
@@ -71,42 +69,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
         return revision
     }
 
-    // MARK: - Subscribing
-
-    /// Calls a handler with the states that are announced from now on: each exactly once and in order (C5).
-    ///
-    /// The handler is never called twice at once. A slow one delays only the subscriptions on its own queue: no dispatch
-    /// and no other store (C8). It may dispatch, fire, subscribe and unsubscribe (C6). What it has not taken yet is kept, so one that
-    /// is always slower than the changes makes memory grow, and a large state is copied for each change that waits:
-    /// ``FluxDelivery/latest`` keeps none. One that blocks or computes for long is best given a queue of its own: the stores' queues
-    /// share a few threads.
-    ///
-    /// - Parameter handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*q*) for *q* queues that are subscribed on.
-    @inlinable public func subscribe(_ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
-        handle.subscribe(FluxSubscriptionOptions(), handler)
-    }
-
-    /// Calls a handler with the states that are announced from now on, as one asks for.
-    ///
-    /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler. By default the store's own serial queue, which is none of the main thread's.
-    ///   - startingWithCurrent: True to be called with the current state first; no change is missed or repeated between
-    ///     that state and the next (C5).
-    ///   - handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*q*) for *q* queues that are subscribed on.
-    @inlinable @_disfavoredOverload public func subscribe(
-        _ delivery: FluxDelivery = .every,
-        on queue: DispatchQueue? = nil,
-        startingWithCurrent: Bool = false,
-        _ handler: @escaping @Sendable (State) -> Void
-    ) -> FluxSubscription {
-        handle.subscribe(
-            FluxSubscriptionOptions(delivery, on: queue, startingWithCurrent: startingWithCurrent), handler)
-    }
+    // MARK: - Waiting
 
     /// Waits until every change applied before the call has been handed to every subscription of the store.
     ///

@@ -88,14 +88,9 @@ nonisolated public struct FluxList<Element> {
     /// - Returns: The element; nil where there is none of that id.
     /// - Complexity: O(log *n*) for *n* elements, amortised.
     @inlinable @discardableResult public mutating func remove(id: UInt64) -> Element? {
-        remove(id: id, compacting: true)
-    }
-
-    /// The same; not to be compacted where somebody relies on the positions.
-    @inlinable mutating func remove(id: UInt64, compacting: Bool) -> Element? {
         guard let position = position(of: id), let element = take(position) else { return nil }
         filled -= 1
-        if compacting { compact() }
+        compact()
         return element
     }
 

@@ -27,8 +27,6 @@ nonisolated func fluxQueue(_ label: String) -> DispatchQueue {
 @usableFromInline nonisolated enum FluxLimits {
     /// After this many batches a drain gives its thread back, so that no store and no creator keeps it from the others.
     @usableFromInline static var batchesInARow: Int { 16 }
-    /// The same for what is handed over one by one.
-    @usableFromInline static var elementsInARow: Int { 1024 }
     /// A buffer with room for more elements than this is given back rather than kept for the next burst.
     @usableFromInline static var keptCapacity: Int { 1 << 16 }
 }

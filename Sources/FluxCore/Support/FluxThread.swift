@@ -116,7 +116,7 @@ nonisolated public enum FluxPureCode {
     /// is the user's.
     ///
     /// - Parameter body: What to run.
-    @usableFromInline static func after(_ body: @escaping @Sendable () -> Void) {
+    public static func after(_ body: @escaping @Sendable () -> Void) {
         if isRunning { DispatchQueue.global().async(execute: body) } else { body() }
     }
 

@@ -1,5 +1,9 @@
 import Dispatch
 
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
 /// Delivers elements of any kind to one handler on a queue, in order and never two at once: what a module builds its
 /// subscriptions on.
 ///
@@ -41,6 +45,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
 
     /// What waits, and who hands it over: a pure state machine, with the phases of a mailbox of a store.
     @usableFromInline struct Machine {
+        @usableFromInline enum Phase { case idle, scheduled, draining }
+
         /// In a struct of its own for the lock.
         @usableFromInline struct Handler: Sendable {
             @usableFromInline let call: @Sendable (Value) -> Void
@@ -50,7 +56,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
 
         /// Nil once it has ended and nothing waits.
         @usableFromInline var handler: Handler?
-        @usableFromInline var phase = FluxDrainPhase.idle
+        @usableFromInline var phase = Phase.idle
         /// Whether nothing more comes to wait.
         @usableFromInline var isEnded = false
         @usableFromInline var pending: ContiguousArray<Value?> = []
@@ -97,12 +103,13 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
         /// Takes out the oldest of those that wait, amortised in constant time.
         @inlinable mutating func popFirst() -> Value? {
             if waiting == 0 { return nil }
-            let element = fluxTake(&pending[head])
+            let element = pending[head]
+            pending[head] = nil
             head += 1
             if head == pending.count || head >= 16 && head * 2 >= pending.count {
                 pending.removeFirst(head)
                 head = 0
-                if pending.isEmpty && pending.capacity > FluxLimits.keptCapacity { pending = [] }
+                if pending.isEmpty && pending.capacity > 1 << 16 { pending = [] }
             }
             return element
         }
@@ -144,7 +151,6 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
     private let queue: DispatchQueue
     /// How many elements a drain hands over in a row; on a queue of the user's, what conflates is one for each turn of that queue.
     @usableFromInline let limit: Int
-    private let alarm = FluxAlarm()
     /// Drains as the module has specialised it that made this.
     private let work: @Sendable (FluxQueueDelivery) -> Void
 
@@ -167,10 +173,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
         _ queue: DispatchQueue?, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void,
         work: @escaping @Sendable (FluxQueueDelivery) -> Void
     ) {
-        let room = bound.limit ?? 1
-        fluxRequire(room > 0, "a delivery with room for \(room) changes delivers none. Give it room for 1 at least.")
-        (self.queue, self.bound, self.work) = (queue ?? fluxQueue("FluxQueueDelivery"), bound, work)
-        limit = if case .latest = bound, queue != nil { 1 } else { FluxLimits.elementsInARow }
+        if let room = bound.limit, room < 1 {
+            fatalError("FluxCore: a delivery with room for \(room) changes delivers none. Give it room for 1 at least.")
+        }
+        (self.queue, self.bound, self.work) = (queue ?? fluxRelay(), bound, work)
+        limit = if case .latest = bound, queue != nil { 1 } else { 1024 }
         lock = FluxLock(Machine(handler))
     }
 
@@ -189,10 +196,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
 
     /// Schedules the handing over of what was put; done for who settles what ``put(_:)`` returned.
     public func settle() {
-        alarm.ring {
-            // Weakly, or it would never go.
-            (queue, { [weak self] in if let self { work(self) } })
-        }
+        queue.async { self.work(self) }
     }
 
     /// How many elements were not handed over because there was no room for them.
