@@ -12,7 +12,6 @@ import Dispatch
     @usableFromInline let queue: DispatchQueue?
     /// Whether it delivers the newest state only.
     @usableFromInline let isConflated: Bool
-    private let alarm = FluxAlarm()
 
     @inlinable init(_ handle: FluxStoreHandle<State>, id: UInt64, queue: DispatchQueue?, isConflated: Bool) {
         (self.handle, self.id, self.queue, self.isConflated) = (handle, id, queue, isConflated)
@@ -20,10 +19,7 @@ import Dispatch
 
     /// Schedules a drain.
     @usableFromInline func settle() {
-        alarm.ring {
-            // Weakly, or the outlet would never go. While anything is due, its store and it keep each other.
-            (queue ?? handle.queue, { [weak self] in if let self { _ = handle.work(.drain(self)) } })
-        }
+        (queue ?? handle.queue).async { _ = self.handle.work(.drain(self)) }
     }
 
     @inlinable func drain() {
@@ -55,32 +51,5 @@ import Dispatch
         batch.states.removeAll(keepingCapacity: true)
         for latch in batch.waiters { latch.leave() }
         batch.waiters = []
-    }
-}
-
-/// Has a queue do something soon, at most once for any number of calls until it does.
-///
-/// By a dispatch source, made on first use: unlike a block put on the queue it allocates nothing, however often.
-nonisolated struct FluxAlarm: ~Copyable, Sendable {
-    private let source = FluxLock<DispatchSource?>(nil)
-
-    init() {}
-
-    deinit { source.withLock { $0 }?.cancel() }
-
-    /// Has it done.
-    ///
-    /// - Parameter make: Says where and what, on the first call.
-    func ring(_ make: () -> (queue: DispatchQueue, handler: @Sendable () -> Void)) {
-        let source = source.value {
-            let (queue, handler) = make()
-            guard let source = DispatchSource.makeUserDataAddSource(queue: queue) as? DispatchSource else {
-                fatalError("FluxCore: this system's dispatch sources are of a class of their own.")
-            }
-            source.setEventHandler(handler: handler)
-            source.activate()
-            return source
-        }
-        source.add(data: 1)
     }
 }

@@ -9,17 +9,17 @@ nonisolated public protocol FluxSettling: AnyObject, Sendable {
 /// Whom a change has to wake once no lock is held; for none and for one it allocates nothing.
 @usableFromInline nonisolated struct FluxWakes {
     @usableFromInline var first: (any FluxSettling)?
-    @usableFromInline var rest: ContiguousArray<any FluxSettling> = []
+    @usableFromInline var rest: ContiguousArray<any FluxSettling>?
 
     @inlinable init() {}
 
     @inlinable mutating func append(_ sleeper: any FluxSettling) {
-        if first == nil { first = sleeper } else { rest.append(sleeper) }
+        if first == nil { first = sleeper } else if rest?.append(sleeper) == nil { rest = [sleeper] }
     }
 
     @inlinable @inline(__always) func settle() {
         guard let first else { return }
         first.settle()
-        for sleeper in rest { sleeper.settle() }
+        for sleeper in rest ?? [] { sleeper.settle() }
     }
 }

@@ -150,7 +150,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     public mutating func letGo(of value: Any) { makeObserving().gone.append(value) }
 
     @usableFromInline mutating func settleLater(_ wakes: FluxWakes) {
-        if let first = wakes.first { makeObserving().wakes += [first] + wakes.rest }
+        if let first = wakes.first { makeObserving().wakes += [first] + (wakes.rest ?? []) }
     }
 
     /// Hands out whom to settle and what to let go of.
