@@ -161,17 +161,14 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         if threads.current.pointee.pure != nil { return DispatchQueue.global().async { self.end() } }
         leave(nil)
         if extrasIfAny != nil { remove { _ in true } }
-        let observers = lock.withLock { $0.observing?.observers } ?? []
-        if observers.isEmpty { return finish() }
-        let left = FluxLock(observers.count + 1)
-        let finish: @Sendable () -> Void = { [self] in
-            let isLast = left.withLock { left in
-                left -= 1
-                return left == 0
-            }
-            if isLast { self.finish() }
+        end(after: lock.withLock { $0.observers }[...])
+    }
+
+    /// Ends after those who look on have done what is due, one after the other.
+    private func end(after observers: ArraySlice<FluxObserverEntry<State>>) {
+        for (index, observer) in zip(observers.indices, observers) {
+            if observer.ending({ self.end(after: observers[(index + 1)...]) }) { return }
         }
-        for observer in observers where !observer.ending(finish) { finish() }
         finish()
     }
 
