@@ -1,5 +1,6 @@
 import FluxCore
 import Synchronization
+import FluxObservation
 import TestSupport
 import Testing
 

@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import FluxObservation
 import TestSupport
 
 /// Every kind of subscription of the core, for the suites that promise the same of each.

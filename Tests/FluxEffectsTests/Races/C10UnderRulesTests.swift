@@ -64,16 +64,6 @@ import Testing
             dependency: .init(gone.dependency), store: store, schedulers: [scheduler], clock: clock)
     }
 
-    final class Weak: @unchecked Sendable {
-        private(set) weak var object: AnyObject?
-        init(_ object: AnyObject) { self.object = object }
-        /// Waits until it is gone; the last reference may be on another thread for a moment.
-        func isGone() async -> Bool {
-            for _ in 0..<2_000 where object != nil { try? await Task.sleep(for: .milliseconds(5)) }
-            return object == nil
-        }
-    }
-
     @Test(arguments: rules.indices) func `All goes though the task is kept, and cancelled while it runs`(rule: Int)
         async
     {

@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import FluxObservation
 import TestSupport
 import Testing
 
@@ -134,7 +135,7 @@ import Testing
     }
 
     @Test func `Neither a delivery nor its handler outlives its token`() async {
-        let (gone, deliveryGone) = (Gate(), Locked<C10EventsTests.Weak?>(nil))
+        let (gone, deliveryGone) = (Gate(), Locked<Weak?>(nil))
         do {
             let canary = Canary(gone)
             let delivery = FluxQueueDelivery<Int> { _ in withExtendedLifetime(canary) {} }
