@@ -30,11 +30,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
 
     // MARK: - Applying
 
-    /// Applies an action and puts the change, if it is announced, into all mailboxes; returns its revision.
-    ///
-    /// - Parameters:
-    ///   - action: The action.
-    ///   - wakes: Gets whom to settle once the lock is free.
+    /// Applies an action and puts the change, if it is announced, into all mailboxes; returns its revision, and adds whom to
+    /// settle once the lock is free.
     @inlinable @inline(__always) mutating func apply(_ action: State.Action, _ wakes: inout FluxWakes) -> UInt64? {
         if observing != nil { return apply(.action(action), pastGate: false, &wakes) }
         guard let next = current.handle(action: action) else {

@@ -1,6 +1,6 @@
 import FluxCore
-import Synchronization
 import FluxObservation
+import Synchronization
 import TestSupport
 import Testing
 
