@@ -36,9 +36,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         observers: @escaping @Sendable () -> ContiguousArray<any FluxEventObserver> = { [] },
         sending send: @escaping @Sendable (Converter.Action) -> Void
     ) {
-        core = FluxCreatorCore(
-            FluxCreatorAccount(schedulers, clock: clock), dependency, onFailure, observers: observers, send: send
-        ) { core, conversion in
+        core = FluxCreatorCore(dependency, schedulers, clock, onFailure, observers: observers, send: send) {
+            core, conversion in
             if let conversion { core.begin(conversion) } else { core.drain() }
         }
     }
@@ -178,7 +177,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     /// How many events are in flight: fired, and not ended.
     ///
-    /// - Complexity: O(*n*) for *n* events in flight.
+    /// - Complexity: O(1).
     public var inFlight: Int { core.account.inFlight }
 
     /// Cancels all events in flight, as ``FluxTask/cancel()`` does each.

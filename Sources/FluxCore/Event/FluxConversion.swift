@@ -30,15 +30,20 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     public let task: FluxTask
     /// Which attempt this is, counted from 1; what an earlier one still sends is refused (C9).
     public let attempt: Int
-    let firedOn: DispatchQueue?
-    @usableFromInline let events: FluxFired<Converter.Event>
+    @usableFromInline let firedOn: DispatchQueue?
+    /// What the schedulers know it by; nil: there are none.
+    private let ticket: FluxTicket?
+    @usableFromInline let first: Converter.Event
+    /// All events that were fired together and share it; empty: the first has it for itself.
+    @usableFromInline let shared: [Converter.Event]
     private let hasEnded = Synchronization.Atomic<Bool>(false)
 
     @usableFromInline init(
-        _ core: FluxCreatorCore<Converter>, _ task: FluxTask, _ events: FluxFired<Converter.Event>, attempt: Int,
-        on queue: DispatchQueue?
+        _ core: FluxCreatorCore<Converter>, _ task: FluxTask, _ first: Converter.Event,
+        sharedBy shared: [Converter.Event] = [], on queue: DispatchQueue?, _ ticket: FluxTicket? = nil
     ) {
-        (self.core, self.task, self.events, self.attempt) = (core, task, events, attempt)
+        (self.core, self.task, self.first, self.shared, self.ticket) = (core, task, first, shared, ticket)
+        attempt = ticket == nil ? 1 : task.attempt
         firedOn = queue
     }
 
@@ -50,28 +55,22 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
 
     /// The event that was fired.
     public var event: Converter.Event {
-        switch events {
-        case .one(let event): return event
-        case .several:
-            fatalError(
-                """
-                FluxCore: \(Converter.self) shares a conversion among the events that were fired together, and asked for the one \
-                event of it. Say `static var sharesConversions: Bool { false }`, or use forEachEvent.
-                """)
-        }
+        if task.count == 1 { return first }
+        fatalError(
+            """
+            FluxCore: \(Converter.self) shares a conversion among the events that were fired together, and asked for the one \
+            event of it, or ended it by hand. Say `static var sharesConversions: Bool { false }`, or use forEachEvent.
+            """)
     }
 
     /// Calls a closure with each event of the conversion, in order, until the work is cancelled.
     ///
     /// - Parameter body: Converts one.
     @inlinable public func forEachEvent(_ body: (Converter.Event) -> Void) {
-        switch events {
-        case .one(let event): body(event)
-        case .several(let events):
-            for event in events {
-                if isOver { return }
-                body(event)
-            }
+        if shared.isEmpty { return body(first) }
+        for event in shared {
+            if isOver { return }
+            body(event)
         }
     }
 
@@ -79,7 +78,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     @inlinable public var dependency: Converter.Dependency { core.dependency }
 
     /// The serial queue that it starts on, or the queue given to `fire`.
-    public var queue: DispatchQueue { firedOn ?? core.account.queue }
+    public var queue: DispatchQueue { firedOn ?? core.queue }
 
     /// Whether it has ended, or its work has.
     public var isOver: Bool { hasEnded.load(ordering: .relaxed) || task.isClosed }
@@ -93,7 +92,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// - Parameter action: The change to make.
     @inlinable public func send(_ action: Converter.Action) {
         if task.dispatch(attempt, { core.send(action) }) { return }
-        if !task.isCancelled { core.report(FluxLateAction(action: "\(action)"), events) }
+        if !task.isCancelled { core.report(FluxLateAction(action: "\(action)"), first) }
     }
 
     /// Runs asynchronous work for the conversion in a Swift task that is cancelled with the event.
@@ -105,16 +104,21 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     @inlinable @inline(__always) public func perform(_ body: @escaping @Sendable () async -> Void) {
         if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
             _Concurrency.Task.immediate {
-                self.task.noteRunner()
+                self.noteRunner()
                 await body()
             }
         } else {
             // Older systems start it in its turn on the same queue, which it prefers all along.
             _Concurrency.Task(executorPreference: FluxQueueExecutor(queue)) {
-                self.task.noteRunner()
+                self.noteRunner()
                 await body()
             }
         }
+    }
+
+    /// Has the Swift task that calls this cancelled with the work.
+    @usableFromInline func noteRunner() {
+        if let runner = fluxRunningTask() { onCancel { runner.cancel() } }
     }
 
     /// Has a closure called where the work is cancelled; at once if it was.
@@ -131,29 +135,17 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     ///   - outcome: How it ended.
     ///   - last: The action that goes with it, if any.
     public func end(_ outcome: FluxTask.Outcome, sending last: Converter.Action? = nil) {
-        if case .several = events {
-            fatalError(
-                """
-                FluxCore: \(Converter.self) shares a conversion among the events that were fired together, and ended it by hand. Say \
-                `static var sharesConversions: Bool { false }`.
-                """)
-        }
+        let event = event
         if hasEnded.exchange(true, ordering: .relaxed) { return }
-        guard case .failed(let error) = outcome else {
-            task.end(outcome, of: attempt, last: last.map { last in { self.core.send(last) } })
-            return
-        }
-        let tell: () -> Void = { [core, events, attempt, task] in core.tellRetried(events, attempt, error, task) }
-        if core.account.funnel?.retries(task, error, tell) == true { return }
-        task.end(outcome, of: attempt, sends: last != nil) {
-            if let last { self.core.send(last) }
-            self.core.report(error, self.events, isHandled: last != nil)
+        if let ticket, let error = outcome.error, isRetried(ticket, event, error) { return }
+        task.end(outcome, of: attempt) {
+            if let last { core.send(last) }
+            if let error = outcome.error { core.report(error, event, isHandled: last != nil) }
+            return last != nil
         }
     }
-}
 
-/// What one `fire` was given.
-@usableFromInline nonisolated enum FluxFired<Event: FluxEvent>: Sendable {
-    case one(Event)
-    case several([Event])
+    private func isRetried(_ ticket: FluxTicket, _ event: Converter.Event, _ error: any Error) -> Bool {
+        ticket.funnel.retries(ticket, error) { [core, attempt, task] in core.tellRetried(event, attempt, error, task) }
+    }
 }

@@ -3,6 +3,10 @@ import Dispatch
 /// What the events of a creator are converted with; it lives as long as any of them is in flight.
 @usableFromInline nonisolated final class FluxCreatorCore<Converter: FluxActionConverter>: Sendable {
     @usableFromInline let account: FluxCreatorAccount
+    /// What decides when an event is run; nil: at once and in order.
+    @usableFromInline let funnel: FluxSchedulerFunnel?
+    /// The creator's own serial queue: `DispatchQueue.main` does not run in every program.
+    let queue = fluxQueue("FluxActionCreator")
     @usableFromInline let dependency: Converter.Dependency
     @usableFromInline let destination: FluxCall<Converter.Action>
     private let onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)?
@@ -10,65 +14,66 @@ import Dispatch
     @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
     @usableFromInline let inbox = FluxLock(FluxInbox<FluxConversion<Converter>>())
     /// Begins a conversion, or else drains the inbox, as the client's module has specialised it.
-    private let work: @Sendable (FluxCreatorCore, FluxConversion<Converter>?) -> Void
+    @usableFromInline let work: @Sendable (FluxCreatorCore, FluxConversion<Converter>?) -> Void
 
     @usableFromInline init(
-        _ account: FluxCreatorAccount, _ dependency: Converter.Dependency,
+        _ dependency: Converter.Dependency, _ schedulers: [any FluxScheduler],
+        _ clock: any _Concurrency.Clock<Swift.Duration>,
         _ onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)?,
         observers: @escaping @Sendable () -> ContiguousArray<any FluxEventObserver>,
         send: @escaping @Sendable (Converter.Action) -> Void,
         work: @escaping @Sendable (FluxCreatorCore, FluxConversion<Converter>?) -> Void
     ) {
-        (self.account, self.dependency, self.onFailure) = (account, dependency, onFailure)
+        (self.dependency, self.onFailure) = (dependency, onFailure)
+        account = FluxCreatorAccount(clock: clock)
+        funnel = schedulers.isEmpty ? nil : FluxSchedulerFunnel(schedulers)
         destination = FluxCall(send)
         (self.observers, self.work) = (observers, work)
     }
 
-    deinit { account.close() }
-
     // MARK: - Firing
 
     @inlinable func fire(_ event: Converter.Event, on queue: DispatchQueue?) -> FluxTask {
-        let task = FluxTask(account, count: 1)
+        let task = account.admit(1)
         let observers = observers()
         if !observers.isEmpty { tellFired(event, task, observers) }
-        guard account.admit(task) else { return task }
-        if account.isPlain && !Converter.startsAtOnce {
-            enqueue(FluxConversion(self, task, .one(event), attempt: 1, on: queue))
-        } else if schedule(event, task, on: queue) {
-            begin(FluxConversion(self, task, .one(event), attempt: 1, on: queue))
+        if funnel == nil && !Converter.startsAtOnce {
+            enqueue(FluxConversion(self, task, event, on: queue))
+        } else if let conversion = schedule(event, task, on: queue) {
+            begin(conversion)
         }
         return task
     }
 
     @inlinable func fire(_ events: [Converter.Event], on queue: DispatchQueue?) -> FluxTask {
         if events.count == 1 { return fire(events[0], on: queue) }
-        if Converter.sharesConversions && !events.isEmpty && account.isPlain && observers().isEmpty {
-            let task = FluxTask(account, count: events.count)
-            if account.admit(task) { enqueue(FluxConversion(self, task, .several(events), attempt: 1, on: queue)) }
+        if Converter.sharesConversions && !events.isEmpty && funnel == nil && observers().isEmpty {
+            let task = account.admit(events.count)
+            enqueue(FluxConversion(self, task, events[0], sharedBy: events, on: queue))
             return task
         }
         return FluxTask(nil, count: events.count, parts: events.map { fire($0, on: queue) })
     }
 
-    /// Takes an event through the schedulers, if there are any; true: the caller has to begin it now.
-    @usableFromInline func schedule(_ event: Converter.Event, _ task: FluxTask, on queue: DispatchQueue?) -> Bool {
-        guard let funnel = account.funnel else { return true }
-        let ticket = FluxTicket(Converter.shown(event), task, funnel, startsAtOnce: Converter.startsAtOnce) {
-            [self] attempt in
-            enqueue(FluxConversion(self, task, .one(event), attempt: attempt, on: queue))
+    /// Takes an event through the schedulers, if there are any; returns what the caller has to begin now.
+    @usableFromInline
+    func schedule(_ event: Converter.Event, _ task: FluxTask, on queue: DispatchQueue?) -> FluxConversion<Converter>? {
+        guard let funnel else { return FluxConversion(self, task, event, on: queue) }
+        let ticket = FluxTicket(Converter.shown(event), task, funnel, isBegunByFire: Converter.startsAtOnce) {
+            [self] ticket in
+            enqueue(FluxConversion(self, task, event, on: queue, ticket))
         }
-        return funnel.fired(ticket)
+        return funnel.fired(ticket) ? FluxConversion(self, task, event, on: queue, ticket) : nil
     }
 
     // MARK: - Converting
 
-    @usableFromInline func enqueue(_ conversion: FluxConversion<Converter>) {
+    @inlinable func enqueue(_ conversion: FluxConversion<Converter>) {
         if let queue = conversion.firedOn { return queue.async { self.work(self, conversion) } }
         if inbox.withLock({ $0.put(conversion) }) { startDrain() }
     }
 
-    @usableFromInline func startDrain() { account.queue.async { self.work(self, nil) } }
+    @usableFromInline func startDrain() { queue.async { self.work(self, nil) } }
 
     @inlinable func drain() {
         var batch: ContiguousArray<FluxConversion<Converter>> = []
@@ -99,14 +104,13 @@ import Dispatch
         }
     }
 
-    func tellRetried(_ events: FluxFired<Converter.Event>, _ attempt: Int, _ error: any Error, _ task: FluxTask) {
-        guard case .one(let event) = events else { return }
+    func tellRetried(_ event: Converter.Event, _ attempt: Int, _ error: any Error, _ task: FluxTask) {
         for observer in observers() { observer.retried(Converter.shown(event), attempt: attempt, error, task) }
     }
 
     /// Tells of an error; one that nobody would get to know is written to the standard error output.
-    @usableFromInline func report(_ error: any Error, _ events: FluxFired<Converter.Event>, isHandled: Bool = false) {
-        if let onFailure, case .one(let event) = events { return onFailure(error, event) }
+    @usableFromInline func report(_ error: any Error, _ event: Converter.Event, isHandled: Bool = false) {
+        if let onFailure { return onFailure(error, event) }
         if !isHandled { fluxWarn("\(Converter.self) failed with \(error), and its creator has no onFailure.") }
     }
 }

@@ -17,13 +17,6 @@
         return !isDraining
     }
 
-    /// Has the caller drain what is kept; false: there is nothing, or somebody is at it.
-    mutating func claim() -> Bool {
-        if isDraining || pending.isEmpty { return false }
-        isDraining = true
-        return true
-    }
-
     /// Swaps an empty buffer for all that is kept; false, and idle from here on, if that is nothing.
     @inlinable mutating func take(_ batch: inout ContiguousArray<Element>) -> Bool {
         if pending.isEmpty {

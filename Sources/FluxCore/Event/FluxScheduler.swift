@@ -60,33 +60,27 @@ nonisolated extension FluxScheduler {
 nonisolated public final class FluxTicket: Sendable {
     /// Where an event stands; changed by the funnel alone, one step at a time.
     struct Place {
-        /// Who begins it where it starts at once: the thread that fires, until that has returned.
-        enum Start { case firing, offered, gone }
-
-        /// The scheduler it has come to, `.max` before the first and after the end; behind the last it is being converted.
-        var index = Int.max
-        /// The attempt under way, counted from 1.
-        var attempt = 0
-        var start = Start.firing
+        /// The scheduler it has come to, -1 before the first and after the end; behind the last it is being converted.
+        var index = -1
+        /// Whether the thread that fires begins it, as long as that has not returned.
+        var isBegunByFire: Bool
     }
 
     /// The event that was fired.
     public let event: any FluxEvent
     /// Its work.
     public let task: FluxTask
-    let place = FluxLock(Place())
-    /// Converts it, as an attempt.
-    let convert: @Sendable (_ attempt: Int) -> Void
-    /// Whether it begins before `fire` returns, on the thread that fires.
-    let startsAtOnce: Bool
+    let place: FluxLock<Place>
+    /// Converts it, as the attempt that its task is at.
+    let convert: @Sendable (FluxTicket) -> Void
     let funnel: FluxSchedulerFunnel
 
     init(
-        _ event: any FluxEvent, _ task: FluxTask, _ funnel: FluxSchedulerFunnel, startsAtOnce: Bool,
-        convert: @escaping @Sendable (_ attempt: Int) -> Void
+        _ event: any FluxEvent, _ task: FluxTask, _ funnel: FluxSchedulerFunnel, isBegunByFire: Bool,
+        convert: @escaping @Sendable (FluxTicket) -> Void
     ) {
-        (self.event, self.task, self.funnel, self.startsAtOnce) = (event, task, funnel, startsAtOnce)
-        self.convert = convert
+        (self.event, self.task, self.funnel, self.convert) = (event, task, funnel, convert)
+        place = FluxLock(Place(isBegunByFire: isBegunByFire))
     }
 
     /// Has the event go on: to the next scheduler, or into its conversion.
@@ -104,6 +98,6 @@ nonisolated public final class FluxTicket: Sendable {
     public func cancel() { end(.cancelled) }
 
     private func end(_ outcome: FluxTask.Outcome) {
-        funnel.request(FluxSchedulerFunnel.Step { self.funnel.finish(self, outcome) })
+        funnel.request(FluxSchedulerFunnel.Step { FluxSchedulerFunnel.Effect { self.task.end(outcome) } })
     }
 }

@@ -13,19 +13,20 @@ import Dispatch
 /// | `end`     | end it                                                                      |
 /// | `retries` | the schedulers are asked; the first yes waits for `start`                   |
 /// | `ended`   | those that were told of it are told of its end, the last first              |
-nonisolated final class FluxSchedulerFunnel: Sendable {
-    /// Something to be decided, or to be done once it is.
+@usableFromInline nonisolated final class FluxSchedulerFunnel: Sendable {
+    /// Something to be decided; says what is to be done then, without a lock.
     struct Step {
+        let decide: () -> Effect?
+    }
+
+    struct Effect {
         let body: () -> Void
     }
 
     private let schedulers: [any FluxScheduler]
     private let steps = FluxLock(FluxInbox<Step>())
-    /// Held while schedulers are asked.
-    private let deciding = FluxLock(())
-    private let effects = FluxLock(FluxInbox<Step>())
-    /// The events in flight, by their tasks.
-    private let tickets = FluxLock<[ObjectIdentifier: FluxTicket]>([:])
+    /// What was decided; held while schedulers are asked.
+    private let effects = FluxLock(FluxInbox<Effect>())
 
     init(_ schedulers: [any FluxScheduler]) { self.schedulers = schedulers }
 
@@ -33,37 +34,29 @@ nonisolated final class FluxSchedulerFunnel: Sendable {
 
     /// Takes in an event, unless it was ended meanwhile; returns whether the caller is to convert it at once.
     func fired(_ ticket: FluxTicket) -> Bool {
-        // Who ends it from here on finds the ticket, and takes it out again.
-        tickets.withLock { $0[ObjectIdentifier(ticket.task)] = ticket }
-        run(Step { if !ticket.task.isSettled { self.tell(ticket, 0) } })
-        if let outcome = ticket.task.settledOutcome { ended(ticket.task, outcome) }
+        run(Step { ticket.task.isSettled ? nil : self.tell(ticket, 0) })
+        ticket.task.onEnd { outcome in self.run(Step { self.end(ticket, outcome) }) }
         return ticket.place.withLock { place in
-            defer { place.start = .gone }
-            return place.start == .offered
+            defer { place.isBegunByFire = false }
+            return place.isBegunByFire && place.index == schedulers.count
         }
     }
 
     /// Asks whether an event whose attempt has failed is tried again.
     ///
     /// - Parameters:
-    ///   - task: Its work.
+    ///   - ticket: The event.
     ///   - error: What it failed with.
     ///   - tell: Tells of that, before the next attempt begins.
     /// - Returns: Whether it is tried again.
-    func retries(_ task: FluxTask, _ error: any Error, _ tell: @escaping () -> Void) -> Bool {
-        guard let ticket = tickets.withLock({ $0[ObjectIdentifier(task)] }) else { return false }
+    func retries(_ ticket: FluxTicket, _ error: any Error, _ tell: @escaping () -> Void) -> Bool {
         var isYes = false
         run(
             Step {
                 isYes = self.decide(ticket, error)
-                if isYes { self.add(tell) }
+                return isYes ? Effect(body: tell) : nil
             })
         return isYes
-    }
-
-    func ended(_ task: FluxTask, _ outcome: FluxTask.Outcome) {
-        guard let ticket = tickets.withLock({ $0.removeValue(forKey: ObjectIdentifier(task)) }) else { return }
-        run(Step { self.end(ticket, outcome) })
     }
 
     /// Takes in what is asked of a ticket, with any lock held by the caller.
@@ -76,66 +69,64 @@ nonisolated final class FluxSchedulerFunnel: Sendable {
 
     private func run(_ step: Step? = nil) {
         if let step { _ = steps.withLock { $0.put(step) } }
-        // What was decided is let go of outside the lock: it may be the last reference to an event of the user's.
-        var (batch, done): (ContiguousArray<Step>, ContiguousArray<Step>) = ([], [])
-        deciding.withLock { _ in
+        var (batch, decided, todo): (ContiguousArray<Step>, ContiguousArray<Step>, ContiguousArray<Effect>) = (
+            [], [], []
+        )
+        let isMine = effects.withLock { effects in
             FluxPureCode.run("a FluxScheduler, or a condition of a rule") {
-                while self.steps.withLock({ $0.take(&batch) }) {
-                    for step in batch { step.body() }
-                    done += batch
+                var isMine = false
+                while steps.withLock({ $0.take(&batch) }) {
+                    for step in batch { if let effect = step.decide(), effects.put(effect) { isMine = true } }
+                    decided += batch
                     batch = []
                 }
+                return isMine
             }
         }
-        done = []
+        // Let go of outside the lock: it may be the last reference to an event of the user's.
+        decided = []
         // Who does what was decided does that too which comes meanwhile.
-        guard effects.withLock({ $0.claim() }) else { return }
-        while effects.withLock({ $0.take(&batch) }) {
-            for effect in batch { effect.body() }
-            batch.removeAll(keepingCapacity: true)
+        while isMine && effects.withLock({ $0.take(&todo) }) {
+            for effect in todo { effect.body() }
+            todo.removeAll(keepingCapacity: true)
         }
     }
 
     /// Hands an event on from where it is.
-    func start(_ ticket: FluxTicket, from index: Int) {
+    func start(_ ticket: FluxTicket, from index: Int) -> Effect? {
         // Of one that has gone on from there it is a second call.
-        if index < schedulers.count && ticket.place.withLock({ $0.index }) == index { tell(ticket, index + 1) }
+        let isThere = schedulers.indices.contains(index) && ticket.place.withLock { $0.index } == index
+        return isThere ? tell(ticket, index + 1) : nil
     }
 
-    /// Ends an event because a scheduler says so.
-    func finish(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) { add { ticket.task.end(outcome) } }
-
     /// Hands an event on to the scheduler of an index, or behind the last into its conversion.
-    private func tell(_ ticket: FluxTicket, _ index: Int) {
-        ticket.place.withLock { $0.index = index }
-        if index < schedulers.count { return schedulers[index].fired(ticket) }
-        let (attempt, isOffered) = ticket.place.withLock { place in
-            place.attempt += 1
-            if !ticket.startsAtOnce || place.attempt > 1 || place.start == .gone { return (place.attempt, false) }
-            place.start = .offered
-            return (1, true)
+    private func tell(_ ticket: FluxTicket, _ index: Int) -> Effect? {
+        let isBegunByFire = ticket.place.withLock { place in
+            place.index = index
+            return place.isBegunByFire
         }
-        if !isOffered { add { ticket.convert(attempt) } }
+        if index == schedulers.count { return isBegunByFire ? nil : Effect { ticket.convert(ticket) } }
+        schedulers[index].fired(ticket)
+        return nil
     }
 
     private func decide(_ ticket: FluxTicket, _ error: any Error) -> Bool {
-        let attempt = ticket.place.withLock { $0.attempt }
         if ticket.task.isClosed { return false }
         // From here on it waits behind the last scheduler.
         ticket.place.withLock { $0.index = schedulers.count - 1 }
+        let attempt = ticket.task.attempt
         let isYes = schedulers.contains { $0.retries(ticket, attempt: attempt, error) }
-        if isYes && ticket.task.retry(after: attempt, error) { return true }
+        if isYes && ticket.task.retry(after: error) { return true }
         ticket.place.withLock { $0.index = schedulers.count }
         return false
     }
 
-    private func end(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) {
+    private func end(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) -> Effect? {
         let last = ticket.place.withLock { place in
-            defer { place.index = .max }
+            defer { place.index = -1 }
             return place.index
         }
-        for scheduler in schedulers.prefix(last == .max ? 0 : last + 1).reversed() { scheduler.ended(ticket, outcome) }
+        for scheduler in schedulers.prefix(last + 1).reversed() { scheduler.ended(ticket, outcome) }
+        return nil
     }
-
-    private func add(_ effect: @escaping () -> Void) { effects.withLock { $0.pending.append(Step(body: effect)) } }
 }

@@ -32,16 +32,6 @@ nonisolated public final class FluxTask: Sendable {
         public var isDropped: Bool { if case .dropped = self { true } else { false } }
         /// What it failed with; nil if it did not fail.
         public var error: (any Error)? { if case .failed(let error) = self { error } else { nil } }
-
-        /// What comes first where several events that were fired together ended in different ways.
-        fileprivate var weight: Int {
-            switch self {
-            case .completed: 0
-            case .dropped: 1
-            case .cancelled: 2
-            case .failed: 3
-            }
-        }
     }
 
     /// What happens in the life of an event.
@@ -67,10 +57,17 @@ nonisolated public final class FluxTask: Sendable {
     private let parts: [FluxTask]
     /// How many events it stands for.
     let count: Int
+    /// A number that no other work of this run of the program has; it rises in the order in which one creator fires.
+    public let id = FluxTask.lastID.add(1, ordering: .relaxed).newValue
+
+    private static let lastID = Synchronization.Atomic<UInt64>(0)
 
     @usableFromInline init(_ account: FluxCreatorAccount?, count: Int, parts: [FluxTask] = []) {
         (self.account, self.count, self.parts) = (account, count, parts)
     }
+
+    /// The task of each event, or of those that share one.
+    private var works: [FluxTask] { account == nil ? parts : [self] }
 
     // MARK: - Awaiting
 
@@ -84,31 +81,24 @@ nonisolated public final class FluxTask: Sendable {
     public var outcome: Outcome {
         get async {
             FluxPureCode.forbid("FluxTask.outcome")
-            guard account == nil else { return await settled() ?? .cancelled }
-            var worst = Outcome.completed
-            for part in parts {
-                let outcome = await part.outcome
-                if outcome.weight > worst.weight { worst = outcome }
-            }
-            return worst
+            var outcomes: [Outcome] = []
+            for work in works { outcomes.append(await work.settled() ?? .cancelled) }
+            return outcomes.first { $0.error != nil } ?? outcomes.first { !$0.isCompleted } ?? .completed
         }
     }
 
     /// The life of the work so far and from now on, from its start to its end, whenever one begins to look.
     ///
     /// Of several events fired together, each in its turn.
-    public var events: Events { Events(tasks: account == nil ? parts : [self]) }
+    public var events: Events { Events(tasks: works) }
 
     /// Waits for the end; nil: the task that awaits was cancelled before.
     func settled() async -> Outcome? {
         while !_Concurrency.Task.isCancelled && !isSettled { await look { $0.isSettled } }
-        return settledOutcome
+        return machine.withLock { $0.isSettled ? $0.end : nil }
     }
 
     var isSettled: Bool { machine.withLock { $0.isSettled } }
-
-    /// How it ended; nil until that is known.
-    var settledOutcome: Outcome? { machine.withLock { $0.isSettled ? $0.end : nil } }
 
     /// Waits until something has happened, unless what is looked for is there.
     private func look(_ isThere: (inout FluxTaskMachine) -> Bool) async {
@@ -122,9 +112,7 @@ nonisolated public final class FluxTask: Sendable {
     // MARK: - Cancelling
 
     /// Whether it was cancelled, by ``cancel()`` or by a scheduler, before it had ended.
-    public var isCancelled: Bool {
-        account == nil ? parts.contains { $0.isCancelled } : machine.withLock { $0.end?.isCancelled ?? false }
-    }
+    public var isCancelled: Bool { works.contains { $0.machine.withLock { $0.end?.isCancelled ?? false } } }
 
     /// Ends the work: once this has returned, no further action of it passes to the stores (C9).
     ///
@@ -136,18 +124,10 @@ nonisolated public final class FluxTask: Sendable {
     public func cancel() {
         FluxPureCode.forbid("FluxTask.cancel()")
         // The last first: the end of one that runs must not start those that wait for it.
-        for part in parts.reversed() { part.end(.cancelled) }
-        if account != nil { end(.cancelled) }
+        for work in works.reversed() { work.end(.cancelled) }
     }
 
     // MARK: - Telling it from others
-
-    /// A number that no other work of this run of the program has, given when it is first asked for.
-    public var id: UInt64 {
-        machine.withLock { $0.number { Self.lastID.add(1, ordering: .relaxed).newValue } }
-    }
-
-    private static let lastID = Synchronization.Atomic<UInt64>(0)
 
     /// The work whose action is being dispatched on this thread; nil if there is none.
     public static var current: FluxTask? { FluxThreads.shared.current.task }
@@ -160,6 +140,9 @@ nonisolated public final class FluxTask: Sendable {
     /// Whether it has ended, or is about to.
     var isClosed: Bool { machine.withLock { $0.end != nil } }
 
+    /// The attempt under way or next, counted from 1.
+    var attempt: Int { machine.withLock { $0.attempt } }
+
     /// Runs a dispatch of an attempt, unless the work or the attempt has ended; false: refused.
     @usableFromInline func dispatch(_ attempt: Int, _ body: () -> Void) -> Bool {
         guard machine.withLock({ $0.enter(attempt) }) else { return false }
@@ -170,55 +153,44 @@ nonisolated public final class FluxTask: Sendable {
 
     /// Runs a dispatch that something kept and goes on with now, unless the work was cancelled; nil: refused.
     func pass<Result>(_ body: () -> Result) -> Result? {
-        guard let isEntered = machine.withLock({ $0.pass() }) else { return nil }
-        defer { if isEntered { change { $0.leave(hasSent: false) } } }
+        guard machine.withLock({ $0.enter(nil) }) else { return nil }
+        defer { change { $0.leave(hasSent: false) } }
         return FluxThreads.shared.current.sending(self, body)
     }
 
     /// Notes a failed attempt that is to be followed by another; false: the work has ended meanwhile.
-    func retry(after attempt: Int, _ error: any Error) -> Bool { change { $0.retry(after: attempt, error) } }
-
-    /// Notes the Swift task that calls this as the one that runs the conversion.
-    @usableFromInline func noteRunner() {
-        guard let runner = fluxRunningTask() else { return }
-        if !machine.withLock({ $0.run(by: runner) }) { runner.cancel() }
-    }
+    func retry(after error: any Error) -> Bool { change { $0.retry(after: error) } != nil }
 
     /// Has a closure called where the work is cancelled; at once if it was.
     func onCancel(_ body: @escaping @Sendable () -> Void) {
-        if machine.withLock({ $0.onCancel(body) }) { body() }
+        if machine.withLock({ $0.onCancel(FluxTaskMachine.Cancellation(body: body)) }) { body() }
     }
 
     /// Has a closure called when the outcome is known; at once if it is.
     @usableFromInline func onEnd(_ body: @escaping @Sendable (Outcome) -> Void) {
-        if let outcome = machine.withLock({ $0.onEnd(body) }) { body(outcome) }
+        if let outcome = machine.withLock({ $0.onEnd(FluxTaskMachine.Ending(body: body)) }) { body(outcome) }
     }
 
-    /// Ends the work unless it has ended; true: it had not.
+    /// Ends the work unless it has ended.
     ///
     /// - Parameters:
     ///   - outcome: How.
     ///   - attempt: The attempt whose end it is; nil for any.
-    ///   - sends: Whether `last` dispatches an action.
-    ///   - last: What belongs to the end, in one step with it: who cancels the work comes before that or too late.
-    /// - Returns: Whether it had not ended.
-    @usableFromInline @discardableResult
-    func end(_ outcome: Outcome, of attempt: Int? = nil, sends: Bool = true, last: (() -> Void)? = nil) -> Bool {
-        guard change({ $0.close(outcome, of: attempt, entering: last != nil) }) else { return false }
-        if let last {
-            FluxThreads.shared.current.sending(self, last)
-            change { $0.leave(hasSent: sends) }
-        }
-        return true
+    ///   - last: What belongs to the end, in one step with it: who cancels the work comes before that or too late. Returns
+    ///     whether it has dispatched an action.
+    @usableFromInline func end(_ outcome: Outcome, of attempt: Int? = nil, last: () -> Bool = { false }) {
+        guard machine.withLock({ $0.close(outcome, of: attempt) }) else { return }
+        let hasSent = FluxThreads.shared.current.sending(self, last)
+        change { $0.leave(hasSent: hasSent) }
     }
 
     /// Takes the machine one step on, and tells whoever is to be told of that, outside the lock.
     @inline(__always) private func change<Result>(_ input: (inout FluxTaskMachine) -> Result) -> Result {
         let (result, told) = machine.withLock { machine in
             let result = input(&machine)
-            var told = machine.tell()
-            // Counted before anybody can see that it is settled, or a shutdown would miss it.
-            if told?.isSettled == true, let end = machine.end { told?.isSweepDue = account?.count(self, end) ?? false }
+            let told = machine.tell()
+            // Under the lock: who knows that it is settled does not find it in flight.
+            if let told, let end = told.end, told.isSettled { account?.settled(self, end) }
             return (result, told)
         }
         if let told { see(told) }
@@ -226,12 +198,11 @@ nonisolated public final class FluxTask: Sendable {
     }
 
     private func see(_ told: FluxTaskMachine.Told) {
-        if let outcome = machine.withLock({ $0.end }) {
-            if told.isSettled { account?.ended(self, outcome, isSweepDue: told.isSweepDue) }
-            if outcome.isCancelled { told.runner?.cancel() }
-            for closure in told.closures { closure.body(outcome) }
+        if let end = told.end {
+            if end.isCancelled { for closure in told.cancellations { closure.body() } }
+            for closure in told.endings { closure.body(end) }
         }
-        for waiter in told.waiters { waiter.leave() }
+        for waiter in told.waiters.values { waiter.leave() }
     }
 }
 
@@ -252,19 +223,19 @@ nonisolated extension FluxTask {
         /// Thread safety: belongs to one task at a time.
         public struct Iterator: AsyncIteratorProtocol {
             var tasks: ArraySlice<FluxTask>
-            var cursor = FluxTaskMachine.Cursor()
+            /// How many events of the first were seen.
+            var seen = 0
 
             /// The next event; nil after the end of the work, and when the calling task is cancelled.
             public mutating func next() async -> LifeEvent? {
                 while let task = tasks.first, !_Concurrency.Task.isCancelled {
-                    var event: LifeEvent?
-                    var cursor = cursor
+                    var (event, seen): (LifeEvent?, Int) = (nil, seen)
                     await task.look { machine in
-                        event = machine.next(after: &cursor)
+                        event = machine.next(after: &seen)
                         return event != nil
                     }
-                    self.cursor = cursor
-                    if cursor.isOver { (tasks, self.cursor) = (tasks.dropFirst(), FluxTaskMachine.Cursor()) }
+                    self.seen = seen
+                    if case .ended = event { (tasks, self.seen) = (tasks.dropFirst(), 0) }
                     if let event { return event }
                 }
                 return nil

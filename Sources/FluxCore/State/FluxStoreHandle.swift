@@ -130,7 +130,11 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     ///   - make: Makes it on first use; where two threads come at once, one of the two that they made is kept.
     /// - Returns: The feature.
     public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
-        extras.features.feature(type, make)
+        if let known = featureIfAny(type) { return known }
+        let made = extras.features.feature(type, make)
+        // One that has ended lets go of nothing any more.
+        if isEnded { extras.features.removeAll() }
+        return made
     }
 
     /// What a module keeps with the store, if it has been made.

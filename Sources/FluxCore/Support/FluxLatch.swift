@@ -15,7 +15,7 @@ nonisolated public final class FluxLatch: Sendable {
     private struct Gate {
         var inside = 1
         var isOpen = false
-        var continuation: FluxContinuation?
+        var continuation: _Concurrency.CheckedContinuation<Void, Swift.Never>?
     }
 
     private let gate = FluxLock(Gate())
@@ -70,7 +70,9 @@ nonisolated public final class FluxLatch: Sendable {
     }
 
     private func suspend() async {
-        await fluxSuspend { continuation in
+        // A checked one: the thread sanitizer would see the `resume()` of an unsafe one, compiled into its caller, read the
+        // memory of a task that goes on meanwhile.
+        await withCheckedContinuation { continuation in
             let isOpen = gate.withLock { gate in
                 if !gate.isOpen { gate.continuation = continuation }
                 return gate.isOpen
@@ -83,7 +85,7 @@ nonisolated public final class FluxLatch: Sendable {
     private func seeTheEnd() { gate.withLock { _ in } }
 
     private func release(_ opens: (inout Gate) -> Bool) {
-        let continuation = gate.withLock { gate -> FluxContinuation? in
+        let continuation = gate.withLock { gate -> _Concurrency.CheckedContinuation<Void, Swift.Never>? in
             guard opens(&gate), !gate.isOpen else { return nil }
             gate.isOpen = true
             return fluxTake(&gate.continuation)

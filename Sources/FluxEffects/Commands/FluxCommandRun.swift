@@ -6,17 +6,14 @@ import Synchronization
 #endif
 
 /// One run of a command, with what it needs.
-nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent, CustomStringConvertible {
+nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent {
     let command: Command
     let dependency: Command.Dependency
-    let handle: FluxStoreHandle<Command.State>
     /// Whether the command has brought its failure into the state itself.
     let hasToldOfFailure = Synchronization.Atomic<Bool>(false)
 
-    var description: String { "\(command)" }
-
-    init(_ command: Command, _ dependency: Command.Dependency, _ handle: FluxStoreHandle<Command.State>) {
-        (self.command, self.dependency, self.handle) = (command, dependency, handle)
+    init(_ command: Command, _ dependency: Command.Dependency) {
+        (self.command, self.dependency) = (command, dependency)
     }
 }
 
@@ -66,24 +63,21 @@ nonisolated final class FluxCommandMark: Sendable {
 nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
     typealias Event = FluxCommandRun<Command>
     typealias Action = FluxCommandStep<Command.State>
-    typealias Dependency = Void
+    typealias Dependency = FluxStoreHandle<Command.State>
 
     static var startsAtOnce: Bool { true }
     static var sharesConversions: Bool { false }
 
     static func shown(_ run: Event) -> any FluxEvent { run.command }
 
-    static func convert(event: Event, dependency: Void, actionHandler: @escaping @Sendable (Action) -> Void) {}
+    static func convert(event: Event, dependency: Dependency, actionHandler: @escaping @Sendable (Action) -> Void) {}
 
     static func start(_ conversion: FluxConversion<Self>) {
         let command = conversion.event.command
         // Put on the queue where `begin` is applied, with the store's lock held: in the order of the beginnings, and up to
         // where each first suspends.
         let mark = FluxCommandMark {
-            conversion.queue.async {
-                if conversion.isOver { return }
-                conversion.perform { await execute(conversion) }
-            }
+            conversion.queue.async { conversion.perform { await execute(conversion) } }
         }
         if conversion.attempt > 1 { return mark.goOn() }
         conversion.send(
@@ -98,7 +92,7 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
         let run = conversion.event
         let command = run.command
         do {
-            let output = try await command.execute(state: run.handle.state, dependency: run.dependency)
+            let output = try await command.execute(state: conversion.dependency.state, dependency: run.dependency)
             conversion.end(
                 .completed,
                 sending: Action(Command.self, "reduce") { (state) throws(FluxUnchanged) in
@@ -118,28 +112,26 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
 /// What the commands of one type are run with on one store.
 nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
     private let rules: [any FluxScheduler]
-    private let clock = Command.clock
-    let creator: FluxActionCreator<FluxCommandForm<Command>>
+    private let creator: FluxActionCreator<FluxCommandForm<Command>>
 
     init(_ handle: FluxStoreHandle<Command.State>) {
         let rules = Command.rules
-        self.rules = rules.isEmpty ? [] : [FluxRules(rules, clock: clock)]
-        creator = Self.creator(handle, self.rules, clock)
+        self.rules = rules.isEmpty ? [] : [FluxRules(rules, clock: Command.clock)]
+        creator = Self.creator(handle, self.rules)
     }
 
-    /// The same with rules that commands of other types share: as short-lived as one likes, as nobody keeps it.
+    /// With rules that commands of other types share it is another one: as short-lived as one likes, as nobody keeps it.
     func creator(
-        _ handle: FluxStoreHandle<Command.State>, sharing scheduler: any FluxScheduler
+        _ handle: FluxStoreHandle<Command.State>, sharing scheduler: (any FluxScheduler)?
     ) -> FluxActionCreator<FluxCommandForm<Command>> {
-        Self.creator(handle, rules + [scheduler], clock)
+        scheduler.map { Self.creator(handle, rules + [$0]) } ?? creator
     }
 
     private static func creator(
-        _ handle: FluxStoreHandle<Command.State>, _ schedulers: [any FluxScheduler],
-        _ clock: any _Concurrency.Clock<Swift.Duration>
+        _ handle: FluxStoreHandle<Command.State>, _ schedulers: [any FluxScheduler]
     ) -> FluxActionCreator<FluxCommandForm<Command>> {
         FluxActionCreator(
-            dependency: (), schedulers: schedulers, clock: clock,
+            dependency: handle, schedulers: schedulers,
             onFailure: { error, run in
                 // One that the state knows nothing of would be lost where nobody keeps the task.
                 if run.hasToldOfFailure.load(ordering: .relaxed) { return }
@@ -151,36 +143,9 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
     }
 }
 
-/// What the commands of a store are run with: kept with it, and let go of where it ends.
-nonisolated final class FluxStoreCommands: Sendable {
-    /// Where the work of all of them starts, in one order (C3).
+/// Where the work of all commands of a store starts, in one order (C3).
+nonisolated final class FluxCommandQueue: Sendable {
     let queue = DispatchQueue(label: "FluxStore.commands", autoreleaseFrequency: .workItem, target: .global())
-    /// By type of command.
-    private let known = FluxLock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
-
-    /// Made outside the lock: rules and clock are the user's code, and may run commands.
-    func runner<Command: FluxCommand>(_ handle: FluxStoreHandle<Command.State>, _ type: Command.Type)
-        -> FluxCommandRunner<Command>
-    {
-        let id = ObjectIdentifier(type)
-        if let runner = known.withLock({ $0[id] }) as? FluxCommandRunner<Command> { return runner }
-        let made = FluxCommandRunner<Command>(handle)
-        let first = known.withLock { known in
-            let first = known[id] ?? made
-            known[id] = first
-            return first
-        }
-        return first as? FluxCommandRunner<Command> ?? made
-    }
-
-    /// Lets go of all: they keep the handle of the store, which keeps this.
-    func letGo() {
-        let gone = known.withLock { known in
-            defer { known = [:] }
-            return known
-        }
-        withExtendedLifetime(gone) {}
-    }
 }
 
 nonisolated extension FluxStoreHandle {
@@ -196,12 +161,8 @@ nonisolated extension FluxStoreHandle {
         _ command: Command, dependency: Command.Dependency, rules: (any FluxScheduler)? = nil
     ) -> FluxTask where Command.State == State {
         FluxPureCode.forbid("run")
-        let commands = feature(FluxStoreCommands.self) { FluxStoreCommands() }
-        let runner = commands.runner(self, Command.self)
-        let creator = rules.map { runner.creator(self, sharing: $0) } ?? runner.creator
-        let task = creator.fire(FluxCommandRun(command, dependency, self), on: commands.queue)
-        // One that has ended lets go of its features no more.
-        if isEnded { commands.letGo() }
-        return task
+        let runner = feature(FluxCommandRunner<Command>.self) { FluxCommandRunner(self) }
+        let queue = feature(FluxCommandQueue.self) { FluxCommandQueue() }.queue
+        return runner.creator(self, sharing: rules).fire(FluxCommandRun(command, dependency), on: queue)
     }
 }

@@ -41,33 +41,26 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         let keys: [AnyHashable?]
         /// The rule that it has to pass next.
         var stage = 0
-        /// Its place in the group of each rule that it has passed, in their order.
-        var tickets: [(stage: Int, ticket: UInt64)] = []
+        /// Its place in the group of each rule that it has passed, in their order, and last in that of the rule that holds it.
+        var places: [(stage: Int, place: UInt64)] = []
         var blockers: Set<ID> = []
         var dependents: Set<ID> = []
-        var isQueued = false
         var isExecuting = false
         /// Cancelled while it ran: its end is still to come.
         var isEnding = false
     }
 
     /// What the end of an event has made possible.
-    enum Work {
+    private enum Work {
         case advance(ID)
         case refill(stage: Int, key: AnyHashable)
     }
 
     let rules: [FluxRule<Event>]
-    var groups: [[AnyHashable: FluxRuleGroup]]
-    var entries: [ID: Entry] = [:]
-    var effects: [Effect] = []
-    var work: [Work] = []
-
-    /// How much is kept, of whatever kind; 0 when all events have ended and all timers elapsed.
-    var weight: Int {
-        let events = entries.values.reduce(0) { $0 + 1 + $1.blockers.count + $1.dependents.count }
-        return groups.reduce(events) { $0 + $1.values.reduce(0) { $0 + 1 + $1.members.count + $1.queue.count } }
-    }
+    private(set) var groups: [[AnyHashable: FluxRuleGroup]]
+    private(set) var entries: [ID: Entry] = [:]
+    private var effects: [Effect] = []
+    private var work: [Work] = []
 
     init(rules: [FluxRule<Event>]) {
         self.rules = rules
@@ -89,27 +82,18 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     }
 
     mutating func elapsed(_ timer: Timer) -> [Effect] {
-        guard var group = groups[timer.rule][timer.key], group.isTiming else { return [] }
-        let held = group.held
-        group.held = nil
-        group.isTiming = false
-        if held != nil, case .throttle(let interval, _) = rules[timer.rule].kind {
-            group.isTiming = true
-            effects.append(.sleep(timer, interval))
+        guard groups[timer.rule][timer.key]?.isTiming == true else { return [] }
+        groups[timer.rule][timer.key]?.isTiming = false
+        if let held = groups[timer.rule][timer.key]?.next() {
+            if case .throttle(let interval, _) = rules[timer.rule].kind { sleep(timer, interval) }
+            pass(held)
         }
-        groups[timer.rule][timer.key] = group.isIdle ? nil : group
-        if let held { pass(held) }
+        tidy(timer.rule, timer.key)
         return takeEffects()
     }
 
-    mutating func takeEffects() -> [Effect] {
-        settle()
-        defer { effects = [] }
-        return effects
-    }
-
     /// Does what has become possible: a loop, as a long row of events may end each other.
-    mutating func settle() {
+    private mutating func takeEffects() -> [Effect] {
         var next = 0
         while next < work.count {
             switch work[next] {
@@ -118,6 +102,187 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
             }
             next += 1
         }
-        if next > 0 { work = [] }
+        work = []
+        defer { effects = [] }
+        return effects
+    }
+
+    // MARK: - The walk of an event
+
+    /// Takes an event through its rules until one holds it or it starts.
+    private mutating func advance(_ id: ID) {
+        while let entry = entries[id], entry.blockers.isEmpty {
+            guard entry.stage < rules.count else {
+                entries[id]?.isExecuting = true
+                effects.append(.start(id))
+                return
+            }
+            let key = entry.keys[entry.stage]
+            if let key {
+                guard apply(entry.stage, id, entry.event, key) else { return }
+                join(entry.stage, id, key)
+            }
+            entries[id]?.stage += 1
+        }
+    }
+
+    /// Lets an event go on behind the rule that held it.
+    private mutating func pass(_ id: ID) {
+        guard let place = entries[id]?.places.popLast(), let key = entries[id]?.keys[place.stage] else { return }
+        join(place.stage, id, key)
+        entries[id]?.stage += 1
+        advance(id)
+    }
+
+    /// Applies one rule; false: the event does not go on for now.
+    private mutating func apply(_ stage: Int, _ id: ID, _ event: Event, _ key: AnyHashable) -> Bool {
+        let timer = Timer(rule: stage, key: key)
+        switch rules[stage].kind {
+        case .unique(.earlier, let condition):
+            cancel(matching(stage, key, event, condition), before: id)
+        case .unique(.later, let condition):
+            if matching(stage, key, event, condition).isEmpty { return true }
+            end(id, .dropped)
+            return false
+        case .sequence(let condition?):
+            block(id, until: matching(stage, key, event, condition))
+        case .sequence(nil), .concurrency:
+            if groups[stage][key]?.isHolding != true && hasRoom(stage, key) { return true }
+            hold(stage, id, key)
+            return false
+        case .debounce(let duration):
+            dropHeld(stage, key)
+            hold(stage, id, key)
+            sleep(timer, duration)
+            return false
+        case .throttle(let interval, let latest):
+            if groups[stage][key]?.isTiming != true {
+                sleep(timer, interval)
+                return true
+            }
+            if !latest {
+                end(id, .dropped)
+                return false
+            }
+            dropHeld(stage, key)
+            hold(stage, id, key)
+            return false
+        case .retry:
+            break
+        case .custom(let ruling):
+            return decide(ruling, groups[stage][key]?.ids ?? [], id, event)
+        }
+        return true
+    }
+
+    private mutating func decide(
+        _ ruling: any FluxRuling<Event>, _ ids: [ID], _ id: ID, _ event: Event
+    ) -> Bool {
+        let inFlight = ids.compactMap { id in
+            entries[id].map { FluxInFlight(id: id, event: $0.event, isExecuting: $0.isExecuting) }
+        }
+        let known = Set(ids)
+        switch ruling.decide(on: event, inFlight: inFlight) {
+        case .start: break
+        case .drop:
+            end(id, .dropped)
+            return false
+        case .cancel(let others): cancel(others.filter(known.contains), before: id)
+        case .wait(let others): block(id, until: others.filter(known.contains))
+        }
+        return true
+    }
+
+    private func matching(
+        _ stage: Int, _ key: AnyHashable, _ event: Event, _ condition: FluxRule<Event>.Condition?
+    ) -> [ID] {
+        let ids = groups[stage][key]?.ids ?? []
+        guard let condition else { return ids }
+        return ids.filter { id in entries[id].map { condition(event, $0.event) } ?? false }
+    }
+
+    /// Whether a rule that limits how many of one key are in flight behind it lets go one more.
+    private func hasRoom(_ stage: Int, _ key: AnyHashable) -> Bool {
+        let count = groups[stage][key]?.members.count ?? 0
+        return switch rules[stage].kind {
+        case .sequence(nil): count == 0
+        case .concurrency(let limit): count < limit
+        default: false
+        }
+    }
+
+    // MARK: - Holding
+
+    private mutating func join(_ stage: Int, _ id: ID, _ key: AnyHashable) {
+        let place = groups[stage][key, default: FluxRuleGroup()].add(id)
+        entries[id]?.places.append((stage, place))
+    }
+
+    private mutating func hold(_ stage: Int, _ id: ID, _ key: AnyHashable) {
+        let place = groups[stage][key, default: FluxRuleGroup()].hold(id)
+        entries[id]?.places.append((stage, place))
+    }
+
+    private mutating func dropHeld(_ stage: Int, _ key: AnyHashable) {
+        if let former = groups[stage][key]?.next() { end(former, .dropped) }
+    }
+
+    private mutating func sleep(_ timer: Timer, _ duration: Swift.Duration) {
+        groups[timer.rule][timer.key, default: FluxRuleGroup()].isTiming = true
+        effects.append(.sleep(timer, duration))
+    }
+
+    private mutating func block(_ id: ID, until others: [ID]) {
+        for other in others where entries[other] != nil {
+            entries[id]?.blockers.insert(other)
+            entries[other]?.dependents.insert(id)
+        }
+    }
+
+    /// Cancels others, and has an event wait for those that run.
+    private mutating func cancel(_ others: [ID], before id: ID) {
+        for other in others { end(other, .cancelled) }
+        block(id, until: others)
+    }
+
+    /// Lets those go on for which there is room now.
+    private mutating func refill(_ stage: Int, _ key: AnyHashable) {
+        while hasRoom(stage, key), let next = groups[stage][key]?.next() { pass(next) }
+    }
+
+    // MARK: - Ending
+
+    private mutating func end(_ id: ID, _ outcome: FluxTask.Outcome) {
+        guard let entry = entries[id], !entry.isEnding else { return }
+        effects.append(.end(id, outcome))
+        if entry.isExecuting { entries[id]?.isEnding = true } else { remove(id) }
+    }
+
+    private mutating func remove(_ id: ID) {
+        guard let entry = entries.removeValue(forKey: id) else { return }
+        // The later rule first: those that wait there were fired before those that wait at an earlier one.
+        for (stage, place) in entry.places.reversed() { leave(stage, entry.keys[stage]!, place) }
+        for blocker in entry.blockers { entries[blocker]?.dependents.remove(id) }
+        for dependent in entry.dependents.sorted() {
+            entries[dependent]?.blockers.remove(id)
+            if entries[dependent]?.blockers.isEmpty == true { work.append(.advance(dependent)) }
+        }
+    }
+
+    /// Gives up a place in a group.
+    private mutating func leave(_ stage: Int, _ key: AnyHashable, _ place: UInt64) {
+        groups[stage][key]?.leave(place)
+        if groups[stage][key]?.isHolding == true {
+            work.append(.refill(stage: stage, key: key))
+        } else if case .debounce = rules[stage].kind, groups[stage][key]?.isTiming == true {
+            // The one that it slept for.
+            groups[stage][key]?.isTiming = false
+            effects.append(.wake(Timer(rule: stage, key: key)))
+        }
+        tidy(stage, key)
+    }
+
+    private mutating func tidy(_ stage: Int, _ key: AnyHashable) {
+        if groups[stage][key]?.isIdle == true { groups[stage][key] = nil }
     }
 }

@@ -26,44 +26,31 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         case attempt(UInt64)
     }
 
-    private struct Sleep {
-        let alarm: Alarm
-        var task: _Concurrency.Task<Void, Never>?
-    }
-
-    /// What is to be done without the lock.
-    private struct Chores {
-        var sleeps: [(number: UInt64, duration: Swift.Duration)] = []
-        var woken: [_Concurrency.Task<Void, Never>] = []
-    }
-
     /// The machine, what its ids stand for, and those who sleep for it.
     private struct Book {
         var machine: Machine
+        /// By the ids of their tasks, which the machine knows them by.
         var tickets: [UInt64: FluxTicket] = [:]
-        var ids: [ObjectIdentifier: UInt64] = [:]
-        var lastID: UInt64 = 0
-        var sleeps: [UInt64: Sleep] = [:]
+        /// Those who sleep, by a number each, with their tasks once these are known.
+        var sleeps: [UInt64: (alarm: Alarm, task: _Concurrency.Task<Void, Never>?)] = [:]
         var alarms: [Alarm: UInt64] = [:]
-        var chores = Chores()
-
-        init(_ rules: [FluxRule<Event>]) {
-            machine = Machine(rules: rules)
-        }
+        var lastNumber: UInt64 = 0
+        /// What is to be done without the lock.
+        var started: [(number: UInt64, duration: Swift.Duration)] = []
+        var woken: [_Concurrency.Task<Void, Never>?] = []
 
         // MARK: - Inputs
 
         mutating func fired(_ ticket: FluxTicket, _ event: Event) {
-            lastID += 1
-            ids[ObjectIdentifier(ticket)] = lastID
-            tickets[lastID] = ticket
-            perform(machine.fire(lastID, event, keys: machine.rules.map { $0.key(event).map { AnyHashable($0) } }))
+            let id = ticket.task.id
+            tickets[id] = ticket
+            perform(machine.fire(id, event, keys: machine.rules.map { $0.key(event).map { AnyHashable($0) } }))
         }
 
         /// Of several rules that cover an event the first applies.
         mutating func retries(_ ticket: FluxTicket, after attempt: Int) -> Bool {
-            guard let id = ids[ObjectIdentifier(ticket)], let keys = machine.entries[id]?.keys else { return false }
-            for (rule, key) in zip(machine.rules, keys) where key != nil {
+            let id = ticket.task.id
+            for (rule, key) in zip(machine.rules, machine.entries[id]?.keys ?? []) where key != nil {
                 guard case .retry(let limit, let backoff) = rule.kind else { continue }
                 if attempt > limit { return false }
                 let delay = backoff.delay(after: attempt, chance: Double.random(in: 0...1))
@@ -74,7 +61,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         }
 
         mutating func ended(_ ticket: FluxTicket) {
-            guard let id = ids.removeValue(forKey: ObjectIdentifier(ticket)) else { return }
+            let id = ticket.task.id
             tickets[id] = nil
             wake(.attempt(id))
             perform(machine.ended(id))
@@ -88,12 +75,6 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             case .rule(let timer): perform(machine.elapsed(timer))
             case .attempt(let id): tickets[id]?.start()
             }
-        }
-
-        /// Keeps the task that sleeps, to be cancelled; false: nobody wants it any longer.
-        mutating func keep(_ task: _Concurrency.Task<Void, Never>, _ number: UInt64) -> Bool {
-            sleeps[number]?.task = task
-            return sleeps[number] != nil
         }
 
         // MARK: - Results
@@ -111,14 +92,14 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         }
 
         private mutating func sleep(_ alarm: Alarm, _ duration: Swift.Duration) {
-            lastID += 1
-            (sleeps[lastID], alarms[alarm]) = (Sleep(alarm: alarm), lastID)
-            chores.sleeps.append((lastID, duration))
+            lastNumber += 1
+            (sleeps[lastNumber], alarms[alarm]) = ((alarm, nil), lastNumber)
+            started.append((lastNumber, duration))
         }
 
         private mutating func wake(_ alarm: Alarm) {
-            let sleep = alarms.removeValue(forKey: alarm).flatMap { sleeps.removeValue(forKey: $0) }
-            if let task = sleep?.task { chores.woken.append(task) }
+            guard let number = alarms.removeValue(forKey: alarm) else { return }
+            woken.append(sleeps.removeValue(forKey: number)?.task)
         }
     }
 
@@ -134,7 +115,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
     ) {
         self.clock = clock
-        book = FluxLock(Book(rules))
+        book = FluxLock(Book(machine: Machine(rules: rules)))
     }
 
     deinit {
@@ -173,22 +154,26 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     }
 
     /// Decides under the lock, and does outside it what is no matter of tickets.
-    private func decide<Result>(_ body: (inout Book) -> Result) -> Result {
-        let (result, chores) = book.withLock { book in
+    @discardableResult private func decide<Result>(_ body: (inout Book) -> Result) -> Result {
+        let (result, started, woken) = book.withLock { book in
             let result = FluxPureCode.run("a condition of a FluxRule") { body(&book) }
-            defer { book.chores = Chores() }
-            return (result, book.chores)
+            defer { (book.started, book.woken) = ([], []) }
+            return (result, book.started, book.woken)
         }
-        for task in chores.woken { task.cancel() }
-        for (number, duration) in chores.sleeps {
-            let task = sleep(for: Swift.min(duration, Self.longest), on: clock) { $0.elapsed(number) }
-            if !book.withLock({ $0.keep(task, number) }) { task.cancel() }
+        for task in woken { task?.cancel() }
+        for (number, duration) in started {
+            let task = task(for: Swift.min(duration, Self.longest), on: clock) { $0.elapsed(number) }
+            let isWanted = book.withLock { book in
+                book.sleeps[number]?.task = task
+                return book.sleeps[number] != nil
+            }
+            if !isWanted { task.cancel() }
         }
         return result
     }
 
     /// Sleeps until a moment that counts from here: a clock that is moved by hand may be moved right after.
-    private func sleep<Clock: _Concurrency.Clock<Swift.Duration>>(
+    private func task<Clock: _Concurrency.Clock<Swift.Duration>>(
         for duration: Swift.Duration, on clock: Clock, _ body: @escaping @Sendable (inout Book) -> Void
     ) -> _Concurrency.Task<Void, Never> {
         let end = clock.now.advanced(by: duration)

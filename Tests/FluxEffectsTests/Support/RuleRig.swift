@@ -72,3 +72,11 @@ final class RuleRig {
         }
     }
 }
+
+extension FluxRuleMachine {
+    /// How much is kept, of whatever kind; 0 when all events have ended and all timers elapsed.
+    var weight: Int {
+        let events = entries.values.reduce(0) { $0 + 1 + $1.blockers.count + $1.dependents.count }
+        return groups.reduce(events) { $0 + $1.values.reduce(0) { $0 + 1 + $1.members.count + $1.held.count } }
+    }
+}
