@@ -72,9 +72,12 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
     let instrumentation: any FluxInstrumentation
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
-        let times = FluxDispatchTimes()
-        let announced = next(action, telling: times)
-        times.forEach { time in
+        // Noted under the locks, and told once none is held.
+        let times = FluxLock(FluxDispatchTimes())
+        let telling = next.telling { store, revision, _ in times.withLock { $0.note(store, revision) } }
+        let announced = telling(action)
+        var applied = times.withLock { $0.applied }
+        applied.updateEach { time in
             // Where this is a child, those behind come up as well.
             if time.store.dispatcher !== dispatcher { return }
             instrumentation.applied(
@@ -84,38 +87,16 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
     }
 }
 
-/// Notes when each store has applied the action of one dispatch.
-nonisolated private final class FluxDispatchTimes: FluxDispatchWitness {
-    struct Time {
-        let store: FluxStoreInfo
-        let revision: UInt64?
-        let duration: UInt64
-    }
-
-    private struct Times {
-        var last = fluxNow()
-        /// Apart from the others, for most often it is the only one.
-        var first: Time?
-        var others: ContiguousArray<Time> = []
-    }
-
-    private let times = FluxLock(Times())
+/// When each store has applied the action of one dispatch.
+nonisolated private struct FluxDispatchTimes {
+    private var last = fluxNow()
+    private(set) var applied = FluxList<(store: FluxStoreInfo, revision: UInt64?, duration: UInt64)>()
 
     init() {}
 
-    func applied<State>(_ state: State, by store: FluxStoreHandle<State>, revision: UInt64?) {
+    mutating func note(_ store: FluxStoreInfo, _ revision: UInt64?) {
         let now = fluxNow()
-        times.withLock { times in
-            let time = Time(store: FluxStoreInfo(store), revision: revision, duration: now &- times.last)
-            times.last = now
-            if times.first == nil { times.first = time } else { times.others.append(time) }
-        }
-    }
-
-    /// Calls a closure with each, with no lock held.
-    func forEach(_ body: (Time) -> Void) {
-        let (first, others) = times.withLock { ($0.first, $0.others) }
-        if let first { body(first) }
-        for time in others { body(time) }
+        applied.insert((store, revision, now &- last), id: UInt64(applied.count + 1))
+        last = now
     }
 }

@@ -69,8 +69,8 @@ nonisolated extension FluxDispatcher {
     public func dispatch<Action: FluxAction>(action: Action, to name: String) -> Bool {
         FluxPureCode.forbid("dispatch(action:to:)")
         let mark = FluxAppliedMark()
-        pass(action) { [self] action, report in
-            guard let store = holder(of: name), let announced = deliver(action, to: store, telling: report) else {
+        pass(action) { [self] action, witness in
+            guard let store = holder(of: name), let announced = deliver(action, to: store, telling: witness) else {
                 return 0
             }
             mark.isSet.store(true, ordering: .relaxed)
