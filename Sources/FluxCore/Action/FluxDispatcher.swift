@@ -44,7 +44,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.current
         thread.requireImpure("dispatch(action:)")
-        if chain.isUsed.load(ordering: .relaxed) { return pass(action) }
+        if chain.isUsed.load(ordering: .relaxed) { return begin(action) }
         return withUnsafePointer(to: action) { apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, nil) }
     }
 
@@ -58,15 +58,16 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @discardableResult public func pass(
         _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchWitness?) -> Int
     ) -> Int {
-        begin(action, to: .other(end), nil)
+        begin(action, isAddressed: true, to: end)
     }
 
-    @usableFromInline func pass(_ action: any FluxAction) -> Int { begin(action, to: .stores, nil) }
-
-    func begin(_ action: any FluxAction, to end: FluxPassage.End, _ witness: FluxDispatchWitness?) -> Int {
+    @usableFromInline func begin(
+        _ action: any FluxAction, isAddressed: Bool = false, _ witness: FluxDispatchWitness? = nil,
+        to end: FluxDispatchEnd? = nil
+    ) -> Int {
         let thread = threads.current
         thread.requireImpure("dispatch(action:)")
-        let passage = FluxPassage(self, chain.entries, to: end, origin: thread.task)
+        let passage = FluxPassage(self, origin: thread.task, isAddressed: isAddressed, to: end)
         defer { passage.isKept.store(true, ordering: .relaxed) }
         return FluxNext(passage: passage, position: 0, witness: witness).proceed(action)
     }
@@ -129,7 +130,10 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         insteadOf isReplaced: (any FluxDispatchInterceptor) -> Bool = { _ in false }
     ) -> FluxRegistration {
         let entry = FluxInterceptors.Entry(interceptor, priority: priority)
-        chain.add(entry) { isReplaced($0.interceptor) }
+        chain.change { entries in
+            entries.removeAll { isReplaced($0.interceptor) }
+            entries.insert(entry, at: entries.firstIndex { $0.priority < priority } ?? entries.count)
+        }
         return FluxRegistration { [chain, weak entry] in chain.remove { $0 === entry } }
     }
 

@@ -66,96 +66,49 @@ public typealias FluxDispatchWitness =
     /// In the order in which an action comes to them.
     var entries: ContiguousArray<Entry> { list.withLock { $0 } }
 
-    /// What it takes the place of is still reached by actions under way.
-    func add(_ entry: Entry, insteadOf isReplaced: (Entry) -> Bool) {
-        change { entries in
-            entries.removeAll(where: isReplaced)
-            entries.insert(entry, at: entries.firstIndex { $0.priority < entry.priority } ?? entries.count)
-        }
-    }
-
     /// Returns how many were removed.
     @discardableResult func remove(where isUnwanted: (Entry) -> Bool) -> Int {
-        var count = 0
         change { entries in
-            entries.removeAll { entry in
-                guard isUnwanted(entry) else { return false }
-                entry.isRemoved.store(true, ordering: .relaxed)
-                count += 1
-                return true
-            }
+            for entry in entries where isUnwanted(entry) { entry.isRemoved.store(true, ordering: .relaxed) }
+            entries.removeAll { $0.isRemoved.load(ordering: .relaxed) }
         }
-        return count
     }
 
-    private func change(_ body: (inout ContiguousArray<Entry>) -> Void) {
+    /// Changes the list for actions that come later; returns how many fewer there are.
+    @discardableResult func change(_ body: (inout ContiguousArray<Entry>) -> Void) -> Int {
         // What goes is the user's, so it is let go of outside the lock.
-        let old = list.withLock { entries in
+        let (old, count) = list.withLock { entries in
             let old = entries
             body(&entries)
             isUsed.store(!entries.isEmpty, ordering: .relaxed)
-            return old
+            return (old, entries.count)
         }
-        withExtendedLifetime(old) {}
+        return old.count - count
     }
 }
 
+/// Where an action goes once it has passed all interceptors; returns how many changes were announced.
+@usableFromInline typealias FluxDispatchEnd =
+    @Sendable (_ action: any FluxAction, _ witness: FluxDispatchWitness?) -> Int
+
 /// One action on its way past the interceptors of a dispatcher, until everybody has let go of its ``FluxNext``.
 nonisolated final class FluxPassage: Sendable {
-    /// Where an action goes once it has passed all interceptors.
-    enum End: Sendable {
-        /// To the stores of the dispatcher.
-        case stores
-        /// Wherever a closure takes it.
-        case other(@Sendable (any FluxAction, FluxDispatchWitness?) -> Int)
-        /// To the stores, and on to where it came from by way of this dispatcher.
-        case back(FluxNext)
-    }
-
     let dispatcher: FluxDispatcher
     /// As they were when the action came.
     let interceptors: ContiguousArray<FluxInterceptors.Entry>
-    let end: End
     /// The work whose action it is; nil if it was not fired.
     let origin: FluxTask?
-    /// How many changes were announced so far; that of the dispatcher where it all began counts for those on the way.
-    private let announced = Synchronization.Atomic<Int>(0)
+    let isAddressed: Bool
+    /// Nil: the stores of the dispatcher.
+    let end: FluxDispatchEnd?
+    /// How many changes were announced so far.
+    let announced = Synchronization.Atomic<Int>(0)
     /// Whether the dispatch that began it has returned: who goes on now had kept it.
     let isKept = Synchronization.Atomic<Bool>(false)
 
-    init(
-        _ dispatcher: FluxDispatcher, _ interceptors: ContiguousArray<FluxInterceptors.Entry>, to end: End,
-        origin: FluxTask?
-    ) {
-        (self.dispatcher, self.interceptors, self.end, self.origin) = (dispatcher, interceptors, end, origin)
-    }
-
-    var isAddressed: Bool {
-        switch end {
-        case .stores: false
-        case .other: true
-        case .back(let next): next.isAddressed
-        }
-    }
-
-    var count: Int {
-        if case .back(let next) = end { next.announced } else { announced.load(ordering: .relaxed) }
-    }
-
-    func reachEnd(_ action: any FluxAction, _ witness: FluxDispatchWitness?) -> Int {
-        switch end {
-        case .stores: add(dispatcher.deliver(action, telling: witness))
-        case .other(let body): add(body(action, witness))
-        case .back(let next):
-            (isAddressed ? 0 : add(dispatcher.deliver(action, telling: witness)))
-                + FluxNext(passage: next.passage, position: next.position, witness: witness).proceed(action)
-        }
-    }
-
-    private func add(_ count: Int) -> Int {
-        if case .back(let next) = end { return next.passage.add(count) }
-        announced.add(count, ordering: .relaxed)
-        return count
+    init(_ dispatcher: FluxDispatcher, origin: FluxTask?, isAddressed: Bool, to end: FluxDispatchEnd?) {
+        (self.dispatcher, self.origin, self.isAddressed, self.end) = (dispatcher, origin, isAddressed, end)
+        interceptors = dispatcher.chain.entries
     }
 }
 
@@ -180,7 +133,7 @@ nonisolated public struct FluxNext: Sendable {
     public var isAddressed: Bool { passage.isAddressed }
 
     /// How many changes the stores have announced so far, by way of any `next` of this dispatch.
-    public var announced: Int { passage.count }
+    public var announced: Int { passage.announced.load(ordering: .relaxed) }
 
     /// Goes on; when it returns, the action has been applied, unless an interceptor behind stopped or postponed it.
     ///
@@ -235,7 +188,13 @@ nonisolated public struct FluxNext: Sendable {
     ///   - other: The other dispatcher.
     /// - Returns: How many changes the stores announced, those behind among them.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
-        go { other.begin(action, to: .back(self), witness) }
+        go {
+            other.begin(action, isAddressed: isAddressed, witness) { action, witness in
+                let announced = isAddressed ? 0 : other.deliver(action, telling: witness)
+                passage.announced.add(announced, ordering: .relaxed)
+                return announced + FluxNext(passage: passage, position: position, witness: witness).proceed(action)
+            }
+        }
     }
 
     @inline(__always) private func go(_ body: () -> Int) -> Int {
@@ -253,6 +212,8 @@ nonisolated public struct FluxNext: Sendable {
             return entries[position].interceptor.dispatch(
                 action, on: dispatcher, next: FluxNext(passage: passage, position: position + 1, witness: witness))
         }
-        return passage.reachEnd(action, witness)
+        let announced = passage.end?(action, witness) ?? dispatcher.deliver(action, telling: witness)
+        passage.announced.add(announced, ordering: .relaxed)
+        return announced
     }
 }
