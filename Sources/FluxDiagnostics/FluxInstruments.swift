@@ -73,30 +73,30 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
         // Noted under the locks, and told once none is held.
-        let times = FluxLock(FluxDispatchTimes())
-        let telling = next.telling { store, revision, _ in times.withLock { $0.note(store, revision) } }
+        let times = FluxLock((last: fluxNow(), applied: FluxList<FluxApplied>()))
+        let telling = next.telling { store, revision, _ in
+            let now = fluxNow()
+            times.withLock { times in
+                let applied = FluxApplied(store: store, revision: revision, duration: now &- times.last)
+                times.applied.insert(applied, id: UInt64(times.applied.count + 1))
+                times.last = now
+            }
+        }
         let announced = telling(action)
-        var applied = times.withLock { $0.applied }
-        applied.updateEach { time in
+        var all = times.withLock { $0.applied }
+        all.updateEach { applied in
             // Where this is a child, those behind come up as well.
-            if time.store.dispatcher !== dispatcher { return }
+            if applied.store.dispatcher !== dispatcher { return }
             instrumentation.applied(
-                action, to: time.store, revision: time.revision, in: .nanoseconds(Int64(time.duration)))
+                action, to: applied.store, revision: applied.revision, in: .nanoseconds(Int64(applied.duration)))
         }
         return announced
     }
 }
 
-/// When each store has applied the action of one dispatch.
-nonisolated private struct FluxDispatchTimes {
-    private var last = fluxNow()
-    private(set) var applied = FluxList<(store: FluxStoreInfo, revision: UInt64?, duration: UInt64)>()
-
-    init() {}
-
-    mutating func note(_ store: FluxStoreInfo, _ revision: UInt64?) {
-        let now = fluxNow()
-        applied.insert((store, revision, now &- last), id: UInt64(applied.count + 1))
-        last = now
-    }
+/// How long a store took for the action of one dispatch, in nanoseconds, and what came of it.
+nonisolated private struct FluxApplied {
+    let store: FluxStoreInfo
+    let revision: UInt64?
+    let duration: UInt64
 }

@@ -39,7 +39,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// dispatcher see its actions in the same order (C4). Inside `handle(action:)` it stops the program with a message (C6).
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: How many stores announced a change.
+    /// - Returns: How many changes the stores announced: one for each that takes the type, and one for each reaction to it, if
+    ///   there was something to announce.
     /// - Complexity: O(*n*) for *n* stores of this action type; stores of other types do not count.
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.current

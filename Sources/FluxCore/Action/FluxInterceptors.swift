@@ -26,7 +26,7 @@ nonisolated public protocol FluxDispatchInterceptor: FluxEventObserver {
     ///   - dispatcher: Where.
     ///   - next: Goes on, with this action or another: once as a rule, never to stop it, several times to send several. It may be kept
     ///     and called later, from another thread.
-    /// - Returns: How many stores have announced a change by now: what `next` returned.
+    /// - Returns: How many changes the stores have announced by now: what `next` returned.
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int
 }
 

@@ -124,7 +124,7 @@ nonisolated struct FluxRoutes {
 
     // MARK: - Dispatching
 
-    /// Applies the action at an address to all stores of its type; returns how many announced a change.
+    /// Applies the action at an address to all stores of its type; returns how many changes were announced.
     mutating func apply(
         _ action: UnsafeRawPointer, _ type: ObjectIdentifier, _ thread: UnsafeMutablePointer<FluxThread>,
         _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?

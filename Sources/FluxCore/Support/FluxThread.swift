@@ -33,11 +33,8 @@
 
     private init() {
         var key = pthread_key_t()
-        let status = pthread_key_create(&key) { record in
-            let record: UnsafeMutableRawPointer? = record
-            record?.deallocate()
-        }
-        guard status == 0 else { fatalError("FluxCore: the process has no thread-specific key left (\(status)).") }
+        let status = pthread_key_create(&key) { ($0 as UnsafeMutableRawPointer?)?.deallocate() }
+        fluxRequire(status == 0, "the process has no thread-specific key left (\(status)).")
         self.key = UInt32(truncatingIfNeeded: key)
     }
 
@@ -114,8 +111,9 @@ nonisolated public enum FluxPureCode {
 @usableFromInline nonisolated func fluxStopInPureCode(_ call: StaticString) -> Never {
     let thread = FluxThreads.shared.current.pointee
     var place = "\(thread.scope ?? "FluxState.handle(action:), or what is called with it")"
-    if thread.scope == nil, let owner = thread.pure.map({ Unmanaged<AnyObject>.fromOpaque($0).takeUnretainedValue() }) {
-        place += ": \((owner as? any FluxStoreHandling)?.handlerName ?? "\(owner)")"
+    if thread.scope == nil, let owner = thread.pure {
+        let handle = Unmanaged<AnyObject>.fromOpaque(owner).takeUnretainedValue() as? any FluxStoreHandling
+        place += handle.map { ": \($0.handlerName)" } ?? ""
     }
     fatalError(
         """
