@@ -27,11 +27,15 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     ///
     /// Thread safety: a value.
     public struct Entry: Sendable {
-        let change: FluxChange<State>
+        @usableFromInline let change: FluxChange<State>
         /// The state after it.
         public let state: State
         /// The revision that the store was at after it.
         public let revision: UInt64
+
+        @inlinable init(change: FluxChange<State>, state: State, revision: UInt64) {
+            (self.change, self.state, self.revision) = (change, state, revision)
+        }
 
         /// The action.
         public var action: any FluxAction { change.action }
@@ -70,11 +74,7 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     /// What is kept, the oldest first; those behind the current position were undone.
     ///
     /// - Complexity: O(*n*) for *n* entries.
-    public var entries: [Entry] {
-        recorder.machine.withLock { $0.entries }.map {
-            Entry(change: $0.change, state: $0.state, revision: $0.revision)
-        }
-    }
+    public var entries: [Entry] { recorder.machine.withLock { $0.entries } }
 
     /// How many of the ``entries`` are in the state of the store: the others were undone.
     public var position: Int { recorder.machine.withLock { $0.position } }

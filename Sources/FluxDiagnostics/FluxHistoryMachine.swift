@@ -12,16 +12,7 @@
 /// | `redo`    | the state after the next step; nil where nothing was undone                                   |
 /// | `jump`    | the state that had a revision; nil where it is not kept                                       |
 @usableFromInline nonisolated struct FluxHistoryMachine<State: FluxState> {
-    /// A step, and the state after it.
-    @usableFromInline struct Entry: Sendable {
-        @usableFromInline let change: FluxChange<State>
-        @usableFromInline let state: State
-        @usableFromInline let revision: UInt64
-
-        @inlinable init(change: FluxChange<State>, state: State, revision: UInt64) {
-            (self.change, self.state, self.revision) = (change, state, revision)
-        }
-    }
+    @usableFromInline typealias Entry = FluxHistory<State>.Entry
 
     /// What is to be let go of outside the lock.
     @usableFromInline struct Forgotten: Sendable {

@@ -72,50 +72,31 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
     let instrumentation: any FluxInstrumentation
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
-        let times = FluxDispatchTimes()
-        let announced = next(action, telling: times)
-        times.forEach { time in
+        // Noted under the locks, and told once none is held.
+        let times = FluxLock((last: fluxNow(), applied: FluxList<FluxApplied>()))
+        let telling = next.telling { store, revision, _ in
+            let now = fluxNow()
+            times.withLock { times in
+                let applied = FluxApplied(store: store, revision: revision, duration: now &- times.last)
+                times.applied.insert(applied, id: UInt64(times.applied.count + 1))
+                times.last = now
+            }
+        }
+        let announced = telling(action)
+        var all = times.withLock { $0.applied }
+        all.updateEach { applied in
             // Where this is a child, those behind come up as well.
-            if time.store.dispatcher !== dispatcher { return }
+            if applied.store.dispatcher !== dispatcher { return }
             instrumentation.applied(
-                action, to: time.store, revision: time.revision, in: .nanoseconds(Int64(time.duration)))
+                action, to: applied.store, revision: applied.revision, in: .nanoseconds(Int64(applied.duration)))
         }
         return announced
     }
 }
 
-/// Notes when each store has applied the action of one dispatch.
-nonisolated private final class FluxDispatchTimes: FluxDispatchWitness {
-    struct Time {
-        let store: FluxStoreInfo
-        let revision: UInt64?
-        let duration: UInt64
-    }
-
-    private struct Times {
-        var last = fluxNow()
-        /// Apart from the others, for most often it is the only one.
-        var first: Time?
-        var others: ContiguousArray<Time> = []
-    }
-
-    private let times = FluxLock(Times())
-
-    init() {}
-
-    func applied<State>(_ state: State, by store: FluxStoreHandle<State>, revision: UInt64?) {
-        let now = fluxNow()
-        times.withLock { times in
-            let time = Time(store: FluxStoreInfo(store), revision: revision, duration: now &- times.last)
-            times.last = now
-            if times.first == nil { times.first = time } else { times.others.append(time) }
-        }
-    }
-
-    /// Calls a closure with each, with no lock held.
-    func forEach(_ body: (Time) -> Void) {
-        let (first, others) = times.withLock { ($0.first, $0.others) }
-        if let first { body(first) }
-        for time in others { body(time) }
-    }
+/// How long a store took for the action of one dispatch, in nanoseconds, and what came of it.
+nonisolated private struct FluxApplied {
+    let store: FluxStoreInfo
+    let revision: UInt64?
+    let duration: UInt64
 }

@@ -67,25 +67,6 @@ nonisolated extension FluxDispatcher {
         interceptors.compactMap { ($0 as? FluxChildEntry)?.child }
     }
 
-    /// Whether an action of a type reaches any store from here: one that is attached, or one of a child.
-    ///
-    /// - Parameter type: The type of action.
-    /// - Returns: True if it does.
-    /// - Complexity: O(*m*) for *m* middleware, and one step per dispatcher below.
-    public func responds<Action: FluxAction>(to type: Action.Type) -> Bool {
-        isTaken(type) || children.contains { $0.responds(to: type) }
-    }
-
-    /// Whether an action reaches any store from here: one that is attached, or one of a child.
-    ///
-    /// - Parameter action: The action, of any type.
-    /// - Returns: True if it does.
-    /// - Complexity: O(*m*) for *m* middleware, and one step per dispatcher below.
-    public func responds(to action: any FluxAction) -> Bool {
-        func open<Action: FluxAction>(_ action: Action) -> Bool { responds(to: Action.self) }
-        return open(action)
-    }
-
     private func leads(to dispatcher: FluxDispatcher, _ seen: inout [any FluxDispatchInterceptor]) -> Bool {
         if self === dispatcher { return true }
         let interceptors = interceptors

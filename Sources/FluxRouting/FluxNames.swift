@@ -1,5 +1,3 @@
-import Synchronization
-
 #if canImport(FluxCore)
     import FluxCore
 #endif
@@ -68,15 +66,15 @@ nonisolated extension FluxDispatcher {
     @discardableResult
     public func dispatch<Action: FluxAction>(action: Action, to name: String) -> Bool {
         FluxPureCode.forbid("dispatch(action:to:)")
-        let mark = FluxAppliedMark()
-        pass(action) { [self] action, report in
-            guard let store = holder(of: name), let announced = deliver(action, to: store, telling: report) else {
+        let isApplied = FluxLock(false)
+        pass(action) { [self] action, witness in
+            guard let store = holder(of: name), let announced = deliver(action, to: store, telling: witness) else {
                 return 0
             }
-            mark.isSet.store(true, ordering: .relaxed)
+            isApplied.withLock { $0 = true }
             return announced
         }
-        return mark.isSet.load(ordering: .relaxed)
+        return isApplied.withLock { $0 }
     }
 
     private func holder(of name: String) -> FluxStoreInfo? {
@@ -87,11 +85,6 @@ nonisolated extension FluxDispatcher {
 nonisolated extension FluxStoreInfo {
     /// The name it is attached under, if it has one.
     public var name: String? { dispatcher?.featureIfAny(FluxNames.self)?.name(of: self) }
-}
-
-/// Whether a store has applied what was dispatched to its name.
-nonisolated private final class FluxAppliedMark: Sendable {
-    let isSet = Synchronization.Atomic<Bool>(false)
 }
 
 /// The names of a dispatcher; a store that leaves it loses its own.

@@ -26,20 +26,20 @@ nonisolated public protocol FluxDispatching: Sendable {
     /// Takes an action to where it is to be applied.
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: How many stores have announced a change by now; 0 where that is not known yet.
+    /// - Returns: How many changes the stores have announced by now; 0 where that is not known yet.
     @discardableResult func dispatch<Action: FluxAction>(action: Action) -> Int
 }
 
 nonisolated extension FluxAction {
     /// Dispatches this action on ``FluxDispatcher/shared``.
     ///
-    /// - Returns: How many stores announced a change.
+    /// - Returns: How many changes the stores announced.
     @inlinable @discardableResult public func dispatch() -> Int { FluxDispatcher.shared.dispatch(action: self) }
 
     /// Dispatches this action.
     ///
     /// - Parameter dispatcher: Where to.
-    /// - Returns: How many stores announced a change.
+    /// - Returns: How many changes the stores announced.
     @inlinable @discardableResult public func dispatch(with dispatcher: some FluxDispatching) -> Int {
         dispatcher.dispatch(action: self)
     }

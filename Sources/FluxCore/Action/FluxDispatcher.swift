@@ -17,19 +17,18 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     public static let shared = FluxDispatcher()
 
     @usableFromInline let threads = FluxThreads.shared
-    /// Whether there are interceptors: all that the hot path looks at.
-    @usableFromInline let isIntercepted = Synchronization.Atomic<Bool>(false)
+    @usableFromInline let chain = FluxInterceptors()
     let routes = FluxLock(FluxRoutes())
-    private let chain = FluxLock(FluxInterceptors([]))
     private let features = FluxFeatures()
 
     /// Makes a dispatcher with no store attached.
     public init() {}
 
     deinit {
-        // The stores that it keeps go after their places, outside the lock.
+        // What it has goes outside its locks.
         let gone = routes.withLock { $0.detachAll() }
         withExtendedLifetime(gone) {}
+        chain.remove { _ in true }
     }
 
     // MARK: - Dispatching
@@ -40,56 +39,53 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// dispatcher see its actions in the same order (C4). Inside `handle(action:)` it stops the program with a message (C6).
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: How many stores announced a change.
+    /// - Returns: How many changes the stores announced: one for each that takes the type, and one for each reaction to it, if
+    ///   there was something to announce.
     /// - Complexity: O(*n*) for *n* stores of this action type; stores of other types do not count.
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.current
         thread.requireImpure("dispatch(action:)")
-        if isIntercepted.load(ordering: .relaxed) { return pass(action) }
-        return withUnsafePointer(to: action) { deliver(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread) }
+        if chain.isUsed.load(ordering: .relaxed) { return begin(action) }
+        return withUnsafePointer(to: action) { apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, nil) }
     }
 
     /// Takes an action through the interceptors, and then to another end than the stores of this dispatcher.
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - end: Takes it from there, and returns how many stores announced a change; it hands on what it is given to
-    ///     ``deliver(_:to:telling:)``, so that interceptors are told which.
-    /// - Returns: How many stores announced a change.
+    ///   - end: Takes it from there, and returns how many changes were announced; it hands on the witness that it is given, if
+    ///     any, to ``deliver(_:to:telling:)``.
+    /// - Returns: How many changes were announced.
     @discardableResult public func pass(
-        _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchReport?) -> Int
+        _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchWitness?) -> Int
     ) -> Int {
-        threads.current.requireImpure("dispatch(action:)")
-        return begin(action, to: .other(end), nil, origin: threads.current.task)
+        begin(action, isAddressed: true, to: end)
     }
 
-    @usableFromInline func pass(_ action: any FluxAction) -> Int {
-        begin(action, to: .stores, nil, origin: threads.current.task)
-    }
-
-    func begin(
-        _ action: any FluxAction, to end: FluxPassage.End, _ report: FluxDispatchReport?, origin: FluxTask?
+    @usableFromInline func begin(
+        _ action: any FluxAction, isAddressed: Bool = false, _ witness: FluxDispatchWitness? = nil,
+        to end: FluxDispatchEnd? = nil
     ) -> Int {
-        let passage = FluxPassage(chain.withLock { $0 }, on: self, to: end, origin: origin)
+        let thread = threads.current
+        thread.requireImpure("dispatch(action:)")
+        let passage = FluxPassage(self, origin: thread.task, isAddressed: isAddressed, to: end)
         defer { passage.isKept.store(true, ordering: .relaxed) }
-        return FluxNext(passage, nil).proceed(action, report)
+        return FluxNext(passage: passage, position: 0, witness: witness).proceed(action)
     }
 
     /// Applies an action to the attached stores that take its type, past all interceptors.
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - report: What an end of ``pass(_:to:)`` was given.
-    /// - Returns: How many stores announced a change.
-    @discardableResult public func deliver(_ action: any FluxAction, telling report: FluxDispatchReport? = nil) -> Int {
+    ///   - witness: What an end of ``pass(_:to:)`` was given.
+    /// - Returns: How many changes the stores announced.
+    @discardableResult
+    public func deliver<Action: FluxAction>(_ action: Action, telling witness: FluxDispatchWitness? = nil) -> Int {
         let thread = threads.current
         thread.requireImpure("deliver")
-        func open<Action: FluxAction>(_ action: Action) -> Int {
-            withUnsafePointer(to: action) {
-                deliver(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, report)
-            }
+        return withUnsafePointer(to: action) {
+            apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, witness)
         }
-        return open(action)
     }
 
     /// Applies an action to one store, attached or not, past all interceptors.
@@ -97,24 +93,24 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Parameters:
     ///   - action: The change to make.
     ///   - store: The store.
-    ///   - report: What an end of ``pass(_:to:)`` was given.
+    ///   - witness: What an end of ``pass(_:to:)`` was given.
     /// - Returns: How many changes it announced; nil if it does not take the type.
     public func deliver(
-        _ action: any FluxAction, to store: FluxStoreInfo, telling report: FluxDispatchReport? = nil
+        _ action: any FluxAction, to store: FluxStoreInfo, telling witness: FluxDispatchWitness? = nil
     ) -> Int? {
         threads.current.requireImpure("deliver")
         var wakes = FluxWakes()
-        let announced = store.handle.take(action, &wakes, report)
+        let announced = store.handle.take(action, &wakes, witness)
         wakes.settle()
         return announced
     }
 
-    @usableFromInline func deliver(
+    @usableFromInline func apply(
         _ action: UnsafeRawPointer, _ type: ObjectIdentifier, _ thread: UnsafeMutablePointer<FluxThread>,
-        _ report: FluxDispatchReport? = nil
+        _ witness: FluxDispatchWitness?
     ) -> Int {
         var wakes = FluxWakes()
-        let announced = routes.withLock { $0.apply(action, type, thread, &wakes, report) }
+        let announced = routes.withLock { $0.apply(action, type, thread, &wakes, witness) }
         wakes.settle()
         return announced
     }
@@ -135,56 +131,27 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         insteadOf isReplaced: (any FluxDispatchInterceptor) -> Bool = { _ in false }
     ) -> FluxRegistration {
         let entry = FluxInterceptors.Entry(interceptor, priority: priority)
-        change { entries in
-            entries.removeAll { entry in
-                guard let content = entry.content.withLock({ $0 }) else { return true }
-                return isReplaced(content.interceptor)
-            }
+        chain.change { entries in
+            entries.removeAll { isReplaced($0.interceptor) }
             entries.insert(entry, at: entries.firstIndex { $0.priority < priority } ?? entries.count)
         }
-        // It does not refer to the dispatcher, for a weak reference makes each retain of that slow for good: the next dispatch
-        // finds the entry empty.
-        return FluxRegistration { _ = entry.remove() }
+        return FluxRegistration { [chain, weak entry] in chain.remove { $0 === entry } }
     }
 
     /// The interceptors, in the order in which an action comes to them.
-    public var interceptors: [any FluxDispatchInterceptor] {
-        chain.withLock { $0 }.entries.compactMap { $0.content.withLock { $0 }?.interceptor }
-    }
+    public var interceptors: [any FluxDispatchInterceptor] { chain.entries.map(\.interceptor) }
 
     /// Removes interceptors; actions under way that have not reached them pass them by.
     ///
-    /// - Parameter isUnwanted: Says of each whether it is to go.
+    /// - Parameter isUnwanted: Says of each whether it is to go; called under a lock.
     /// - Returns: How many were removed.
     /// - Complexity: O(*m*) for *m* interceptors.
     @discardableResult public func removeInterceptors(where isUnwanted: (any FluxDispatchInterceptor) -> Bool) -> Int {
-        let unwanted = chain.withLock { $0 }.entries.filter { entry in
-            entry.content.withLock { $0 }.map { isUnwanted($0.interceptor) } ?? false
-        }
-        let count = unwanted.count { $0.remove() }
-        if count > 0 { sweepInterceptors() }
-        return count
-    }
-
-    /// Takes out the entries of interceptors that were removed.
-    func sweepInterceptors() { change { $0.removeAll { $0.isRemoved } } }
-
-    private func change(_ body: (inout ContiguousArray<FluxInterceptors.Entry>) -> Void) {
-        // What goes is the user's, so it is let go of outside the lock.
-        let old = chain.withLock { chain in
-            let old = chain
-            var entries = old.entries
-            body(&entries)
-            chain = FluxInterceptors(entries)
-            isIntercepted.store(!entries.isEmpty, ordering: .sequentiallyConsistent)
-            return old
-        }
-        withExtendedLifetime(old) {}
+        chain.remove { isUnwanted($0.interceptor) }
     }
 
     @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {
-        if !isIntercepted.load(ordering: .relaxed) { return [] }
-        return ContiguousArray(interceptors)
+        chain.isUsed.load(ordering: .relaxed) ? ContiguousArray(interceptors) : []
     }
 
     // MARK: - Pausing
@@ -197,23 +164,14 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Returns: What the closure returns.
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {
         FluxPureCode.forbid("a view")
-        switch dispatchers.count {
-        case 0: return body()
-        case 1: return dispatchers[0].routes.withLock { _ in body() }
-        default:
-            // One order for all who pause: by address, each once.
-            var ordered: [FluxDispatcher] = []
-            for dispatcher in dispatchers.sorted(by: { ObjectIdentifier($0) < ObjectIdentifier($1) })
-            where ordered.last !== dispatcher {
-                ordered.append(dispatcher)
-            }
-            return pause(ordered[...], body)
+        func pause(_ rest: ArraySlice<FluxDispatcher>) -> Result {
+            guard let first = rest.first else { return body() }
+            return first.routes.withLock { _ in pause(rest.drop { $0 === first }) }
         }
-    }
-
-    private static func pause<Result>(_ rest: ArraySlice<FluxDispatcher>, _ body: () -> Result) -> Result {
-        guard let first = rest.first else { return body() }
-        return first.routes.withLock { _ in pause(rest.dropFirst(), body) }
+        // One order for all who pause, by address, in which each comes once.
+        let isOrdered = dispatchers.count < 2
+        return pause(
+            (isOrdered ? dispatchers : dispatchers.sorted { ObjectIdentifier($0) < ObjectIdentifier($1) })[...])
     }
 
     // MARK: - Modules

@@ -28,7 +28,7 @@ nonisolated extension FluxDispatcher {
     ///     equals the one attached first. A store that was never attached by hand has 0.
     /// - Complexity: O(1), amortised.
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
-        store.handle.attach(to: self, keeping: nil, priority: priority)
+        store.handle.attach(to: self, priority: priority)
     }
 
     /// Attaches a store and keeps it alive for as long as it is attached here, though nobody else does.
@@ -48,26 +48,20 @@ nonisolated extension FluxDispatcher {
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
-    @discardableResult public func detach<State>(_ store: FluxStore<State>) -> Bool {
-        FluxPureCode.forbid("detach")
-        return store.handle.leave(self)
-    }
+    @discardableResult public func detach<State>(_ store: FluxStore<State>) -> Bool { store.handle.leave(self) }
 
     /// Detaches a store that is known by what it is told of.
     ///
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
-    @discardableResult public func detach(_ store: FluxStoreInfo) -> Bool {
-        FluxPureCode.forbid("detach")
-        return store.handle.leave(self)
-    }
+    @discardableResult public func detach(_ store: FluxStoreInfo) -> Bool { store.handle.leave(self) }
 
     /// Detaches all stores of a type of state.
     ///
     /// - Parameter type: The type.
     /// - Returns: How many there were.
-    /// - Complexity: O(*n*) for *n* stores of the dispatcher.
+    /// - Complexity: O(*n* log *n*) for *n* stores of the dispatcher.
     @discardableResult public func detach<State: FluxState>(_ type: State.Type) -> Int {
         FluxPureCode.forbid("detach")
         return stores.count { $0.stateType == type && detach($0) }
@@ -81,23 +75,14 @@ nonisolated extension FluxDispatcher {
         return routes.withLock { $0.stores }.map { FluxStoreInfo(any: $0) }
     }
 
-    /// The stores attached here that take a type of action, in the order in which they get one.
+    /// Whether any store that is attached here takes a type of action.
     ///
     /// - Parameter type: The type of action.
-    /// - Returns: The stores, each once.
-    /// - Complexity: O(*n* log *n*) for *n* stores.
-    public func stores(taking type: any FluxAction.Type) -> [FluxStoreInfo] {
-        stores.filter { !$0.handle.reducers(of: ObjectIdentifier(type)).isEmpty }
-    }
-
-    /// Whether an action of a type reaches any store that is attached here.
-    ///
-    /// - Parameter type: The type of action.
-    /// - Returns: True if it does.
+    /// - Returns: True if one does.
     /// - Complexity: O(1).
-    public func isTaken<Action: FluxAction>(_ type: Action.Type) -> Bool {
+    public func takes(_ type: any FluxAction.Type) -> Bool {
         FluxPureCode.forbid("responds(to:)")
-        return routes.withLock { $0.responds(to: ObjectIdentifier(type)) }
+        return routes.withLock { $0.takes(ObjectIdentifier(type)) }
     }
 
     /// Tells somebody of the stores that are here, in one step, and of those that come and go from then on.
@@ -139,7 +124,7 @@ nonisolated extension FluxStore {
     ///
     /// What it does is a change like any other: one at a time with those of `handle` (C1), announced under a revision of its
     /// own. The closure is as pure as `handle(action:)`, and the same is not allowed in it (C6). Of several reactions to one type each is
-    /// called, in the order added. It follows the store to other dispatchers.
+    /// called, in the order added, and makes a change of its own. It follows the store to other dispatchers.
     ///
     /// - Parameters:
     ///   - type: Which actions.
@@ -178,21 +163,5 @@ nonisolated extension FluxStore {
                 return false
             }
         }
-    }
-
-    /// Whether the store takes an action of a type.
-    ///
-    /// - Parameter type: The type of action.
-    /// - Returns: True for that of its state, and those that it reacts to.
-    public func responds<Action: FluxAction>(to type: Action.Type) -> Bool {
-        handle.reducers(of: ObjectIdentifier(type)).isEmpty == false
-    }
-
-    /// Whether the store takes an action.
-    ///
-    /// - Parameter action: The action, of any type.
-    /// - Returns: True where it is of the type of its state, or of one that it reacts to.
-    public func responds(to action: any FluxAction) -> Bool {
-        handle.reducers(of: ObjectIdentifier(Swift.type(of: action))).isEmpty == false
     }
 }

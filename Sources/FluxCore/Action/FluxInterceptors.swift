@@ -26,95 +26,89 @@ nonisolated public protocol FluxDispatchInterceptor: FluxEventObserver {
     ///   - dispatcher: Where.
     ///   - next: Goes on, with this action or another: once as a rule, never to stop it, several times to send several. It may be kept
     ///     and called later, from another thread.
-    /// - Returns: How many stores have announced a change by now: what `next` returned.
+    /// - Returns: How many changes the stores have announced by now: what `next` returned.
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int
 }
 
-/// The interceptors of a dispatcher at one moment, in their order; never changed.
+/// Is told of each store that applies the action of one dispatch.
+///
+/// It gets the store, the revision of the change, which is nil if there is nothing to announce, and what copies the state after
+/// it.
+///
+/// Thread safety: called under the locks of the dispatcher and of the store, on any thread: it must be quick, and use no store,
+/// dispatcher or creator.
+public typealias FluxDispatchWitness =
+    @Sendable (_ store: FluxStoreInfo, _ revision: UInt64?, _ state: () -> any FluxState) -> Void
+
+/// The interceptors of a dispatcher.
+///
+/// An object of its own, so that what removes one need not refer to the dispatcher, which a weak reference would slow down for
+/// good.
 @usableFromInline nonisolated final class FluxInterceptors: Sendable {
     /// One of them, in its place.
     final class Entry: Sendable {
-        /// An interceptor, in a struct of its own for the lock.
-        struct Content {
-            let interceptor: any FluxDispatchInterceptor
-        }
-
+        let interceptor: any FluxDispatchInterceptor
         let priority: Int
-        /// Nil once it is removed: actions under way that have not reached it pass it by.
-        let content: FluxLock<Content?>
+        /// Actions under way that have not reached it pass it by.
+        let isRemoved = Synchronization.Atomic<Bool>(false)
 
         init(_ interceptor: any FluxDispatchInterceptor, priority: Int) {
-            content = FluxLock(Content(interceptor: interceptor))
-            self.priority = priority
-        }
-
-        var isRemoved: Bool { content.withLock { $0 == nil } }
-
-        /// Whether it was there.
-        func remove() -> Bool {
-            // Let go of outside the lock.
-            let gone = content.withLock { fluxTake(&$0) }
-            return gone != nil
+            (self.interceptor, self.priority) = (interceptor, priority)
         }
     }
 
-    let entries: ContiguousArray<Entry>
+    /// Whether there are any: all that the hot path looks at.
+    @usableFromInline let isUsed = Synchronization.Atomic<Bool>(false)
+    private let list = FluxLock<ContiguousArray<Entry>>([])
 
-    init(_ entries: ContiguousArray<Entry>) { self.entries = entries }
+    init() {}
+
+    /// In the order in which an action comes to them.
+    var entries: ContiguousArray<Entry> { list.withLock { $0 } }
+
+    /// Returns how many were removed.
+    @discardableResult func remove(where isUnwanted: (Entry) -> Bool) -> Int {
+        change { entries in
+            for entry in entries where isUnwanted(entry) { entry.isRemoved.store(true, ordering: .relaxed) }
+            entries.removeAll { $0.isRemoved.load(ordering: .relaxed) }
+        }
+    }
+
+    /// Changes the list for actions that come later; returns how many fewer there are.
+    @discardableResult func change(_ body: (inout ContiguousArray<Entry>) -> Void) -> Int {
+        // What goes is the user's, so it is let go of outside the lock.
+        let (old, count) = list.withLock { entries in
+            let old = entries
+            body(&entries)
+            isUsed.store(!entries.isEmpty, ordering: .relaxed)
+            return (old, entries.count)
+        }
+        return old.count - count
+    }
 }
+
+/// Where an action goes once it has passed all interceptors; returns how many changes were announced.
+@usableFromInline typealias FluxDispatchEnd =
+    @Sendable (_ action: any FluxAction, _ witness: FluxDispatchWitness?) -> Int
 
 /// One action on its way past the interceptors of a dispatcher, until everybody has let go of its ``FluxNext``.
 nonisolated final class FluxPassage: Sendable {
-    /// Where an action goes once it has passed all interceptors.
-    enum End: Sendable {
-        /// To the stores of the dispatcher.
-        case stores
-        /// Wherever a closure takes it.
-        case other(@Sendable (any FluxAction, FluxDispatchReport?) -> Int)
-        /// To the stores, and on to where it came from by way of this dispatcher.
-        case back(FluxNext)
-    }
-
-    let chain: FluxInterceptors
     let dispatcher: FluxDispatcher
-    let end: End
+    /// As they were when the action came.
+    let interceptors: ContiguousArray<FluxInterceptors.Entry>
     /// The work whose action it is; nil if it was not fired.
     let origin: FluxTask?
-    private let announced = Synchronization.Atomic<Int>(0)
+    let isAddressed: Bool
+    /// Nil: the stores of the dispatcher.
+    let end: FluxDispatchEnd?
+    /// How many changes were announced so far.
+    let announced = Synchronization.Atomic<Int>(0)
     /// Whether the dispatch that began it has returned: who goes on now had kept it.
     let isKept = Synchronization.Atomic<Bool>(false)
 
-    init(_ chain: FluxInterceptors, on dispatcher: FluxDispatcher, to end: End, origin: FluxTask?) {
-        (self.chain, self.dispatcher, self.end, self.origin) = (chain, dispatcher, end, origin)
-    }
-
-    var isAddressed: Bool {
-        switch end {
-        case .stores: false
-        case .other: true
-        case .back(let next): next.isAddressed
-        }
-    }
-
-    /// The one that began it all, which counts for those on the way.
-    private var first: FluxPassage {
-        if case .back(let next) = end { next.passage.first } else { self }
-    }
-
-    var count: Int { first.announced.load(ordering: .relaxed) }
-
-    func reachEnd(_ action: any FluxAction, _ report: FluxDispatchReport?) -> Int {
-        switch end {
-        case .stores: count(dispatcher.deliver(action, telling: report))
-        case .other(let body): count(body(action, report))
-        case .back(let next):
-            (next.isAddressed ? 0 : count(dispatcher.deliver(action, telling: report))) + next.proceed(action, report)
-        }
-    }
-
-    private func count(_ count: Int) -> Int {
-        if count != 0 { first.announced.add(count, ordering: .relaxed) }
-        return count
+    init(_ dispatcher: FluxDispatcher, origin: FluxTask?, isAddressed: Bool, to end: FluxDispatchEnd?) {
+        (self.dispatcher, self.origin, self.isAddressed, self.end) = (dispatcher, origin, isAddressed, end)
+        interceptors = dispatcher.chain.entries
     }
 }
 
@@ -126,12 +120,8 @@ nonisolated final class FluxPassage: Sendable {
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxNext: Sendable {
     let passage: FluxPassage
-    private let position: Int
-    private let report: FluxDispatchReport?
-
-    init(_ passage: FluxPassage, at position: Int = 0, _ report: FluxDispatchReport?) {
-        (self.passage, self.position, self.report) = (passage, position, report)
-    }
+    let position: Int
+    let witness: FluxDispatchWitness?
 
     /// Whose interceptors these are.
     public var dispatcher: FluxDispatcher { passage.dispatcher }
@@ -142,28 +132,28 @@ nonisolated public struct FluxNext: Sendable {
     /// Whether the action goes to another end than the stores of the dispatcher, such as the one store that has a name.
     public var isAddressed: Bool { passage.isAddressed }
 
-    /// How many stores have announced a change so far, by way of any `next` of this dispatch.
-    public var announced: Int { passage.count }
+    /// How many changes the stores have announced so far, by way of any `next` of this dispatch.
+    public var announced: Int { passage.announced.load(ordering: .relaxed) }
 
     /// Goes on; when it returns, the action has been applied, unless an interceptor behind stopped or postponed it.
     ///
     /// Inside `FluxState.handle(action:)` it stops the program with a message (C6).
     ///
     /// - Parameter action: The action at hand, or any other in its place.
-    /// - Returns: How many stores announced a change.
+    /// - Returns: How many changes the stores announced.
     /// - Complexity: O(*m* + *n*) for *m* interceptors behind and *n* stores.
-    @discardableResult public func callAsFunction(_ action: any FluxAction) -> Int { go { proceed(action, report) } }
+    @discardableResult public func callAsFunction(_ action: any FluxAction) -> Int { go { proceed(action) } }
 
-    /// Goes on, and has somebody told of each store that applies the action.
+    /// Goes on as this does, and has somebody told of each store that applies the action.
     ///
-    /// - Parameters:
-    ///   - action: The action at hand, or any other in its place.
-    ///   - witness: Who is told, also of what an interceptor behind postpones.
-    /// - Returns: How many stores announced a change.
-    /// - Complexity: O(*m* + *n*) for *m* interceptors behind and *n* stores.
-    @discardableResult
-    public func callAsFunction(_ action: any FluxAction, telling witness: any FluxDispatchWitness) -> Int {
-        go { proceed(action, FluxDispatchReport(witness, outer: report)) }
+    /// - Parameter inner: Who is told, also of what an interceptor behind postpones.
+    /// - Returns: What goes on so.
+    public func telling(_ inner: @escaping FluxDispatchWitness) -> FluxNext {
+        guard let witness else { return FluxNext(passage: passage, position: position, witness: inner) }
+        return FluxNext(passage: passage, position: position) { store, revision, state in
+            inner(store, revision, state)
+            witness(store, revision, state)
+        }
     }
 
     /// Goes on as a call of it does, and tells which stores announced a change, each as the action left it.
@@ -174,16 +164,18 @@ nonisolated public struct FluxNext: Sendable {
     /// - Parameters:
     ///   - action: The action at hand, or any other in its place.
     ///   - body: Gets the store, the revision and the state of each change, in the order made, before this returns.
-    /// - Returns: How many stores announced a change.
+    /// - Returns: How many changes the stores announced.
     /// - Complexity: O(*m* + *n*) for *m* interceptors behind and *n* stores.
     @discardableResult public func callAsFunction(
         _ action: any FluxAction, _ body: (_ store: FluxStoreInfo, _ revision: UInt64, _ state: any FluxState) -> Void
     ) -> Int {
-        let changes = FluxAnnouncedChanges()
-        let announced = self(action, telling: changes)
-        for change in changes.list.withLock({ fluxTake(&$0) }) ?? [] {
-            body(change.store, change.revision, change.state)
+        // Nil once they are told of: what was postponed comes too late.
+        let changes = FluxLock<[(store: FluxStoreInfo, revision: UInt64, state: any FluxState)]?>([])
+        let next = telling { store, revision, state in
+            if let revision { changes.withLock { $0?.append((store, revision, state())) } }
         }
+        let announced = next(action)
+        for change in changes.withLock({ fluxTake(&$0) }) ?? [] { body(change.store, change.revision, change.state) }
         return announced
     }
 
@@ -194,73 +186,34 @@ nonisolated public struct FluxNext: Sendable {
     /// - Parameters:
     ///   - action: The action at hand, or any other in its place.
     ///   - other: The other dispatcher.
-    /// - Returns: How many stores announced a change, those behind among them.
+    /// - Returns: How many changes the stores announced, those behind among them.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
-        go { other.begin(action, to: .back(self), report, origin: origin) }
+        go {
+            other.begin(action, isAddressed: isAddressed, witness) { action, witness in
+                let announced = isAddressed ? 0 : other.deliver(action, telling: witness)
+                passage.announced.add(announced, ordering: .relaxed)
+                return announced + FluxNext(passage: passage, position: position, witness: witness).proceed(action)
+            }
+        }
     }
 
     @inline(__always) private func go(_ body: () -> Int) -> Int {
         let thread = passage.dispatcher.threads.current
         thread.requireImpure("next")
-        if let origin = passage.origin {
-            if thread.task === origin && !passage.isKept.load(ordering: .relaxed) { return body() }
-            return origin.pass(body) ?? 0
+        guard let origin = passage.origin else { return thread.sending(nil, body) }
+        // Within the dispatch that began it it has passed the gate of its event; what was kept passes that again.
+        if thread.task === origin && !passage.isKept.load(ordering: .relaxed) { return body() }
+        return origin.pass(body) ?? 0
+    }
+
+    func proceed(_ action: any FluxAction) -> Int {
+        let entries = passage.interceptors
+        for position in position..<entries.count where !entries[position].isRemoved.load(ordering: .relaxed) {
+            return entries[position].interceptor.dispatch(
+                action, on: dispatcher, next: FluxNext(passage: passage, position: position + 1, witness: witness))
         }
-        return thread.pointee.sending == nil ? body() : thread.sending(nil, body)
-    }
-
-    func proceed(_ action: any FluxAction, _ report: FluxDispatchReport?) -> Int {
-        var position = position
-        while position < passage.chain.entries.count {
-            let entry = passage.chain.entries[position]
-            position += 1
-            guard let content = entry.content.withLock({ $0 }) else {
-                passage.dispatcher.sweepInterceptors()
-                continue
-            }
-            return content.interceptor.dispatch(
-                action, on: passage.dispatcher, next: FluxNext(passage, at: position, report))
-        }
-        return passage.reachEnd(action, report)
-    }
-}
-
-/// Is told of each store that applies the action of one dispatch.
-///
-/// Thread safety: called under the locks of the dispatcher and of the store, on any thread: it must be quick, and use no store,
-/// dispatcher or creator.
-nonisolated public protocol FluxDispatchWitness: AnyObject, Sendable {
-    /// A store has applied the action.
-    ///
-    /// - Parameters:
-    ///   - state: The state after it.
-    ///   - store: The handle of the store.
-    ///   - revision: The revision of the change; nil if there is nothing to announce.
-    func applied<State>(_ state: State, by store: FluxStoreHandle<State>, revision: UInt64?)
-}
-
-/// Leads to those who are told what comes of one dispatch.
-///
-/// Thread safety: all of it may be used from any thread.
-nonisolated public final class FluxDispatchReport: Sendable {
-    private let witness: any FluxDispatchWitness
-    private let outer: FluxDispatchReport?
-
-    init(_ witness: any FluxDispatchWitness, outer: FluxDispatchReport?) {
-        (self.witness, self.outer) = (witness, outer)
-    }
-
-    @usableFromInline func applied<State>(_ state: State, by store: FluxStoreHandle<State>, revision: UInt64?) {
-        witness.applied(state, by: store, revision: revision)
-        outer?.applied(state, by: store, revision: revision)
-    }
-}
-
-/// Collects the changes of one dispatch until they are asked for.
-nonisolated private final class FluxAnnouncedChanges: FluxDispatchWitness {
-    let list = FluxLock<[(store: FluxStoreInfo, revision: UInt64, state: any FluxState)]?>([])
-
-    func applied<State>(_ state: State, by store: FluxStoreHandle<State>, revision: UInt64?) {
-        if let revision { list.withLock { $0?.append((FluxStoreInfo(store), revision, state)) } }
+        let announced = passage.end?(action, witness) ?? dispatcher.deliver(action, telling: witness)
+        passage.announced.add(announced, ordering: .relaxed)
+        return announced
     }
 }

@@ -118,7 +118,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     }
 
     /// The dispatcher that the store is attached to; nil: none.
-    public var dispatcher: FluxDispatcher? { membership.withLock { home($0) } }
+    public var dispatcher: FluxDispatcher? { membership.withLock { $0.dispatcher } }
 
     var extrasIfAny: FluxStoreExtras? { lazyExtras.withLock { $0 } }
     var extras: FluxStoreExtras { lazyExtras.value { FluxStoreExtras() } }
@@ -164,7 +164,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         // Let go of with some lock held: it ends once there is none.
         if threads.current.pointee.pure != nil { return DispatchQueue.global().async { self.end() } }
         leave(nil)
-        if extrasIfAny != nil { remove { _ in true } }
+        remove { _ in true }
         end(after: lock.withLock { $0.observers }[...])
     }
 

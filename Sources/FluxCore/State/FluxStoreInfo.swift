@@ -34,13 +34,11 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     /// - Returns: The handle; nil if the state is of another type.
     public func handle<State>(of type: State.Type) -> FluxStoreHandle<State>? { handle as? FluxStoreHandle<State> }
 
-    /// What a module keeps with the store, if it has been made.
+    /// Whether the store takes a type of action: that of its state, or one that it reacts to.
     ///
-    /// - Parameter type: Its type.
-    /// - Returns: The feature; nil if nobody has made it.
-    public func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature? {
-        handle.featureIfAny(type)
-    }
+    /// - Parameter type: The type of action.
+    /// - Returns: True if it does.
+    public func takes(_ type: any FluxAction.Type) -> Bool { !handle.reducers(of: ObjectIdentifier(type)).isEmpty }
 
     /// Whether this tells of a certain store.
     ///
@@ -63,30 +61,30 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
 }
 
 /// The handle of a store of any type.
-@usableFromInline nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
+nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     var stateType: any FluxState.Type { get }
     var dispatcher: FluxDispatcher? { get }
     var label: String? { get }
-
-    func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature?
     var anyState: any FluxState { get }
+    /// Which code runs under its lock.
+    var handlerName: String { get }
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer]
     /// Takes an action of any type; returns how many changes were announced, nil if it is of no type that the store takes.
-    func take(_ action: any FluxAction, _ wakes: inout FluxWakes, _ report: FluxDispatchReport?) -> Int?
+    func take(_ action: any FluxAction, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?) -> Int?
     func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool)
     /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
     func leave(_ dispatcher: FluxDispatcher?) -> Bool
 }
 
-nonisolated extension FluxStoreHandle: FluxPureOwner {
-    @usableFromInline var stateType: any FluxState.Type { State.self }
+nonisolated extension FluxStoreHandle {
+    var stateType: any FluxState.Type { State.self }
 
-    @usableFromInline var anyState: any FluxState { state }
+    var anyState: any FluxState { state }
 
     var handlerName: String { "\(State.self).handle(action: \(State.Action.self))" }
 
-    @usableFromInline func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool) {
+    func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool) {
         if isAttached { observer.attached(self) } else { observer.detached(self) }
     }
 

@@ -7,45 +7,54 @@
     @usableFromInline typealias Apply =
         @Sendable (
             _ handle: AnyObject, _ action: UnsafeRawPointer, _ thread: UnsafeMutablePointer<FluxThread>,
-            _ wakes: inout FluxWakes, _ report: FluxDispatchReport?
+            _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
         ) -> UInt64
 
     let action: ObjectIdentifier
     /// Whether it leads to a reaction rather than to the state's own `handle`.
     let isReaction: Bool
     fileprivate let apply: Apply
+    /// The store, where its dispatcher is to keep it.
+    private let kept: (any AnyObject & Sendable)?
 
-    @usableFromInline init(_ action: Any.Type, isReaction: Bool, _ apply: @escaping Apply) {
-        (self.action, self.isReaction, self.apply) = (ObjectIdentifier(action), isReaction, apply)
+    @usableFromInline
+    init(
+        _ action: Any.Type, isReaction: Bool, keeping store: (any AnyObject & Sendable)? = nil, _ apply: @escaping Apply
+    ) {
+        (self.action, self.isReaction, kept, self.apply) = (ObjectIdentifier(action), isReaction, store, apply)
     }
 
     /// Leads to the `handle` of a state.
     @inlinable static func main<State: FluxState>(_ state: State.Type) -> FluxReducer {
-        FluxReducer(State.Action.self, isReaction: false) { handle, action, thread, wakes, report in
+        FluxReducer(State.Action.self, isReaction: false) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let action = action.assumingMemoryBound(to: State.Action.self)
-            return handle.take(thread, &wakes, report) { $0.apply(action.pointee, &$1) }
+            return handle.take(thread, &wakes, witness) { $0.apply(action.pointee, &$1) }
         }
     }
 
     /// Leads to what a store does about another type of action.
-    static func reaction<State, Action>(_ reactions: FluxReactions<State, Action>) -> FluxReducer {
-        FluxReducer(Action.self, isReaction: true) { handle, action, thread, wakes, report in
+    static func reaction<State, Action: FluxAction>(
+        _ change: @escaping @Sendable (Action) -> FluxChange<State>
+    ) -> FluxReducer {
+        FluxReducer(Action.self, isReaction: true) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
-            let change = reactions.change(action.assumingMemoryBound(to: Action.self).pointee)
-            return handle.take(thread, &wakes, report) { $0.apply(change, pastGate: false, &$1) }
+            let change = change(action.assumingMemoryBound(to: Action.self).pointee)
+            return handle.take(thread, &wakes, witness) { $0.apply(change, pastGate: false, &$1) }
         }
     }
 
+    /// The same, and keeps the store.
+    func keeping<State>(_ store: FluxStore<State>) -> FluxReducer {
+        FluxReducer(State.Action.self, isReaction: isReaction, keeping: store, apply)
+    }
+
     /// Applies an action of the right type.
-    func apply(
-        _ action: any FluxAction, to handle: AnyObject, _ thread: UnsafeMutablePointer<FluxThread>,
-        _ wakes: inout FluxWakes, _ report: FluxDispatchReport?
+    func apply<Action: FluxAction>(
+        _ action: Action, to handle: AnyObject, _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes,
+        _ witness: FluxDispatchWitness?
     ) -> UInt64 {
-        func open<Action: FluxAction>(_ action: Action, _ wakes: inout FluxWakes) -> UInt64 {
-            withUnsafePointer(to: action) { apply(handle, UnsafeRawPointer($0), thread, &wakes, report) }
-        }
-        return open(action, &wakes)
+        withUnsafePointer(to: action) { apply(handle, UnsafeRawPointer($0), thread, &wakes, witness) }
     }
 }
 
@@ -64,13 +73,6 @@ nonisolated struct FluxRoutes {
         func letGo() -> (AnyObject, FluxReducer) { (handle.takeRetainedValue(), reducer.takeRetainedValue()) }
     }
 
-    /// A place on a dispatcher, for one type of action.
-    struct Place {
-        let action: ObjectIdentifier
-        /// Its rank by priority, and behind that a number that only grows.
-        let key: UInt64
-    }
-
     private static var numberBits: UInt64 { 40 }
 
     private var routes: ContiguousArray<FluxList<Stop>> = []
@@ -82,8 +84,6 @@ nonisolated struct FluxRoutes {
     private var recent: (type: ObjectIdentifier, position: Int)?
     /// Those who are told of stores that come and go.
     var observers: ContiguousArray<any FluxDispatcherObserver> = []
-    /// The stores that nobody else need keep, by their handles.
-    var kept: [ObjectIdentifier: AnyObject] = [:]
 
     init() {}
 
@@ -94,10 +94,11 @@ nonisolated struct FluxRoutes {
         UInt64(0x7F_FFFF - Swift.max(-0x7F_FFFF, Swift.min(priority, 0x7F_FFFF)))
     }
 
-    /// The rank that a place has; that of priority 0 for none.
-    static func rank(of key: UInt64) -> UInt64 { key == 0 ? rank(0) : key >> numberBits }
+    /// The rank that a place has.
+    static func rank(of key: UInt64) -> UInt64 { key >> numberBits }
 
-    /// Adds a store, which stays in memory meanwhile, behind those of its rank; returns its key.
+    /// Adds a store, which stays in memory meanwhile, behind those of its rank; returns the key of its place, which has the
+    /// rank, and behind that a number that only grows.
     mutating func attach(_ handle: AnyObject, _ reducer: FluxReducer, rank: UInt64) -> UInt64 {
         lastNumber += 1
         let key = rank << Self.numberBits | lastNumber
@@ -105,41 +106,34 @@ nonisolated struct FluxRoutes {
         return key
     }
 
-    /// The same for its state's own actions; the way into the stores of a type of state is made on the first call.
-    mutating func attach(_ handle: AnyObject, _ state: Any.Type, rank: UInt64, _ make: () -> FluxReducer) -> UInt64 {
-        if let known = mains[ObjectIdentifier(state)] { return attach(handle, known, rank: rank) }
+    /// The way into the stores of a type of state, made on the first call.
+    mutating func main(of state: Any.Type, _ make: () -> FluxReducer) -> FluxReducer {
+        if let known = mains[ObjectIdentifier(state)] { return known }
         let reducer = make()
         mains[ObjectIdentifier(state)] = reducer
-        return attach(handle, reducer, rank: rank)
+        return reducer
     }
 
-    /// Takes stores out of their places; what is handed out is to be let go of outside the lock.
-    mutating func detach(_ places: [Place], _ gone: inout [Any]) {
-        for place in places {
-            guard let position = position(of: place.action), let stop = routes[position].remove(id: place.key) else {
-                continue
-            }
-            gone.append(stop.letGo())
-        }
+    /// Takes a store out of a place; what is handed out is to be let go of outside the lock.
+    mutating func detach(_ action: ObjectIdentifier, _ key: UInt64) -> Any {
+        position(of: action).flatMap { routes[$0].remove(id: key) }?.letGo() as Any
     }
 
     /// Takes all stores out.
-    mutating func detachAll() -> [Any] {
-        [kept] + routes.indices.flatMap { routes[$0].removeAll().map { $0.letGo() as Any } }
-    }
+    mutating func detachAll() -> [Any] { routes.indices.flatMap { routes[$0].removeAll().map { $0.letGo() as Any } } }
 
     // MARK: - Dispatching
 
-    /// Applies the action at an address to all stores of its type; returns how many announced a change.
+    /// Applies the action at an address to all stores of its type; returns how many changes were announced.
     mutating func apply(
         _ action: UnsafeRawPointer, _ type: ObjectIdentifier, _ thread: UnsafeMutablePointer<FluxThread>,
-        _ wakes: inout FluxWakes, _ report: FluxDispatchReport?
+        _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
     ) -> Int {
         guard let position = position(of: type) else { return 0 }
         var announced = 0
         routes[position].updateEach { stop in
             let revision = stop.handle._withUnsafeGuaranteedRef { handle in
-                stop.reducer._withUnsafeGuaranteedRef { $0.apply(handle, action, thread, &wakes, report) }
+                stop.reducer._withUnsafeGuaranteedRef { $0.apply(handle, action, thread, &wakes, witness) }
             }
             if revision != 0 { announced += 1 }
         }
@@ -150,21 +144,13 @@ nonisolated struct FluxRoutes {
 
     /// All stores, in the order of priority and attachment.
     var stores: [any FluxStoreHandling] {
-        mutating get {
-            var found: [(key: UInt64, store: any FluxStoreHandling)] = []
-            for position in routes.indices {
-                for (key, stop) in routes[position].pairs where !stop.reducer.takeUnretainedValue().isReaction {
-                    if let store = stop.handle.takeUnretainedValue() as? any FluxStoreHandling {
-                        found.append((key, store))
-                    }
-                }
-            }
-            return found.sorted { $0.key < $1.key }.map(\.store)
-        }
+        routes.flatMap(\.pairs).filter { !$0.element.reducer.takeUnretainedValue().isReaction }
+            .sorted { $0.id < $1.id }
+            .compactMap { $0.element.handle.takeUnretainedValue() as? any FluxStoreHandling }
     }
 
     /// Whether any store takes a type of action.
-    func responds(to type: ObjectIdentifier) -> Bool { positions[type].map { !routes[$0].isEmpty } ?? false }
+    func takes(_ type: ObjectIdentifier) -> Bool { positions[type].map { !routes[$0].isEmpty } ?? false }
 
     private mutating func position(of type: ObjectIdentifier) -> Int? {
         if let recent, recent.type == type { return recent.position }
@@ -183,16 +169,16 @@ nonisolated struct FluxRoutes {
 nonisolated extension FluxStoreHandle {
     /// Takes an action that comes by way of a dispatcher; returns the revision that announces it, 0 if none.
     @inlinable @inline(__always) func take(
-        _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes, _ report: FluxDispatchReport?,
+        _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?,
         _ apply: (inout Machine, inout FluxWakes) -> UInt64?
     ) -> UInt64 {
         lock.withLock { machine in
             thread.purely(self) {
-                guard let report else { return apply(&machine, &wakes) ?? 0 }
+                guard let witness else { return apply(&machine, &wakes) ?? 0 }
                 let stamp = machine.stamp
                 let revision = apply(&machine, &wakes)
                 // What was held back is not told.
-                if machine.stamp != stamp { report.applied(machine.state, by: self, revision: revision) }
+                if machine.stamp != stamp { witness(FluxStoreInfo(self), revision) { machine.state } }
                 return revision ?? 0
             }
         }

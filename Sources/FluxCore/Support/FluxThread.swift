@@ -30,27 +30,18 @@ import Dispatch
 @usableFromInline nonisolated struct FluxThreads: Sendable {
     @usableFromInline static let shared = FluxThreads()
 
-    #if os(Android)
-        @usableFromInline typealias Key = pthread_key_t
-    #else
-        /// A key is below 1,024, and its copy leaves room for other small things.
-        @usableFromInline typealias Key = UInt16
-    #endif
-
-    @usableFromInline let key: Key
+    /// A `pthread_key_t`, in the same few bytes everywhere.
+    @usableFromInline let key: UInt32
 
     private init() {
         var key = pthread_key_t()
-        let status = pthread_key_create(&key) { record in
-            let record: UnsafeMutableRawPointer? = record
-            record?.deallocate()
-        }
-        guard status == 0 else { fatalError("FluxCore: the process has no thread-specific key left (\(status)).") }
-        self.key = Key(key)
+        let status = pthread_key_create(&key) { ($0 as UnsafeMutableRawPointer?)?.deallocate() }
+        fluxRequire(status == 0, "the process has no thread-specific key left (\(status)).")
+        self.key = UInt32(truncatingIfNeeded: key)
     }
 
     @inlinable var current: UnsafeMutablePointer<FluxThread> {
-        if let record = pthread_getspecific(pthread_key_t(key)) {
+        if let record = pthread_getspecific(pthread_key_t(truncatingIfNeeded: key)) {
             return record.assumingMemoryBound(to: FluxThread.self)
         }
         return makeRecord()
@@ -59,7 +50,7 @@ import Dispatch
     @usableFromInline func makeRecord() -> UnsafeMutablePointer<FluxThread> {
         let record = UnsafeMutablePointer<FluxThread>.allocate(capacity: 1)
         record.initialize(to: FluxThread())
-        pthread_setspecific(pthread_key_t(key), record)
+        pthread_setspecific(pthread_key_t(truncatingIfNeeded: key), record)
         return record
     }
 }
@@ -126,27 +117,17 @@ nonisolated public enum FluxPureCode {
     public static func forbid(_ call: StaticString) { FluxThreads.shared.current.requireImpure(call) }
 }
 
-/// Who can say whose `handle(action:)` runs.
-nonisolated protocol FluxPureOwner: AnyObject {
-    var handlerName: String { get }
-}
-
 /// Stops the program because code that has to be pure used a store, a dispatcher or a creator.
 @usableFromInline nonisolated func fluxStopInPureCode(_ call: StaticString) -> Never {
-    let thread = FluxThreads.shared.current
-    if let scope = thread.pointee.scope {
-        fatalError(
-            """
-            FluxCore: \(call) was used inside \(scope). That is pure: it runs under a lock, and may only look at what it \
-            is given.
-            """)
+    let thread = FluxThreads.shared.current.pointee
+    var place = "\(thread.scope ?? "FluxState.handle(action:), or what is called with it")"
+    if thread.scope == nil, let owner = thread.pure {
+        let handle = Unmanaged<AnyObject>.fromOpaque(owner).takeUnretainedValue() as? any FluxStoreHandling
+        place += handle.map { ": \($0.handlerName)" } ?? ""
     }
-    let owner = thread.pointee.pure.map { Unmanaged<AnyObject>.fromOpaque($0).takeUnretainedValue() }
-    let handler = (owner as? any FluxPureOwner)?.handlerName ?? "FluxState.handle(action:)"
     fatalError(
         """
-        FluxCore: \(call) was used inside FluxState.handle(action:), or what is called with it: \(handler). handle is \
-        pure: it runs under the lock of its store and may only change the state. Dispatch from the converter, from a \
-        subscription, or after the dispatch that led here has returned.
+        FluxCore: \(call) was used inside \(place). That is pure: it runs under a lock, and may only change what it is \
+        given. Dispatch from the converter, from a subscription, or after the dispatch that led here has returned.
         """)
 }

@@ -61,45 +61,43 @@ import Synchronization
         let start = start.load(ordering: .relaxed)
         if start == 0 { return nil }
         self.start.store(0, ordering: .relaxed)
-        let duration = fluxNow() &- start
-        let note = note.isTaken ? FluxAppliedNote(store, instrumentation) : note
-        note.take(action, revision ?? 0, duration)
+        let note = note.isTaken.load(ordering: .acquiring) ? FluxAppliedNote(store, instrumentation) : note
+        note.take(FluxAppliedNote.Content(action: action, revision: revision, duration: fluxNow() &- start))
         return note
     }
 }
 
 /// Tells, once the lock of the store is free, that it has applied an action.
 nonisolated private final class FluxAppliedNote: FluxSettling {
+    struct Content {
+        let action: any FluxAction
+        let revision: UInt64?
+        let duration: UInt64
+    }
+
     private let instrumentation: any FluxInstrumentation
     private let store: FluxStoreInfo
-    private let taken = Synchronization.Atomic<Bool>(false)
-    /// 0: there was nothing to announce.
-    private let revision = Synchronization.Atomic<UInt64>(0)
-    private let duration = Synchronization.Atomic<UInt64>(0)
+    let isTaken = Synchronization.Atomic<Bool>(false)
     /// Safe: it belongs to who has taken the note, under the store's lock, until that thread settles it.
-    private nonisolated(unsafe) var action: (any FluxAction)?
+    private nonisolated(unsafe) var content: Content?
 
     init(_ store: FluxStoreInfo, _ instrumentation: any FluxInstrumentation) {
         (self.store, self.instrumentation) = (store, instrumentation)
     }
 
-    var isTaken: Bool { taken.load(ordering: .acquiring) }
-
-    func take(_ action: any FluxAction, _ revision: UInt64, _ duration: UInt64) {
-        taken.store(true, ordering: .relaxed)
-        self.revision.store(revision, ordering: .relaxed)
-        self.duration.store(duration, ordering: .relaxed)
-        self.action = action
+    func take(_ new: Content) {
+        isTaken.store(true, ordering: .relaxed)
+        content = new
     }
 
     func settle() {
-        let (revision, duration) = (revision.load(ordering: .relaxed), duration.load(ordering: .relaxed))
-        guard let action else { return }
-        self.action = nil
+        var taken: Content?
+        swap(&taken, &content)
         // What it tells may lead to the next action.
-        taken.store(false, ordering: .releasing)
+        isTaken.store(false, ordering: .releasing)
+        guard let taken else { return }
         instrumentation.applied(
-            action, to: store, revision: revision == 0 ? nil : revision, in: .nanoseconds(Int64(duration)))
+            taken.action, to: store, revision: taken.revision, in: .nanoseconds(Int64(taken.duration)))
     }
 }
 

@@ -179,13 +179,13 @@ import Testing
         }
         expect(stores, names: "FluxDispatcher.stores")
         let responds = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-            handling { _ = $0.isTaken(Counter.Action.self) }
+            handling { _ = $0.takes(Counter.Action.self) }
         }
         expect(responds, names: "responds(to:)")
-        let typed = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-            handling { $0.detach(Counter.self) }
+        let detach = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            handling { $0.detach(FluxStore(initialState: Counter(), dispatcher: nil)) }
         }
-        expect(typed, names: "detach")
+        expect(detach, names: "detach")
     }
 
     @Test func `handle that reads its own store stops the program with a message`() async {

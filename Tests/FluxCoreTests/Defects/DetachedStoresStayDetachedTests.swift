@@ -18,7 +18,7 @@ import Testing
         #expect(dispatcher.dispatch(action: LogOut()) == 0)
         #expect(dispatcher.add(1) == 0)
         #expect(store.state.count == 1 && store.revision == 0)
-        #expect(!dispatcher.isTaken(LogOut.self) && !dispatcher.isTaken(Counter.Action.self))
+        #expect(!dispatcher.takes(LogOut.self) && !dispatcher.takes(Counter.Action.self))
         #expect(dispatcher.stores.isEmpty)
         #expect(!dispatcher.detach(store), "it is not there")
     }
