@@ -1,5 +1,4 @@
 import Dispatch
-import Synchronization
 
 #if canImport(FluxCore)
     import FluxCore
@@ -27,15 +26,18 @@ nonisolated final class FluxActionHub: FluxDispatcherObserver {
     }
 
     private let known = FluxLock(Known())
-    private let hasStarted = Synchronization.Atomic<Bool>(false)
+    private let hasStarted = FluxLock(false)
 
     deinit {
         known.withLock { $0.logs.removeAll() }.forEach { $0.end() }
     }
 
-    /// Looks on at the dispatcher, once.
+    /// Looks on at the dispatcher, once; who comes second waits until all stores are known, or it would miss their actions.
     func start(_ dispatcher: FluxDispatcher) {
-        if !hasStarted.exchange(true, ordering: .acquiringAndReleasing) { dispatcher.observe(self) }
+        hasStarted.withLock { hasStarted in
+            if !hasStarted { dispatcher.observe(self) }
+            hasStarted = true
+        }
     }
 
     func add(_ log: any FluxActionLogging) -> FluxSubscription {
