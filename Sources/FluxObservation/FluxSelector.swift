@@ -27,16 +27,14 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
     let memory = FluxMemory<(repeat each Input), Value>(capacity: capacity)
     return { state in
         let inputs = (repeat (each input)(state))
-        let known = memory.value { kept in
+        return memory.value(for: inputs) { kept in
             for (one, other) in repeat (each kept, each inputs) {
                 if one != other { return false }
             }
             return true
+        } compute: {
+            compute(repeat each inputs)
         }
-        if let known { return known }
-        let value = compute(repeat each inputs)
-        memory.keep(value, for: inputs)
-        return value
     }
 }
 
@@ -52,23 +50,17 @@ nonisolated final class FluxMemory<Inputs: Sendable, Value: Sendable>: Sendable 
         self.capacity = capacity
     }
 
-    /// The value kept for inputs that are wanted.
+    /// The value kept for the same inputs, or a new one; it becomes the one used last.
     ///
-    /// The comparison is the user's, so it runs outside the lock.
-    func value(where isWanted: (Inputs) -> Bool) -> Value? {
-        let entries = lock.withLock { $0 }
-        guard let index = entries.firstIndex(where: { isWanted($0.inputs) }) else { return nil }
-        let entry = entries[index]
-        if index > 0 { keep(entry.value, for: entry.inputs, where: isWanted) }
-        return entry.value
-    }
-
-    /// Keeps a value as the one used last; what there is no room for any longer goes outside the lock.
-    func keep(_ value: Value, for inputs: Inputs, where isSame: (Inputs) -> Bool = { _ in false }) {
+    /// Comparing and computing are the user's, and so is what there is no room for any longer: all outside the lock.
+    func value(for inputs: Inputs, where isSame: (Inputs) -> Bool, compute: () -> Value) -> Value {
         var entries = lock.withLock { $0 }
-        entries.removeAll { isSame($0.inputs) }
-        entries.insert((inputs, value), at: 0)
-        if entries.count > capacity { entries.removeLast(entries.count - capacity) }
+        let index = entries.firstIndex { isSame($0.inputs) }
+        if index == 0 { return entries[0].value }
+        let entry = index.map { entries.remove(at: $0) } ?? (inputs: inputs, value: compute())
+        entries.insert(entry, at: 0)
+        if entries.count > capacity { entries.removeLast() }
         lock.withLock { swap(&$0, &entries) }
+        return entry.value
     }
 }
