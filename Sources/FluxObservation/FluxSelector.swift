@@ -24,43 +24,26 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
     capacity: Int = 1,
     _ compute: @escaping @Sendable (repeat each Input) -> Value
 ) -> @Sendable (State) -> Value {
-    let memory = FluxMemory<(repeat each Input), Value>(capacity: capacity)
+    if capacity < 1 {
+        fatalError("FluxCore: a selector that keeps \(capacity) values computes each time. Let it keep 1 at least.")
+    }
+    /// The values computed last, with what they were computed from.
+    let memory = FluxLock<[(inputs: (repeat each Input), value: Value)]>([])
     return { state in
         let inputs = (repeat (each input)(state))
-        return memory.value(for: inputs) { kept in
-            for (one, other) in repeat (each kept, each inputs) {
+        // Comparing and computing are the user's, and so is what there is no room for any longer: all outside the lock.
+        var entries = memory.withLock { $0 }
+        let index = entries.firstIndex { entry in
+            for (one, other) in repeat (each entry.inputs, each inputs) {
                 if one != other { return false }
             }
             return true
-        } compute: {
-            compute(repeat each inputs)
         }
-    }
-}
-
-/// The values computed last, with what they were computed from.
-nonisolated final class FluxMemory<Inputs: Sendable, Value: Sendable>: Sendable {
-    private let lock = FluxLock<ContiguousArray<(inputs: Inputs, value: Value)>>([])
-    private let capacity: Int
-
-    init(capacity: Int) {
-        if capacity < 1 {
-            fatalError("FluxCore: a selector that keeps \(capacity) values computes each time. Let it keep 1 at least.")
-        }
-        self.capacity = capacity
-    }
-
-    /// The value kept for the same inputs, or a new one; it becomes the one used last.
-    ///
-    /// Comparing and computing are the user's, and so is what there is no room for any longer: all outside the lock.
-    func value(for inputs: Inputs, where isSame: (Inputs) -> Bool, compute: () -> Value) -> Value {
-        var entries = lock.withLock { $0 }
-        let index = entries.firstIndex { isSame($0.inputs) }
         if index == 0 { return entries[0].value }
-        let entry = index.map { entries.remove(at: $0) } ?? (inputs: inputs, value: compute())
+        let entry = index.map { entries.remove(at: $0) } ?? (inputs: inputs, value: compute(repeat each inputs))
         entries.insert(entry, at: 0)
         if entries.count > capacity { entries.removeLast() }
-        lock.withLock { swap(&$0, &entries) }
+        memory.withLock { swap(&$0, &entries) }
         return entry.value
     }
 }

@@ -14,6 +14,13 @@
 ///
 /// Thread safety: may be used from any thread; an iterator belongs to one task.
 nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
+    /// Where an iterator takes from.
+    enum Intake {
+        case queue(FluxChannel<Element>)
+        /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
+        case newest(FluxChannel<Void>, any FluxTappable<Element>)
+    }
+
     let start: @Sendable () -> Iterator
 
     /// Starts watching.
@@ -25,19 +32,18 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
     ///
     /// Thread safety: belongs to one task.
     public struct Iterator: AsyncIteratorProtocol {
-        /// Has the elements, or nil: there is something new, to be read, so that a slow iterator keeps no state.
-        let channel: FluxChannel<Element?>
+        let intake: Intake
         let subscription: FluxSubscription
-        /// What of that the iterator gives, compared outside the lock of the channel: comparing is the user's.
+        /// What of the intake the iterator gives, compared outside the lock of the channel: comparing is the user's.
         let distinct: FluxDistinct<Element>
         /// Kept while it is iterated.
         let source: any Sendable
-        /// Reads the newest element, and the number of the change that announced it.
-        let read: @Sendable () -> (element: Element, revision: UInt64)?
         var revision: UInt64?
 
         /// How many changes it was not handed because there was no room for them.
-        public var dropped: Int { channel.dropped }
+        public var dropped: Int {
+            if case .queue(let channel) = intake { channel.dropped } else { 0 }
+        }
 
         /// Waits for the next state.
         ///
@@ -48,21 +54,23 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
             isolation actor: isolated (any _Concurrency.Actor)? = #isolation
         ) async throws(Failure) -> Element? {
             while true {
-                switch await channel.next(isolation: actor) {
-                case .element(let element):
-                    if let new = element ?? readNewest(), distinct.change(to: new) != nil { return new }
-                case .end(let error):
-                    if let error = error as? Failure { throw error }
-                    return nil
+                switch intake {
+                case .queue(let channel):
+                    switch await channel.next(isolation: actor) {
+                    case .element(let element): if distinct.change(to: element) != nil { return element }
+                    case .end(let error):
+                        if let error = error as? Failure { throw error }
+                        return nil
+                    }
+                case .newest(let signal, let source):
+                    guard case .element = await signal.next(isolation: actor) else { return nil }
+                    let (state, newest) = source.numbered
+                    // Told of a change that was read already, together with the one before.
+                    if newest == revision { continue }
+                    revision = newest
+                    if distinct.change(to: state) != nil { return state }
                 }
             }
-        }
-
-        /// Nil if it was told of a change that was read already, together with the one before.
-        private mutating func readNewest() -> Element? {
-            guard let (element, newest) = read(), newest != revision else { return nil }
-            revision = newest
-            return element
         }
     }
 }
@@ -84,7 +92,18 @@ nonisolated extension FluxSource {
     ///   - startingWithCurrent: True for each iterator to start with the current state.
     /// - Returns: A sequence that starts anew for each iterator.
     public func states(_ delivery: FluxDelivery, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
-        states(FluxBuffered(rule: delivery == .latest ? .latest : .every), startingWithCurrent: startingWithCurrent)
+        guard delivery == .latest, let source = self as? any FluxTappable<State> else {
+            return states(
+                FluxBuffered(rule: delivery == .latest ? .latest : .every), startingWithCurrent: startingWithCurrent)
+        }
+        return FluxStates {
+            let signal = FluxChannel<Void>(.latest)
+            let options = FluxSubscriptionOptions(.latest, on: relay, startingWithCurrent: startingWithCurrent)
+            let token = subscribe(options, ended: { signal.end() }) { _ in signal.put(())?.settle() }
+            return FluxStates<State, Never>.Iterator(
+                intake: .newest(signal, source), subscription: token, distinct: FluxDistinct(by: difference),
+                source: self)
+        }
     }
 
     /// The states of the source, of which only so many may wait for an iterator.
@@ -188,13 +207,12 @@ nonisolated extension FluxSource {
         _ rule: FluxBuffered.Rule, _ startingWithCurrent: Bool
     ) -> FluxStates<Element, Failure> {
         FluxStates {
-            let channel = FluxChannel<Element?>(rule)
-            let readable = rule == .latest && isSame == nil ? self as? any FluxTappable<State> : nil
+            let channel = FluxChannel<Element>(rule)
             let announced = FluxDistinct(by: isSame)
             let given = FluxDistinct(by: rule == .every ? nil : difference)
             let tap = FluxTap<State>(channel) { state, isWanted in
                 guard let (_, new) = announced.change(to: select(state)) else { return nil }
-                if isWanted { return channel.put(readable == nil ? new : nil) }
+                if isWanted { return channel.put(new) }
                 // What the first that is given is compared with.
                 _ = given.change(to: new)
                 return nil
@@ -210,11 +228,7 @@ nonisolated extension FluxSource {
                 token = self.tap(tap, startingWithCurrent: startingWithCurrent)
             }
             return FluxStates<Element, Failure>.Iterator(
-                channel: channel, subscription: token, distinct: given, source: self,
-                read: {
-                    guard let (state, revision) = readable?.numbered else { return nil }
-                    return (select(state), revision)
-                })
+                intake: .queue(channel), subscription: token, distinct: given, source: self)
         }
     }
 }

@@ -51,11 +51,11 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ) {
         var sources: [any FluxSource] = []
         for source in repeat each source { sources.append(source) }
-        let parts = FluxViewParts<State>(sources, by: isSame) { cut in
-            let captures = (repeat (each source).capture(in: cut))
-            return { transform(repeat (each captures)()) }
-        }
-        self.init(parts)
+        self.init(
+            FluxViewParts(sources, by: isSame) { cut in
+                let captures = (repeat (each source).capture(in: cut))
+                return { transform(repeat (each captures)()) }
+            })
     }
 
     /// Makes a view that announces what is not equal to the value before.
@@ -88,11 +88,11 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         _ transform: @escaping @Sendable ([Sources.Element.State]) -> State
     ) where Sources.Element: FluxSource {
         let sources = Array(sources)
-        let parts = FluxViewParts<State>(sources, by: isSame) { cut in
-            let captures = sources.map { $0.capture(in: cut) }
-            return { transform(captures.map { $0() }) }
-        }
-        self.init(parts)
+        self.init(
+            FluxViewParts(sources, by: isSame) { cut in
+                let captures = sources.map { $0.capture(in: cut) }
+                return { transform(captures.map { $0() }) }
+            })
     }
 
     /// Makes a view of any number of sources of one type that announces what is not equal to the value before.
@@ -126,11 +126,11 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         by isSame: @escaping @Sendable (State, State) -> Bool,
         _ transform: @escaping @Sendable ([Input]) -> State
     ) {
-        let parts = FluxViewParts<State>(sources, by: isSame) { cut in
-            let captures = sources.map { $0.capture(in: cut) }
-            return { transform(captures.map { $0() }) }
-        }
-        self.init(parts)
+        self.init(
+            FluxViewParts(sources, by: isSame) { cut in
+                let captures = sources.map { $0.capture(in: cut) }
+                return { transform(captures.map { $0() }) }
+            })
     }
 
     /// Makes a view of sources of which nothing is known but their state.

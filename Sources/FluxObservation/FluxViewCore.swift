@@ -136,20 +136,15 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     func following(_ join: () -> FluxSubscription) -> FluxSubscription {
         watchers.withLock { watchers in
             watchers.users += 1
-            if watchers.users == 1 { watchers.token = watchSources() }
+            if watchers.users > 1 { return }
+            // It computes once for all changes that come before it does.
+            let alarm = FluxQueueDelivery<Void>(on: queue, bound: .latest) { [weak self] in _ = self?.refresh() }
+            watchers.token = FluxSubscription([parts.watch { alarm.put(()) }, FluxSubscription(alarm)])
         }
         refresh()
         let feed = FluxFeed()
         feed.stops { [weak self] in self?.leave() }
         return FluxSubscription([join(), FluxSubscription(feed)])
-    }
-
-    /// Has the sources tell of changes, and computes once for all that come before it does.
-    private func watchSources() -> FluxSubscription {
-        let alarm = FluxQueueDelivery<Void>(on: queue, bound: .latest) { [weak self] in
-            if let self, watchers.withLock({ $0.users > 0 }) { refresh() }
-        }
-        return FluxSubscription([parts.watch { alarm.put(()) }, FluxSubscription(alarm)])
     }
 
     /// A subscription has ended; with the last, the view is told of no change and computes only when it is read.
