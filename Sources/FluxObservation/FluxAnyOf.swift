@@ -16,11 +16,11 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @_disfavoredOverload
-    public func subscribe<One: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first)], .every, on: nil) { handler($0, $1.paths) }
+        watch([FluxPart(first)], .every, on: nil) { handler($0.state, $0.paths) }
     }
 
     /// Calls a handler when a part of the state has changed, and says which.
@@ -32,13 +32,13 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @_disfavoredOverload
-    public func subscribe<One: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first)], delivery, on: queue) { handler($0, $1.paths) }
+        watch([FluxPart(first)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
 
     /// Calls a handler on the main actor when a part of the state has changed, and says which.
@@ -49,13 +49,13 @@ nonisolated extension FluxSource {
     ///   - main: The main queue.
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    public func subscribe<One: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
         _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first)], delivery, on: .main, main.bind { handler($0, $1.paths) })
+        watch([FluxPart(first)], delivery, on: .main, main.bind { handler($0.state, $0.paths) })
     }
 
     /// Calls a handler each time that one of two parts of the state has changed, and says which.
@@ -66,12 +66,12 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @_disfavoredOverload
-    public func subscribe<One: Equatable & Sendable, Two: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first), FluxPart(second)], .every, on: nil) { handler($0, $1.paths) }
+        watch([FluxPart(first), FluxPart(second)], .every, on: nil) { handler($0.state, $0.paths) }
     }
 
     /// Calls a handler when one of two parts of the state has changed, and says which.
@@ -90,14 +90,14 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @_disfavoredOverload
-    public func subscribe<One: Equatable & Sendable, Two: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first), FluxPart(second)], delivery, on: queue) { handler($0, $1.paths) }
+        watch([FluxPart(first), FluxPart(second)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
 
     /// Calls a handler on the main actor when one of two parts of the state has changed, and says which.
@@ -109,14 +109,14 @@ nonisolated extension FluxSource {
     ///   - main: The main queue.
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    public func subscribe<One: Equatable & Sendable, Two: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
         _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first), FluxPart(second)], delivery, on: .main, main.bind { handler($0, $1.paths) })
+        watch([FluxPart(first), FluxPart(second)], delivery, on: .main, main.bind { handler($0.state, $0.paths) })
     }
 
     /// Calls a handler each time that one of three parts of the state has changed, and says which.
@@ -128,13 +128,13 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @_disfavoredOverload
-    public func subscribe<One: Equatable & Sendable, Two: Equatable & Sendable, Three: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
-        _ third: any KeyPath<State, Three> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first), FluxPart(second), FluxPart(third)], .every, on: nil) { handler($0, $1.paths) }
+        watch([FluxPart(first), FluxPart(second), FluxPart(third)], .every, on: nil) { handler($0.state, $0.paths) }
     }
 
     /// Calls a handler when one of three parts of the state has changed, and says which.
@@ -148,15 +148,15 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @_disfavoredOverload
-    public func subscribe<One: Equatable & Sendable, Two: Equatable & Sendable, Three: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
-        _ third: any KeyPath<State, Three> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first), FluxPart(second), FluxPart(third)], delivery, on: queue) { handler($0, $1.paths) }
+        watch([FluxPart(first), FluxPart(second), FluxPart(third)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
 
     /// Calls a handler on the main actor when one of three parts of the state has changed, and says which.
@@ -169,17 +169,17 @@ nonisolated extension FluxSource {
     ///   - main: The main queue.
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    public func subscribe<One: Equatable & Sendable, Two: Equatable & Sendable, Three: Equatable & Sendable>(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
-        _ third: any KeyPath<State, Three> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
         _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch(
             [FluxPart(first), FluxPart(second), FluxPart(third)], delivery, on: .main,
-            main.bind { handler($0, $1.paths) })
+            main.bind { handler($0.state, $0.paths) })
     }
 
     /// Calls a handler each time that one of four parts of the state has changed, and says which.
@@ -192,17 +192,15 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @_disfavoredOverload
-    public func subscribe<
-        One: Equatable & Sendable, Two: Equatable & Sendable, Three: Equatable & Sendable, Four: Equatable & Sendable
-    >(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
-        _ third: any KeyPath<State, Three> & Sendable,
-        _ fourth: any KeyPath<State, Four> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ fourth: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second), FluxPart(third), FluxPart(fourth)], .every, on: nil) {
-            handler($0, $1.paths)
+            handler($0.state, $0.paths)
         }
     }
 
@@ -218,19 +216,17 @@ nonisolated extension FluxSource {
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @_disfavoredOverload
-    public func subscribe<
-        One: Equatable & Sendable, Two: Equatable & Sendable, Three: Equatable & Sendable, Four: Equatable & Sendable
-    >(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
-        _ third: any KeyPath<State, Three> & Sendable,
-        _ fourth: any KeyPath<State, Four> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ fourth: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second), FluxPart(third), FluxPart(fourth)], delivery, on: queue) {
-            handler($0, $1.paths)
+            handler($0.state, $0.paths)
         }
     }
 
@@ -245,89 +241,56 @@ nonisolated extension FluxSource {
     ///   - main: The main queue.
     ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    public func subscribe<
-        One: Equatable & Sendable, Two: Equatable & Sendable, Three: Equatable & Sendable, Four: Equatable & Sendable
-    >(
-        toAnyOf first: any KeyPath<State, One> & Sendable,
-        _ second: any KeyPath<State, Two> & Sendable,
-        _ third: any KeyPath<State, Three> & Sendable,
-        _ fourth: any KeyPath<State, Four> & Sendable,
+    public func subscribe(
+        toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
+        _ fourth: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
         _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch(
             [FluxPart(first), FluxPart(second), FluxPart(third), FluxPart(fourth)], delivery, on: .main,
-            main.bind { handler($0, $1.paths) })
+            main.bind { handler($0.state, $0.paths) })
     }
 
     private func watch(
         _ parts: [FluxPart<State>], _ delivery: FluxDelivery, on queue: DispatchQueue?,
-        _ handler: @escaping @Sendable (State, FluxChangedParts<State>) -> Void
+        _ handler: @escaping @Sendable (FluxPartsChange<State>) -> Void
     ) -> FluxSubscription {
-        let distinct = FluxChangingParts(parts)
-        let tell: @Sendable (FluxPartsChange<State>) -> Void = { handler($0.state, $0.changed) }
-        if delivery == .every {
-            return tap(on: queue, startingWithCurrent: false, { distinct.change(to: $0) }, tell)
-        }
-        // The first state that is handed over may be one after the first change: so what that is compared with is taken here.
-        _ = distinct.change(to: state)
-        return subscribe(FluxSubscriptionOptions(delivery, on: queue, startingWithCurrent: true), ended: nil) { state in
-            distinct.change(to: state).map(tell)
-        }
+        watch(
+            { state in parts.map { $0.value(state) } }, by: { $0.elementsEqual($1, by: fluxIsEqual) },
+            delivery, on: queue, startingWithCurrent: false,
+            { state, change in
+                let old = change.old ?? []
+                let changed = old.indices.filter { !fluxIsEqual(old[$0], change.new[$0]) }
+                return FluxPartsChange(state: state, parts: changed.map { parts[$0] })
+            }, handler)
     }
 }
 
 /// A part of a state, whatever its type.
 nonisolated private struct FluxPart<State>: Sendable {
     let path: any PartialKeyPath<State> & Sendable
-    /// Keeps the part of a state, and tells whether that of another is equal.
-    let keep: @Sendable (State) -> @Sendable (State) -> Bool
+    let value: @Sendable (State) -> any Equatable & Sendable
 
     init<Value: Equatable & Sendable>(_ path: any KeyPath<State, Value> & Sendable) {
         self.path = path
-        keep = { state in
-            let known = state[keyPath: path]
-            return { $0[keyPath: path] == known }
-        }
+        value = { $0[keyPath: path] }
     }
 }
 
-/// The parts that have changed.
-nonisolated private struct FluxChangedParts<State>: Sendable {
+/// Whether two values of one part are equal.
+nonisolated private func fluxIsEqual(_ one: any Equatable & Sendable, _ other: any Equatable & Sendable) -> Bool {
+    func isEqual<Value: Equatable>(_ one: Value) -> Bool { one == other as? Value }
+    return isEqual(one)
+}
+
+/// A state, and which parts of it have changed.
+nonisolated private struct FluxPartsChange<State: Sendable>: Sendable {
+    let state: State
     let parts: [FluxPart<State>]
 
     var paths: Set<PartialKeyPath<State>> { Set(parts.map { $0.path }) }
-}
-
-/// A state, and what of it has changed.
-nonisolated private struct FluxPartsChange<State: Sendable>: Sendable {
-    let state: State
-    let changed: FluxChangedParts<State>
-}
-
-/// Compares parts with what they were; used by one thread at a time.
-nonisolated private final class FluxChangingParts<State: Sendable>: Sendable {
-    private struct Known {
-        let isSame: @Sendable (State) -> Bool
-    }
-
-    private let parts: [FluxPart<State>]
-    private let known = FluxLock<[Known]>([])
-
-    init(_ parts: [FluxPart<State>]) {
-        self.parts = parts
-    }
-
-    /// Which parts have changed, of the first state all; nil if none has.
-    func change(to state: State) -> FluxPartsChange<State>? {
-        var known = known.withLock { $0 }
-        let isFirst = known.isEmpty
-        let changed = parts.indices.filter { isFirst || !known[$0].isSame(state) }
-        if isFirst { known = parts.map { Known(isSame: $0.keep(state)) } }
-        for index in changed where !isFirst { known[index] = Known(isSame: parts[index].keep(state)) }
-        if changed.isEmpty { return nil }
-        self.known.withLock { swap(&$0, &known) }
-        return FluxPartsChange(state: state, changed: FluxChangedParts(parts: changed.map { parts[$0] }))
-    }
 }

@@ -33,12 +33,12 @@ nonisolated extension FluxStore {
     ) -> FluxSubscription {
         let info = FluxStoreInfo(handle)
         let delivery = FluxQueueDelivery(on: queue, handler)
-        let observer = FluxTapObserver<State>(delivery) { change, _, revision in
+        let observer = FluxTapObserver<State>(handle, delivery) { change, _, revision in
             guard case .action(let action) = change else { return nil }
             return delivery.put(FluxAppliedAction(action: action, revision: revision, store: info))
         }
         handle.withAccess { $0.observe(observer) }
-        return observer.token(handle)
+        return observer.token
     }
 
     /// Calls a handler on the main actor with every action that this store applies from now on, after it was applied.
@@ -71,7 +71,7 @@ nonisolated extension FluxDispatcher {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
     ) -> FluxSubscription {
-        subscribe(FluxActionLog(FluxQueueDelivery(on: queue, handler)) { $0 })
+        subscribe(on: queue, handler) { $0 }
     }
 
     /// Calls a handler with every action of one type that any store of this dispatcher applies from now on.
@@ -88,12 +88,11 @@ nonisolated extension FluxDispatcher {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<Action>) -> Void
     ) -> FluxSubscription {
-        subscribe(
-            FluxActionLog(FluxQueueDelivery(on: queue, handler)) { applied in
-                (applied.action as? Action).map {
-                    FluxAppliedAction(action: $0, revision: applied.revision, store: applied.store)
-                }
-            })
+        subscribe(on: queue, handler) { applied in
+            (applied.action as? Action).map {
+                FluxAppliedAction<Action>(action: $0, revision: applied.revision, store: applied.store)
+            }
+        }
     }
 
     /// Calls a handler on the main actor with every action that any store of this dispatcher applies from now on.
@@ -126,10 +125,24 @@ nonisolated extension FluxDispatcher {
         subscribeActions(of: type, on: DispatchQueue.main, main.bind(handler))
     }
 
-    private func subscribe(_ log: some FluxActionLogging) -> FluxSubscription {
+    private func subscribe<Element: Sendable>(
+        on queue: DispatchQueue?, _ handler: @escaping @Sendable (Element) -> Void,
+        _ take: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Element?
+    ) -> FluxSubscription {
         FluxPureCode.forbid("subscribeActions")
-        let hub = feature(FluxActionHub.self) { FluxActionHub() }
-        hub.start(self)
-        return hub.add(log)
+        let ended = feature(FluxEndedLogs.self) { FluxEndedLogs() }
+        var gone: [FluxActionLog] = []
+        ended.logs.withLock { swap(&$0, &gone) }
+        for log in gone { remove(log) }
+        let delivery = FluxQueueDelivery(on: queue, handler)
+        let log = FluxActionLog(delivery) { applied in take(applied).flatMap { delivery.put($0) } }
+        observe(log)
+        let feed = FluxFeed()
+        feed.stops { [weak log] in
+            guard let log else { return }
+            log.end()
+            ended.logs.withLock { $0.append(log) }
+        }
+        return delivery.token(feed)
     }
 }

@@ -24,16 +24,12 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
 
     let rule: Rule
 
-    init(_ rule: Rule) {
-        self.rule = rule
-    }
-
     /// In order; at most so many changes wait, and where one more comes, the oldest goes.
     ///
     /// - Parameter limit: How many changes may wait, 1 at least.
     /// - Returns: The delivery.
     public static func buffered(newest limit: Int) -> FluxBuffered {
-        FluxBuffered(.newest(checked(limit)))
+        FluxBuffered(rule: .newest(checked(limit)))
     }
 
     /// In order; at most so many changes wait, and where one more comes, it is left out.
@@ -41,7 +37,7 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
     /// - Parameter limit: How many changes may wait, 1 at least.
     /// - Returns: The delivery.
     public static func buffered(oldest limit: Int) -> FluxBuffered {
-        FluxBuffered(.oldest(checked(limit)))
+        FluxBuffered(rule: .oldest(checked(limit)))
     }
 
     /// Stops the program where there is room for nothing.
@@ -65,10 +61,6 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
 nonisolated public struct FluxOverflow: Error, Sendable, Hashable {
     /// How many changes were allowed to wait.
     public let limit: Int
-
-    init(limit: Int) {
-        self.limit = limit
-    }
 }
 
 nonisolated extension FluxSource {
@@ -88,7 +80,7 @@ nonisolated extension FluxSource {
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         // What was skipped may lie between two that are equal.
-        let distinct = FluxDistinct(by: (self as? any FluxTappable<State>)?.difference)
+        let distinct = FluxDistinct(by: difference)
         return tap(on: queue, bound: delivery.bound(), startingWithCurrent: startingWithCurrent, { $0 }) { state in
             if distinct.change(to: state) != nil { handler(state) }
         }

@@ -6,25 +6,27 @@
 ///
 /// | input    | nothing waits                 | something waits                 | over                         |
 /// |----------|-------------------------------|---------------------------------|------------------------------|
-/// | `push`   | kept; wakes the iterator      | kept, as the rule has it        | nothing                      |
-/// | `take`   | empty                         | the first; by `latest`, the one | the end, after what waits    |
+/// | `push`   | kept; settle                  | kept, as the rule has it        | goes; settle                 |
+/// | `take`   | nil                           | the first; by `latest`, the one | the end, after what waits    |
 /// | `wait`   | kept until there is something | not kept: there is something    | not kept                     |
-/// | `finish` | over; wakes the iterator      | over, after what waits          | nothing                      |
-/// | `cancel` | over; wakes the iterator      | over at once                    | over at once                 |
+/// | `finish` | over; settle                  | over, after what waits          | nothing                      |
+/// | `cancel` | over; settle                  | over at once; settle            | over at once; settle         |
+/// | `settle` | the iterator to be woken, if one waits, and what has to go: both outside the lock                        |
 nonisolated struct FluxChannelMachine<Element, Waiter> {
     enum Taken {
-        case empty
         case element(Element)
         case end(FluxOverflow?)
     }
 
     private let rule: FluxBuffered.Rule
-    private var waiting: ContiguousArray<Element?> = []
-    /// The position of the first element that waits; before it are empty places.
-    private var head = 0
+    /// What waits: that which came since the last of `older` was taken, and before it `older`, the oldest last.
+    private var newer: [Element] = []
+    private var older: [Element] = []
+    /// What has to go.
+    private var gone: [Element] = []
     private var waiter: Waiter?
-    private var isOver = false
-    private var error: FluxOverflow?
+    /// What comes after what waits, once it is over.
+    private var end: Taken?
     /// How many elements were dropped for want of room.
     private(set) var dropped = 0
 
@@ -32,81 +34,70 @@ nonisolated struct FluxChannelMachine<Element, Waiter> {
         self.rule = rule
     }
 
-    private var count: Int { waiting.count - head }
+    private var count: Int { older.count + newer.count }
 
-    /// Keeps an element as the rule has it; returns the iterator to be woken, and what has to go, outside the lock.
-    mutating func push(_ element: Element) -> (wake: Waiter?, remains: Element?) {
-        if isOver { return (nil, element) }
-        var remains: Element?
+    /// Keeps an element as the rule has it; true: settle.
+    mutating func push(_ element: Element) -> Bool {
+        newer.append(element)
         switch rule {
-        case .every: break
-        case .latest: if count > 0 { remains = pop() }
-        case .newest(let room): if count >= room { (remains, dropped) = (pop(), dropped + 1) }
-        case .oldest(let room) where count >= room:
-            dropped += 1
-            return (nil, element)
-        case .failing(let room) where count >= room:
-            dropped += 1
-            return (finish(FluxOverflow(limit: room)), element)
-        case .oldest, .failing: break
+        case _ where end != nil: gone.append(newer.removeLast())
+        case .latest where count > 1: drop(pop())
+        case .newest(let room) where count > room: drop(pop())
+        case .oldest(let room) where count > room: drop(newer.popLast())
+        case .failing(let room) where count > room:
+            drop(newer.popLast())
+            finish(FluxOverflow(limit: room))
+        default: break
         }
-        waiting.append(element)
-        return (takeWaiter(), remains)
+        return waiter != nil || !gone.isEmpty
     }
 
-    mutating func take() -> Taken {
-        if count > 0, let element = pop() { return .element(element) }
-        if !isOver { return .empty }
-        defer { error = nil }
-        return .end(error)
+    mutating func take() -> Taken? {
+        if let element = pop() { return .element(element) }
+        // An error is thrown once.
+        defer { if end != nil { end = .end(nil) } }
+        return end
     }
 
     /// Keeps an iterator that found nothing; false: it has to look again.
     mutating func wait(_ iterator: Waiter) -> Bool {
-        if count > 0 || isOver { return false }
+        if count > 0 || end != nil { return false }
         waiter = iterator
         return true
     }
 
-    /// Ends it after what waits; returns the iterator to be woken.
-    mutating func finish(_ error: FluxOverflow? = nil) -> Waiter? {
-        if isOver { return nil }
-        isOver = true
-        self.error = error
-        return takeWaiter()
+    /// Ends it after what waits.
+    mutating func finish(_ error: FluxOverflow? = nil) {
+        if end == nil { end = .end(error) }
     }
 
-    /// Ends it at once; returns the iterator to be woken, and what has to go, outside the lock.
-    mutating func cancel() -> (wake: Waiter?, remains: ContiguousArray<Element?>) {
-        var remains: ContiguousArray<Element?> = []
-        swap(&remains, &waiting)
-        (head, isOver, error) = (0, true, nil)
-        return (takeWaiter(), remains)
+    /// Ends it at once.
+    mutating func cancel() {
+        gone += older + newer
+        (older, newer, end) = ([], [], .end(nil))
     }
 
-    /// Takes out the iterator that waits.
-    mutating func takeWaiter() -> Waiter? {
-        defer { waiter = nil }
-        return waiter
+    mutating func settle() -> (wake: Waiter?, gone: [Element]) {
+        defer { (waiter, gone) = (nil, []) }
+        return (waiter, gone)
+    }
+
+    private mutating func drop(_ element: Element?) {
+        if rule != .latest { dropped += 1 }
+        if let element { gone.append(element) }
     }
 
     private mutating func pop() -> Element? {
-        var element: Element?
-        swap(&element, &waiting[head])
-        head += 1
-        if head == waiting.count {
-            waiting.removeAll(keepingCapacity: waiting.capacity <= 1 << 16)
-            head = 0
-        } else if head >= 16 && head * 2 >= waiting.count {
-            waiting.removeFirst(head)
-            head = 0
+        if older.isEmpty {
+            swap(&older, &newer)
+            older.reverse()
         }
-        return element
+        return older.popLast()
     }
 }
 
-/// Hands what a subscription got to one iterator, which need not take it as fast.
-nonisolated final class FluxChannel<Element: Sendable>: Sendable {
+/// Hands what it is given to one iterator, which need not take it as fast.
+nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSettling {
     typealias Machine = FluxChannelMachine<Element, FluxLatch>
 
     private let lock: FluxLock<Machine>
@@ -117,44 +108,44 @@ nonisolated final class FluxChannel<Element: Sendable>: Sendable {
 
     var dropped: Int { lock.withLock { $0.dropped } }
 
-    func push(_ element: Element) {
-        lock.withLock { $0.push(element) }.wake?.open()
-    }
-
-    /// What the handler of a subscription captures.
-    func input() -> Input {
-        Input(self)
+    /// Puts an element behind those that wait; returns whom to settle once no lock is held.
+    func put(_ element: Element) -> (any FluxSettling)? {
+        lock.withLock { $0.push(element) } ? self : nil
     }
 
     /// Takes the next element, and waits for it if there is none.
     func next(isolation actor: isolated (any _Concurrency.Actor)?) async -> Machine.Taken {
         while true {
-            if _Concurrency.Task.isCancelled { lock.withLock { $0.cancel() }.wake?.open() }
-            let taken = lock.withLock { $0.take() }
-            guard case .empty = taken else { return taken }
+            if _Concurrency.Task.isCancelled { cancel() }
+            if let taken = lock.withLock({ $0.take() }) { return taken }
             await FluxLatch.wait { latch in
                 latch.enter()
                 return lock.withLock { $0.wait(latch) } ? () : nil
             } withdrawing: {
-                _ = lock.withLock { $0.takeWaiter() }
+                settle()
             }
         }
     }
 
-    /// Fills a channel, and ends it when it is let go of: nothing more can come then.
-    final class Input: Sendable {
-        private let channel: FluxChannel
-
-        init(_ channel: FluxChannel) {
-            self.channel = channel
-        }
-
-        deinit {
-            channel.lock.withLock { $0.finish() }?.open()
-        }
-
-        func push(_ element: Element) {
-            channel.push(element)
-        }
+    func settle() {
+        let (wake, gone) = lock.withLock { $0.settle() }
+        wake?.open()
+        withExtendedLifetime(gone) {}
     }
+
+    func end() {
+        lock.withLock { $0.finish() }
+        settle()
+    }
+
+    func cancel() {
+        lock.withLock { $0.cancel() }
+        settle()
+    }
+
+    func finish() async {
+        cancel()
+    }
+
+    func flush() async {}
 }

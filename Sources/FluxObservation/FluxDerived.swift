@@ -37,36 +37,3 @@ nonisolated struct FluxDerived<Value: Sendable>: FluxState {
         return action.isSame ? nil : self
     }
 }
-
-/// The sources of a view, as closures made where their types are known: that keeps reading them cheap.
-@usableFromInline
-nonisolated struct FluxViewParts<Value: Sendable>: Sendable {
-    @usableFromInline let stores: [FluxStoreInfo]
-    /// The sum of the stamps of all stores.
-    @usableFromInline let stamp: @Sendable () -> UInt64
-    @usableFromInline let capture: @Sendable (FluxCut) -> @Sendable () -> Value
-    @usableFromInline let watch: @Sendable (@escaping @Sendable () -> (any FluxSettling)?) -> [FluxSubscription]
-    /// Whether a store is read more than once in a cut.
-    @usableFromInline let isShared: Bool
-
-    @usableFromInline
-    init(
-        stores: [FluxStoreInfo],
-        stamp: @escaping @Sendable () -> UInt64,
-        capture: @escaping @Sendable (FluxCut) -> @Sendable () -> Value,
-        watch: @escaping @Sendable (@escaping @Sendable () -> (any FluxSettling)?) -> [FluxSubscription]
-    ) {
-        (self.stores, self.stamp, self.capture, self.watch) = (stores, stamp, capture, watch)
-        isShared = Set(stores).count < stores.count
-    }
-
-    /// The dispatchers of the stores at this moment; neighbours of one dispatcher count once.
-    @usableFromInline
-    func dispatchers() -> [FluxDispatcher] {
-        var found: [FluxDispatcher] = []
-        for store in stores {
-            if let dispatcher = store.dispatcher, found.last !== dispatcher { found.append(dispatcher) }
-        }
-        return found
-    }
-}

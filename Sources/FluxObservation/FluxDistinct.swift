@@ -2,19 +2,6 @@
     import FluxCore
 #endif
 
-/// What a part of a state was, and what it is now.
-@usableFromInline
-nonisolated struct FluxPartChange<Value: Sendable>: Sendable {
-    /// Nil for the first.
-    @usableFromInline let old: Value?
-    @usableFromInline let new: Value
-
-    @inlinable
-    init(old: Value?, new: Value) {
-        (self.old, self.new) = (old, new)
-    }
-}
-
 /// Tells whether a value is as good as the last that it was told of: for those who want changes, or miss what comes between.
 ///
 /// Thread safety: used by one thread at a time; what is compared and let go of is the user's, and no lock of this is held.
@@ -30,13 +17,13 @@ nonisolated final class FluxDistinct<Value: Sendable>: Sendable {
         self.last = FluxLock(last)
     }
 
-    /// What has changed; nil if nothing has.
+    /// What was before a change, nil for the first, and what is now; nil if nothing has changed.
     @inlinable
-    func change(to new: Value) -> FluxPartChange<Value>? {
-        guard let isSame else { return FluxPartChange(old: nil, new: new) }
+    func change(to new: Value) -> (old: Value?, new: Value)? {
+        guard let isSame else { return (nil, new) }
         let old = last.withLock { $0 }
         if let old, isSame(old, new) { return nil }
         last.withLock { $0 = new }
-        return FluxPartChange(old: old, new: new)
+        return (old, new)
     }
 }

@@ -55,7 +55,7 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Value) -> Void
     ) -> FluxSubscription {
-        watch(select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent) { handler($0.new) }
+        watch(select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, { $1.new }, handler)
     }
 
     /// Calls a handler with the old and the new value of a part of the state whenever that part has changed.
@@ -73,7 +73,7 @@ nonisolated extension FluxSource {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ old: Value, _ new: Value) -> Void
     ) -> FluxSubscription {
-        watch(select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: false) { change in
+        watch(select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: false, { $1 }) { change in
             if let old = change.old { handler(old, change.new) }
         }
     }
@@ -160,25 +160,28 @@ nonisolated extension FluxSource {
             main.bind(handler))
     }
 
-    /// Calls a function with what was selected last and what is now, if they differ; where it is wanted, first with the first.
+    /// Calls a handler with what is made of a state and what was selected of it last and now, if they differ; where it is
+    /// wanted, first with the first.
     @inlinable
-    func watch<Value: Sendable>(
+    func watch<Value: Sendable, Element: Sendable>(
         _ select: @escaping @Sendable (State) -> Value,
         by isSame: @escaping @Sendable (Value, Value) -> Bool,
         _ delivery: FluxDelivery,
         on queue: DispatchQueue?,
         startingWithCurrent: Bool,
-        _ body: @escaping @Sendable (FluxPartChange<Value>) -> Void
+        _ make: @escaping @Sendable (State, (old: Value?, new: Value)) -> Element,
+        _ handler: @escaping @Sendable (Element) -> Void
     ) -> FluxSubscription {
-        if delivery == .every {
-            let distinct = FluxDistinct(by: isSame)
-            return tap(
-                on: queue, startingWithCurrent: startingWithCurrent, { distinct.change(to: select($0)) }, body)
-        }
         // The first state that is handed over may be one after the first change: so what that is compared with is taken here.
-        let distinct = FluxDistinct(by: isSame, after: startingWithCurrent ? nil : select(state))
+        let isKnown = delivery == .latest && !startingWithCurrent
+        let distinct = FluxDistinct(by: isSame, after: isKnown ? select(state) : nil)
+        let take: @Sendable (State) -> Element? = { state in
+            guard let change = distinct.change(to: select(state)) else { return nil }
+            return make(state, change)
+        }
+        if delivery == .every { return tap(on: queue, startingWithCurrent: startingWithCurrent, take, handler) }
         return subscribe(FluxSubscriptionOptions(delivery, on: queue, startingWithCurrent: true), ended: nil) { state in
-            if let change = distinct.change(to: select(state)) { body(change) }
+            if let element = take(state) { handler(element) }
         }
     }
 }

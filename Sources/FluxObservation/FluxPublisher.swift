@@ -18,41 +18,35 @@
         /// It cannot fail.
         public typealias Failure = Never
 
-        private let source: any FluxSource<Output>
-
-        fileprivate init(_ source: any FluxSource<Output>) {
-            self.source = source
-        }
+        fileprivate let source: any FluxSource<Output>
 
         /// Attaches a subscriber.
         ///
         /// - Parameter subscriber: Gets the states.
         public func receive<Downstream: Subscriber>(subscriber: Downstream)
         where Downstream.Input == Output, Downstream.Failure == Never {
-            let demand = FluxDemand(subscriber)
+            let demand = FluxDemand<Output>(AnySubscriber(subscriber))
             subscriber.receive(subscription: demand)
-            let end = FluxDemandEnd<Output>(demand)
             let options = FluxSubscriptionOptions(startingWithCurrent: true)
-            demand.hold(source.subscribe(options, ended: nil) { state in end.demand.offer(state) })
+            demand.hold(source.subscribe(options, ended: { demand.finish() }) { demand.offer($0) })
         }
     }
 
     nonisolated extension FluxSource {
         /// The states of this source for Combine.
         public var publisher: FluxPublisher<State> {
-            FluxPublisher(self)
+            FluxPublisher(source: self)
         }
     }
 
     /// A Combine subscription: hands on as much as is asked for.
-    nonisolated private final class FluxDemand<Downstream: Subscriber>: Subscription, FluxOffered
-    where Downstream.Input: Sendable {
-        typealias Input = Downstream.Input
+    nonisolated private final class FluxDemand<Input: Sendable>: Subscription, Sendable {
+        typealias Downstream = AnySubscriber<Input, Never>
 
         private struct Account {
             var downstream: Downstream?
             var demand = Subscribers.Demand.none
-            var newest: Downstream.Input?
+            var newest: Input?
             var isHandingOn = false
             var isFinished = false
             var token: FluxSubscription?
@@ -68,8 +62,8 @@
             account.withLock { if $0.downstream != nil { $0.token = token } }
         }
 
-        func offer(_ value: Downstream.Input) {
-            var replaced: Downstream.Input? = value
+        func offer(_ value: Input) {
+            var replaced: Input? = value
             account.withLock { swap(&$0.newest, &replaced) }
             handOn()
         }
@@ -96,7 +90,7 @@
         /// Hands on what there is demand for; one thread at a time, whoever comes meanwhile leaves it to that one.
         private func handOn() {
             while true {
-                let next = account.withLock { account -> (Downstream, Downstream.Input?)? in
+                let next = account.withLock { account -> (Downstream, Input?)? in
                     guard let downstream = account.downstream, !account.isHandingOn else { return nil }
                     if account.newest != nil && account.demand > .none {
                         account.isHandingOn = true
@@ -117,26 +111,6 @@
                     account.isHandingOn = false
                 }
             }
-        }
-    }
-
-    /// Takes what is to be handed on, whoever gets it.
-    nonisolated private protocol FluxOffered<Input>: AnyObject, Sendable {
-        associatedtype Input: Sendable
-        func offer(_ value: Input)
-        func finish()
-    }
-
-    /// What the handler captures: when it is released, nothing more can come.
-    nonisolated private final class FluxDemandEnd<Input: Sendable>: Sendable {
-        let demand: any FluxOffered<Input>
-
-        init(_ demand: any FluxOffered<Input>) {
-            self.demand = demand
-        }
-
-        deinit {
-            demand.finish()
         }
     }
 #endif

@@ -24,51 +24,26 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
     capacity: Int = 1,
     _ compute: @escaping @Sendable (repeat each Input) -> Value
 ) -> @Sendable (State) -> Value {
-    let memory = FluxMemory<(repeat each Input), Value>(capacity: capacity)
+    if capacity < 1 {
+        fatalError("FluxCore: a selector that keeps \(capacity) values computes each time. Let it keep 1 at least.")
+    }
+    /// The values computed last, with what they were computed from.
+    let memory = FluxLock<[(inputs: (repeat each Input), value: Value)]>([])
     return { state in
         let inputs = (repeat (each input)(state))
-        let known = memory.value { kept in
-            for (one, other) in repeat (each kept, each inputs) {
+        // Comparing and computing are the user's, and so is what there is no room for any longer: all outside the lock.
+        var entries = memory.withLock { $0 }
+        let index = entries.firstIndex { entry in
+            for (one, other) in repeat (each entry.inputs, each inputs) {
                 if one != other { return false }
             }
             return true
         }
-        if let known { return known }
-        let value = compute(repeat each inputs)
-        memory.keep(value, for: inputs)
-        return value
-    }
-}
-
-/// The values computed last, with what they were computed from.
-nonisolated final class FluxMemory<Inputs: Sendable, Value: Sendable>: Sendable {
-    private let lock = FluxLock<ContiguousArray<(inputs: Inputs, value: Value)>>([])
-    private let capacity: Int
-
-    init(capacity: Int) {
-        if capacity < 1 {
-            fatalError("FluxCore: a selector that keeps \(capacity) values computes each time. Let it keep 1 at least.")
-        }
-        self.capacity = capacity
-    }
-
-    /// The value kept for inputs that are wanted.
-    ///
-    /// The comparison is the user's, so it runs outside the lock.
-    func value(where isWanted: (Inputs) -> Bool) -> Value? {
-        let entries = lock.withLock { $0 }
-        guard let index = entries.firstIndex(where: { isWanted($0.inputs) }) else { return nil }
-        let entry = entries[index]
-        if index > 0 { keep(entry.value, for: entry.inputs, where: isWanted) }
+        if index == 0 { return entries[0].value }
+        let entry = index.map { entries.remove(at: $0) } ?? (inputs: inputs, value: compute(repeat each inputs))
+        entries.insert(entry, at: 0)
+        if entries.count > capacity { entries.removeLast() }
+        memory.withLock { swap(&$0, &entries) }
         return entry.value
-    }
-
-    /// Keeps a value as the one used last; what there is no room for any longer goes outside the lock.
-    func keep(_ value: Value, for inputs: Inputs, where isSame: (Inputs) -> Bool = { _ in false }) {
-        var entries = lock.withLock { $0 }
-        entries.removeAll { isSame($0.inputs) }
-        entries.insert((inputs, value), at: 0)
-        if entries.count > capacity { entries.removeLast(entries.count - capacity) }
-        lock.withLock { swap(&$0, &entries) }
     }
 }

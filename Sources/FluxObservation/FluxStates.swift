@@ -15,43 +15,34 @@
 /// Thread safety: may be used from any thread; an iterator belongs to one task.
 nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
     /// Where an iterator takes from.
-    enum Intake: Sendable {
+    enum Intake {
         case queue(FluxChannel<Element>)
         /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
         case newest(FluxChannel<Void>, any FluxTappable<Element>)
     }
 
-    /// What an iterator starts with.
-    struct Start: Sendable {
-        let intake: Intake
-        let subscription: FluxSubscription
-        /// What of the intake the iterator gives, compared outside the lock of the channel: comparing is the user's.
-        let distinct: FluxDistinct<Element>
-        /// Kept while it is iterated.
-        let source: any Sendable
-    }
-
-    let start: @Sendable () -> Start
+    let start: @Sendable () -> Iterator
 
     /// Starts watching.
     public func makeAsyncIterator() -> Iterator {
-        Iterator(start: start())
+        start()
     }
 
     /// Takes one state after the other.
     ///
     /// Thread safety: belongs to one task.
     public struct Iterator: AsyncIteratorProtocol {
-        let start: Start
-        private var revision: UInt64?
-
-        init(start: Start) {
-            self.start = start
-        }
+        let intake: Intake
+        let subscription: FluxSubscription
+        /// What of the intake the iterator gives, compared outside the lock of the channel: comparing is the user's.
+        let distinct: FluxDistinct<Element>
+        /// Kept while it is iterated.
+        let source: any Sendable
+        var revision: UInt64?
 
         /// How many changes it was not handed because there was no room for them.
         public var dropped: Int {
-            if case .queue(let channel) = start.intake { channel.dropped } else { 0 }
+            if case .queue(let channel) = intake { channel.dropped } else { 0 }
         }
 
         /// Waits for the next state.
@@ -62,27 +53,24 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         public mutating func next(
             isolation actor: isolated (any _Concurrency.Actor)? = #isolation
         ) async throws(Failure) -> Element? {
-            switch start.intake {
-            case .newest(let signal, let source):
-                while case .element = await signal.next(isolation: actor) {
+            while true {
+                switch intake {
+                case .queue(let channel):
+                    switch await channel.next(isolation: actor) {
+                    case .element(let element): if distinct.change(to: element) != nil { return element }
+                    case .end(let error):
+                        if let error = error as? Failure { throw error }
+                        return nil
+                    }
+                case .newest(let signal, let source):
+                    guard case .element = await signal.next(isolation: actor) else { return nil }
                     let (state, newest) = source.numbered
                     // Told of a change that was read already, together with the one before.
                     if newest == revision { continue }
                     revision = newest
-                    if start.distinct.change(to: state) != nil { return state }
-                }
-            case .queue(let channel):
-                while true {
-                    switch await channel.next(isolation: actor) {
-                    case .element(let element): if start.distinct.change(to: element) != nil { return element }
-                    case .end(let error):
-                        if let error = error as? Failure { throw error }
-                        return nil
-                    case .empty: return nil
-                    }
+                    if distinct.change(to: state) != nil { return state }
                 }
             }
-            return nil
         }
     }
 }
@@ -106,17 +94,15 @@ nonisolated extension FluxSource {
     public func states(_ delivery: FluxDelivery, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
         guard delivery == .latest, let source = self as? any FluxTappable<State> else {
             return states(
-                FluxBuffered(delivery == .latest ? .latest : .every), startingWithCurrent: startingWithCurrent)
+                FluxBuffered(rule: delivery == .latest ? .latest : .every), startingWithCurrent: startingWithCurrent)
         }
         return FluxStates {
             let signal = FluxChannel<Void>(.latest)
-            let input = signal.input()
-            let options = FluxSubscriptionOptions(.latest, on: source.relay)
-            let token = source.subscribe(options, ended: nil) { _ in input.push(()) }
-            if startingWithCurrent { signal.push(()) }
-            return FluxStates.Start(
-                intake: .newest(signal, source), subscription: token, distinct: FluxDistinct(by: source.difference),
-                source: source)
+            let options = FluxSubscriptionOptions(.latest, on: relay, startingWithCurrent: startingWithCurrent)
+            let token = subscribe(options, ended: { signal.end() }) { _ in signal.put(())?.settle() }
+            return FluxStates<State, Never>.Iterator(
+                intake: .newest(signal, source), subscription: token, distinct: FluxDistinct(by: difference),
+                source: self)
         }
     }
 
@@ -127,7 +113,7 @@ nonisolated extension FluxSource {
     ///   - startingWithCurrent: True for each iterator to start with the current state.
     /// - Returns: A sequence that starts anew for each iterator.
     public func states(_ delivery: FluxBuffered, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
-        sequence(delivery.rule, startingWithCurrent: startingWithCurrent)
+        sequence(of: { $0 }, by: nil, again: difference, delivery.rule, startingWithCurrent)
     }
 
     /// Every state of the source; an iterator ends with an error rather than miss one.
@@ -139,7 +125,7 @@ nonisolated extension FluxSource {
     public func states(
         failingAfter limit: Int, startingWithCurrent: Bool = true
     ) -> FluxStates<State, FluxOverflow> {
-        sequence(.failing(FluxBuffered.checked(limit)), startingWithCurrent: startingWithCurrent)
+        sequence(of: { $0 }, by: nil, again: nil, .failing(FluxBuffered.checked(limit)), startingWithCurrent)
     }
 
     /// A part of the state, whenever that part has changed.
@@ -176,7 +162,7 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = true
     ) -> FluxStates<Value, Never> {
         values(
-            of: select, by: isSame, FluxBuffered(delivery == .latest ? .latest : .every),
+            of: select, by: isSame, FluxBuffered(rule: delivery == .latest ? .latest : .every),
             startingWithCurrent: startingWithCurrent)
     }
 
@@ -194,20 +180,7 @@ nonisolated extension FluxSource {
         _ delivery: FluxBuffered,
         startingWithCurrent: Bool = true
     ) -> FluxStates<Value, Never> {
-        FluxStates {
-            let channel = FluxChannel<Value>(delivery.rule)
-            let input = channel.input()
-            // Where some are skipped, they are compared again: the first with that at the start, if that is not given.
-            let skips = delivery.rule != .every
-            let known = skips && !startingWithCurrent ? select(state) : nil
-            let token = watch(
-                select, by: isSame, delivery.rule == .latest ? .latest : .every,
-                on: (self as? any FluxTappable<State>)?.relay ?? fluxRelay(), startingWithCurrent: startingWithCurrent
-            ) { input.push($0.new) }
-            return FluxStates<Value, Never>.Start(
-                intake: .queue(channel), subscription: token,
-                distinct: FluxDistinct(by: skips ? isSame : nil, after: known), source: self)
-        }
+        sequence(of: select, by: isSame, again: isSame, delivery.rule, startingWithCurrent)
     }
 
     /// A part of the state, whenever that part has changed, of which only so many may wait for an iterator.
@@ -225,18 +198,37 @@ nonisolated extension FluxSource {
         values(of: select, by: { $0 == $1 }, delivery, startingWithCurrent: startingWithCurrent)
     }
 
-    private func sequence<Failure>(
-        _ rule: FluxBuffered.Rule, startingWithCurrent: Bool
-    ) -> FluxStates<State, Failure> {
+    /// What is selected of the states, by a function that tells whether two are as good as equal only what differs.
+    ///
+    /// Where some are skipped, those that are left are compared again.
+    private func sequence<Element, Failure>(
+        of select: @escaping @Sendable (State) -> Element,
+        by isSame: (@Sendable (Element, Element) -> Bool)?, again difference: (@Sendable (Element, Element) -> Bool)?,
+        _ rule: FluxBuffered.Rule, _ startingWithCurrent: Bool
+    ) -> FluxStates<Element, Failure> {
         FluxStates {
-            let (channel, source) = (FluxChannel<State>(rule), self as? any FluxTappable<State>)
-            let input = channel.input()
-            let options = FluxSubscriptionOptions(
-                .every, on: source?.relay ?? fluxRelay(), startingWithCurrent: startingWithCurrent)
-            let token = subscribe(options, ended: nil) { input.push($0) }
-            return FluxStates<State, Failure>.Start(
-                intake: .queue(channel), subscription: token,
-                distinct: FluxDistinct(by: rule == .every ? nil : source?.difference), source: self)
+            let channel = FluxChannel<Element>(rule)
+            let announced = FluxDistinct(by: isSame)
+            let given = FluxDistinct(by: rule == .every ? nil : difference)
+            let tap = FluxTap<State>(channel) { state, isWanted in
+                guard let (_, new) = announced.change(to: select(state)) else { return nil }
+                if isWanted { return channel.put(new) }
+                // What the first that is given is compared with.
+                _ = given.change(to: new)
+                return nil
+            }
+            let token: FluxSubscription
+            if rule == .latest {
+                // The first that is handed over may be one after the first change: so what that is compared with is read here.
+                if !startingWithCurrent { _ = tap.put(state, false) }
+                let options = FluxSubscriptionOptions(
+                    .latest, on: relay, startingWithCurrent: startingWithCurrent || isSame != nil)
+                token = subscribe(options, ended: { channel.end() }) { tap.put($0, true)?.settle() }
+            } else {
+                token = self.tap(tap, startingWithCurrent: startingWithCurrent)
+            }
+            return FluxStates<Element, Failure>.Iterator(
+                intake: .queue(channel), subscription: token, distinct: given, source: self)
         }
     }
 }

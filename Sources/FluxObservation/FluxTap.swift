@@ -8,19 +8,81 @@ import Dispatch
 @usableFromInline
 nonisolated protocol FluxTappable<State>: FluxSource {
     /// Hands each announced state to a tap, in the step that announces it.
-    func tap(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription
+    func join(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription
 
     /// The state, and the number of the change that announced it.
     var numbered: (state: State, revision: UInt64) { get }
-
-    /// Whether two states are as good as equal, if it announces only those that are not; nil: it announces any.
-    var difference: (@Sendable (State, State) -> Bool)? { get }
 
     /// The serial queue of all handlers that were given no other.
     var queue: DispatchQueue { get }
 
     /// The serial queue that iterators are told on: no handler of a user runs there.
-    var relay: DispatchQueue { get }
+    var iteratorQueue: DispatchQueue { get }
+}
+
+nonisolated extension FluxStore: FluxTappable {
+    @usableFromInline var numbered: (state: State, revision: UInt64) { handle.withAccess { ($0.state, $0.revision) } }
+
+    @usableFromInline var queue: DispatchQueue { handle.queue }
+
+    @usableFromInline var iteratorQueue: DispatchQueue {
+        handle.feature(FluxIteratorQueue.self) { FluxIteratorQueue() }.queue
+    }
+
+    @inlinable
+    func join(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
+        let put = tap.put
+        // Who looks on at a store does so under the rules of `handle`: the closure needs no guard of its own.
+        let observer = FluxTapObserver<State>(handle, tap.delivery) { _, state, revision in
+            revision == nil ? nil : put(state, true)
+        }
+        let due = handle.withAccess { access in
+            access.observe(observer)
+            return put(access.state, startingWithCurrent)
+        }
+        due?.settle()
+        return observer.token
+    }
+}
+
+nonisolated extension FluxView: FluxTappable {
+    @usableFromInline var numbered: (state: State, revision: UInt64) {
+        _ = core.upToDate()
+        return core.inner.handle.withAccess { ($0.state.value, $0.revision) }
+    }
+
+    @usableFromInline var queue: DispatchQueue { core.inner.queue }
+
+    @usableFromInline var iteratorQueue: DispatchQueue { core.inner.iteratorQueue }
+
+    @usableFromInline
+    func join(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
+        core.following {
+            let inner = FluxTap<FluxDerived<State>>(tap.delivery) { tap.put($0.value, $1) }
+            return core.inner.join(inner, startingWithCurrent: startingWithCurrent)
+        }
+    }
+}
+
+/// The queue of the iterators of one source.
+nonisolated private final class FluxIteratorQueue: Sendable {
+    let queue = DispatchQueue(label: "FluxStates", autoreleaseFrequency: .workItem, target: .global())
+}
+
+/// A delivery of elements of any type.
+@usableFromInline
+nonisolated protocol FluxTapDelivery: FluxCancellable {
+    func end()
+    func flush() async
+}
+
+nonisolated extension FluxQueueDelivery: FluxTapDelivery {}
+
+nonisolated extension FluxTapDelivery {
+    /// The token of this and of what feeds it.
+    func token(_ feed: FluxFeed) -> FluxSubscription {
+        FluxSubscription([FluxSubscription(self), FluxSubscription(feed)])
+    }
 }
 
 /// What is done with each announced state: a closure made where the client's types are known, which makes it ten times as fast.
@@ -37,15 +99,6 @@ nonisolated struct FluxTap<State: Sendable>: Sendable {
     }
 }
 
-/// A delivery of elements of any type.
-@usableFromInline
-nonisolated protocol FluxTapDelivery: FluxCancellable {
-    func end()
-    func flush() async
-}
-
-nonisolated extension FluxQueueDelivery: FluxTapDelivery {}
-
 nonisolated extension FluxSource {
     /// Delivers what a closure makes of each announced state; it is called at the start too, in one step with that.
     ///
@@ -59,15 +112,21 @@ nonisolated extension FluxSource {
         _ take: @escaping @Sendable (State) -> Element?,
         _ handler: @escaping @Sendable (Element) -> Void
     ) -> FluxSubscription {
-        let source = self as? any FluxTappable<State>
-        let delivery = FluxQueueDelivery<Element>(on: queue ?? source?.queue, bound: bound, handler)
-        let tap = FluxTap<State>(delivery) { state, isWanted in
-            guard let element = take(state), isWanted else { return nil }
-            return delivery.put(element)
-        }
+        let queue = queue ?? (self as? any FluxTappable)?.queue
+        let delivery = FluxQueueDelivery<Element>(on: queue, bound: bound, handler)
+        return tap(
+            FluxTap(delivery) { state, isWanted in
+                guard let element = take(state), isWanted else { return nil }
+                return delivery.put(element)
+            }, startingWithCurrent: startingWithCurrent)
+    }
+
+    /// Hands each announced state to a tap, and, whether it is wanted or not, the current one first.
+    @inlinable
+    func tap(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
         // By a type of its own: that is what the optimiser sees through, so that the whole way to the closure is the client's.
         func join<Source: FluxTappable>(_ source: Source) -> FluxSubscription? {
-            (tap as? FluxTap<Source.State>).flatMap { source.tap($0, startingWithCurrent: startingWithCurrent) }
+            (tap as? FluxTap<Source.State>).flatMap { source.join($0, startingWithCurrent: startingWithCurrent) }
         }
         if let source = self as? any FluxTappable, let token = join(source) { return token }
         return follow(tap, startingWithCurrent: startingWithCurrent)
@@ -76,72 +135,20 @@ nonisolated extension FluxSource {
     /// Hands each state to a tap as it is delivered.
     @usableFromInline
     func follow(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
-        let hasStarted = FluxLock(startingWithCurrent)
-        let options = FluxSubscriptionOptions(.every, on: fluxRelay(), startingWithCurrent: true)
+        let isWanted = FluxLock(startingWithCurrent)
+        let options = FluxSubscriptionOptions(.every, on: relay, startingWithCurrent: true)
         let token = subscribe(options, ended: { tap.delivery.end() }) { state in
-            let isWanted = hasStarted.withLock { hasStarted in
-                defer { hasStarted = true }
-                return hasStarted
-            }
-            tap.put(state, isWanted)?.settle()
+            tap.put(state, isWanted.withLock { $0 })?.settle()
+            isWanted.withLock { $0 = true }
         }
-        return FluxSubscription(FluxTapToken(tap.delivery) { token.unsubscribe() })
-    }
-}
-
-/// A serial queue on which nothing of a user's runs.
-nonisolated func fluxRelay() -> DispatchQueue {
-    DispatchQueue(label: "FluxObservation", autoreleaseFrequency: .workItem, target: .global())
-}
-
-nonisolated extension FluxStore: FluxTappable {
-    @usableFromInline var numbered: (state: State, revision: UInt64) { handle.withAccess { ($0.state, $0.revision) } }
-
-    @usableFromInline var difference: (@Sendable (State, State) -> Bool)? { nil }
-
-    @usableFromInline var queue: DispatchQueue { handle.queue }
-
-    @usableFromInline var relay: DispatchQueue { handle.feature(FluxRelay.self) { FluxRelay() }.queue }
-
-    @inlinable
-    func tap(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
-        let put = tap.put
-        // Who looks on at a store does so under the rules of `handle`: the closure needs no guard of its own.
-        let observer = FluxTapObserver<State>(tap.delivery) { _, state, revision in
-            revision == nil ? nil : put(state, true)
-        }
-        let due = handle.withAccess { access in
-            access.observe(observer)
-            return put(access.state, startingWithCurrent)
-        }
-        due?.settle()
-        return observer.token(handle)
-    }
-}
-
-nonisolated extension FluxView: FluxTappable {
-    @usableFromInline var numbered: (state: State, revision: UInt64) {
-        _ = core.upToDate()
-        return core.inner.handle.withAccess { ($0.state.value, $0.revision) }
+        return FluxSubscription([FluxSubscription(tap.delivery), token])
     }
 
-    @usableFromInline var difference: (@Sendable (State, State) -> Bool)? { core.isSame }
+    /// A serial queue on which nothing of a user's runs.
+    var relay: DispatchQueue { (self as? any FluxTappable)?.iteratorQueue ?? FluxIteratorQueue().queue }
 
-    @usableFromInline var queue: DispatchQueue { core.inner.queue }
-
-    @usableFromInline var relay: DispatchQueue { core.inner.relay }
-
-    @usableFromInline
-    func tap(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
-        core.subscribe { inner in
-            inner.tap(FluxTap(tap.delivery) { tap.put($0.value, $1) }, startingWithCurrent: startingWithCurrent)
-        }
-    }
-}
-
-/// The queue of the iterators of one store.
-nonisolated private final class FluxRelay: Sendable {
-    let queue = fluxRelay()
+    /// Whether two states are as good as equal, if it announces only those that are not; nil: it announces any.
+    var difference: (@Sendable (State, State) -> Bool)? { (self as? FluxView<State>)?.core.parts.isSame }
 }
 
 /// Hands each change to a closure that puts what it makes of that into a delivery, and ends the delivery with the store.
@@ -151,21 +158,16 @@ nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
 
     private let delivery: any FluxTapDelivery
     @usableFromInline let put: Put
-    /// What the token knows, so that it keeps neither the state nor the handler once the store is gone.
-    private let link = FluxTapLink()
-    private let endsWithStore: Bool
+    let feed = FluxFeed()
 
     @usableFromInline
-    init(_ delivery: any FluxTapDelivery, endsWithStore: Bool = true, _ put: @escaping Put) {
-        (self.delivery, self.endsWithStore) = (delivery, endsWithStore)
+    init(_ handle: FluxStoreHandle<State>, _ delivery: any FluxTapDelivery, _ put: @escaping Put) {
+        self.delivery = delivery
         self.put = put
+        feed.stops { handle.withAccess { $0.remove(self) } }
     }
 
-    @usableFromInline
-    func token(_ handle: FluxStoreHandle<State>) -> FluxSubscription {
-        link.put { handle.withAccess { $0.remove(self) } }
-        return FluxSubscription(FluxTapToken(delivery) { [link] in link.cut() })
-    }
+    @usableFromInline var token: FluxSubscription { delivery.token(feed) }
 
     @inlinable
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
@@ -174,8 +176,8 @@ nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
 
     @usableFromInline
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
-        link.put(nil)
-        if endsWithStore { delivery.end() }
+        feed.stops(nil)
+        delivery.end()
         return false
     }
 
@@ -185,47 +187,26 @@ nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
     }
 }
 
-/// How an observer is taken out again.
-nonisolated final class FluxTapLink: Sendable {
-    private struct Way {
-        let body: @Sendable () -> Void
-    }
+/// What feeds a delivery, or keeps it fed, as its token knows it: that keeps neither state nor handler once the store is gone.
+nonisolated final class FluxFeed: FluxCancellable {
+    private let stop = FluxLock<FluxRegistration?>(nil)
 
-    private let way = FluxLock<Way?>(nil)
-
-    func put(_ body: (@Sendable () -> Void)?) {
-        var way = body.map { Way(body: $0) }
+    /// How it is stopped, once; nil: there is nothing to stop.
+    func stops(_ body: (@Sendable () -> Void)?) {
+        var stop = body.map { FluxRegistration($0) }
         // What was there goes outside the lock.
-        self.way.withLock { swap(&$0, &way) }
-    }
-
-    func cut() {
-        // What is let go of with some lock held is taken out once there is none.
-        if FluxPureCode.isRunning { return DispatchQueue.global().async { self.cut() } }
-        var way: Way?
-        self.way.withLock { swap(&$0, &way) }
-        way?.body()
-    }
-}
-
-/// The token of a delivery and of what feeds it.
-nonisolated final class FluxTapToken: FluxCancellable {
-    private let delivery: any FluxTapDelivery
-    private let body: @Sendable () -> Void
-
-    init(_ delivery: any FluxTapDelivery, _ body: @escaping @Sendable () -> Void) {
-        (self.delivery, self.body) = (delivery, body)
+        self.stop.withLock { swap(&$0, &stop) }
     }
 
     func cancel() {
-        delivery.cancel()
-        body()
+        // What is let go of with some lock held is taken out once there is none.
+        if FluxPureCode.isRunning { return DispatchQueue.global().async { self.cancel() } }
+        var stop: FluxRegistration?
+        self.stop.withLock { swap(&$0, &stop) }
+        stop?.remove()
     }
 
     func finish() async {
         cancel()
-        await delivery.finish()
     }
-
-    var dropped: Int { delivery.dropped }
 }

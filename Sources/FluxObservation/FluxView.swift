@@ -27,8 +27,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     @usableFromInline let core: FluxViewCore<State>
 
     @inlinable
-    init(_ parts: FluxViewParts<State>, by isSame: @escaping @Sendable (State, State) -> Bool) {
-        core = FluxViewCore(parts, isSame: isSame)
+    init(_ parts: FluxViewParts<State>) {
+        core = FluxViewCore(parts)
     }
 
     deinit {
@@ -49,25 +49,13 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         by isSame: @escaping @Sendable (State, State) -> Bool,
         _ transform: @escaping @Sendable (repeat (each Source).State) -> State
     ) {
-        var stores: [FluxStoreInfo] = []
-        for source in repeat each source { stores += source.stores }
-        let parts = FluxViewParts<State>(
-            stores: stores,
-            stamp: {
-                var stamp: UInt64 = 0
-                for source in repeat each source { stamp &+= source.stamp }
-                return stamp
-            },
-            capture: { cut in
+        var sources: [any FluxSource] = []
+        for source in repeat each source { sources.append(source) }
+        self.init(
+            FluxViewParts(sources, by: isSame) { cut in
                 let captures = (repeat (each source).capture(in: cut))
                 return { transform(repeat (each captures)()) }
-            },
-            watch: { changed in
-                var tokens: [FluxSubscription] = []
-                for source in repeat each source { tokens.append(source.watch(ended: {}, changed)) }
-                return tokens
             })
-        self.init(parts, by: isSame)
     }
 
     /// Makes a view that announces what is not equal to the value before.
@@ -100,15 +88,11 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         _ transform: @escaping @Sendable ([Sources.Element.State]) -> State
     ) where Sources.Element: FluxSource {
         let sources = Array(sources)
-        let parts = FluxViewParts<State>(
-            stores: sources.flatMap(\.stores),
-            stamp: { sources.reduce(0) { $0 &+ $1.stamp } },
-            capture: { cut in
+        self.init(
+            FluxViewParts(sources, by: isSame) { cut in
                 let captures = sources.map { $0.capture(in: cut) }
                 return { transform(captures.map { $0() }) }
-            },
-            watch: { changed in sources.map { $0.watch(ended: {}, changed) } })
-        self.init(parts, by: isSame)
+            })
     }
 
     /// Makes a view of any number of sources of one type that announces what is not equal to the value before.
@@ -142,7 +126,11 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         by isSame: @escaping @Sendable (State, State) -> Bool,
         _ transform: @escaping @Sendable ([Input]) -> State
     ) {
-        self.init(sources.map { FluxAnySource($0) }, by: isSame, transform)
+        self.init(
+            FluxViewParts(sources, by: isSame) { cut in
+                let captures = sources.map { $0.capture(in: cut) }
+                return { transform(captures.map { $0() }) }
+            })
     }
 
     /// Makes a view of sources of which nothing is known but their state.
@@ -166,7 +154,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     @inlinable public var state: State { core.upToDate().value }
 
     /// The sum of those of the sources.
-    @inlinable public var stamp: UInt64 { core.parts.stamp() }
+    @inlinable public var stamp: UInt64 { core.parts.stamp }
 
     /// Those of the sources.
     public var stores: [FluxStoreInfo] { core.parts.stores }
@@ -189,7 +177,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     public func watch(
         ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
     ) -> FluxSubscription {
-        FluxSubscription([core.inner.watch(ended: ended) { nil }] + core.parts.watch(changed))
+        FluxSubscription([core.inner.watch(ended: ended) { nil }, core.parts.watch(changed)])
     }
 
     /// Calls a handler with the values that are announced from now on.
@@ -203,9 +191,11 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        let distinct = FluxDistinct(by: options.delivery == .latest ? core.isSame : nil)
-        return core.subscribe { inner in
-            inner.subscribe(options, ended: ended) { if distinct.change(to: $0.value) != nil { handler($0.value) } }
+        let distinct = FluxDistinct(by: options.delivery == .latest ? core.parts.isSame : nil)
+        return core.following {
+            core.inner.subscribe(options, ended: ended) {
+                if distinct.change(to: $0.value) != nil { handler($0.value) }
+            }
         }
     }
 
@@ -239,39 +229,5 @@ nonisolated extension FluxSource {
         _ part: @escaping @Sendable (State) -> Part, by isSame: @escaping @Sendable (Part, Part) -> Bool
     ) -> FluxView<Part> {
         FluxView(self, by: isSame, part)
-    }
-}
-
-/// A source of which nothing is known but its state, as one of a type.
-nonisolated private struct FluxAnySource<State: Sendable>: FluxSource {
-    let source: any FluxSource<State>
-
-    init(_ source: any FluxSource<State>) {
-        self.source = source
-    }
-
-    var state: State { source.state }
-    var stamp: UInt64 { source.stamp }
-    var stores: [FluxStoreInfo] { source.stores }
-
-    func capture(in cut: FluxCut) -> @Sendable () -> State {
-        source.capture(in: cut)
-    }
-
-    func watch(
-        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) -> FluxSubscription {
-        source.watch(ended: ended, changed)
-    }
-
-    func subscribe(
-        _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
-        _ handler: @escaping @Sendable (State) -> Void
-    ) -> FluxSubscription {
-        source.subscribe(options, ended: ended, handler)
-    }
-
-    func flush() async {
-        await source.flush()
     }
 }

@@ -1,9 +1,66 @@
 import Dispatch
-import Synchronization
 
 #if canImport(FluxCore)
     import FluxCore
 #endif
+
+/// What a view follows from.
+@usableFromInline
+nonisolated final class FluxViewParts<Value: Sendable>: Sendable {
+    private let sources: [any FluxSource]
+    @usableFromInline let stores: [FluxStoreInfo]
+    /// Whether two values are as good as equal.
+    @usableFromInline let isSame: @Sendable (Value, Value) -> Bool
+    /// Whether a store is read more than once in a cut.
+    private let isShared: Bool
+    /// A closure made where the types of the sources are known: that keeps reading them cheap.
+    @usableFromInline let capture: @Sendable (FluxCut) -> @Sendable () -> Value
+    /// The number of the last cut, held while a cut is taken: of two that read the stores at the same time, neither would
+    /// be the later one in all of them.
+    private let cuts = FluxLock<UInt64>(0)
+
+    @usableFromInline
+    init(
+        _ sources: [any FluxSource], by isSame: @escaping @Sendable (Value, Value) -> Bool,
+        _ capture: @escaping @Sendable (FluxCut) -> @Sendable () -> Value
+    ) {
+        (self.sources, self.isSame, self.capture) = (sources, isSame, capture)
+        stores = sources.flatMap { $0.stores }
+        isShared = Set(stores).count < stores.count
+    }
+
+    /// The sum of the stamps of all stores.
+    @usableFromInline var stamp: UInt64 { sources.reduce(0) { $0 &+ $1.stamp } }
+
+    func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
+        FluxSubscription(sources.map { $0.watch(ended: {}, changed) })
+    }
+
+    /// Takes what the value follows from, at a moment between two actions; the stamp is not newer than that.
+    @usableFromInline
+    func cut() -> (number: UInt64, stamp: UInt64, compute: @Sendable () -> Value) {
+        while true {
+            let dispatchers = dispatchers
+            let taken = cuts.withLock { number in
+                number += 1
+                return FluxDispatcher.paused(dispatchers) { [number] in
+                    (number: number, stamp: stamp, compute: capture(FluxCut(isShared: isShared)))
+                }
+            }
+            // A store may have moved before its dispatcher was stopped.
+            if dispatchers.elementsEqual(self.dispatchers, by: { $0 === $1 }) { return taken }
+        }
+    }
+
+    /// The dispatchers of the stores at this moment; neighbours of one dispatcher count once.
+    private var dispatchers: [FluxDispatcher] {
+        var found: [FluxDispatcher] = []
+        for store in stores {
+            if let dispatcher = store.dispatcher, found.last !== dispatcher { found.append(dispatcher) }
+        }
+        return found
+    }
+}
 
 /// The part of a view that lives as long as anything is due; its handle, ``FluxView``, may go before.
 ///
@@ -13,26 +70,20 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     private struct Watchers {
         /// How many subscriptions to the view there are.
         var users = 0
-        /// Which time it is that there are any.
-        var turn = 0
-        var tokens: [FluxSubscription] = []
+        /// What tells of changes while there are any.
+        var token: FluxSubscription?
     }
 
     @usableFromInline let inner: FluxStore<FluxDerived<Value>>
-    @usableFromInline let isSame: @Sendable (Value, Value) -> Bool
     @usableFromInline let parts: FluxViewParts<Value>
-    /// The number of the last cut, held while a cut is taken: of two that read the stores at the same time, neither would
-    /// be the later one in all of them.
-    @usableFromInline let cuts: FluxLock<UInt64>
     private let watchers = FluxLock(Watchers())
     /// Where the view computes for those who watch it.
     private let queue = DispatchQueue(label: "FluxView", autoreleaseFrequency: .workItem, target: .global())
 
     @inlinable
-    init(_ parts: FluxViewParts<Value>, isSame: @escaping @Sendable (Value, Value) -> Bool) {
-        (self.parts, self.isSame) = (parts, isSame)
-        cuts = FluxLock(0)
-        let first = Self.cut(parts, cuts)
+    init(_ parts: FluxViewParts<Value>) {
+        self.parts = parts
+        let first = parts.cut()
         inner = FluxStore(
             initialState: FluxDerived(value: first.compute(), stamp: first.stamp, cut: first.number), dispatcher: nil)
     }
@@ -47,13 +98,13 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     func upToDate() -> FluxDerived<Value> {
         FluxPureCode.forbid("a view")
         let known = inner.state
-        return known.stamp == parts.stamp() ? known : refresh()
+        return known.stamp == parts.stamp ? known : refresh()
     }
 
     /// Brings the value up to the sources, and announces it if it is another.
     @inlinable @inline(never) @discardableResult
     func refresh() -> FluxDerived<Value> {
-        let cut = Self.cut(parts, cuts)
+        let cut = parts.cut()
         var known = inner.state
         if known.cut >= cut.number || known.stamp == cut.stamp { return known }
         let value = cut.compute()
@@ -62,28 +113,10 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
             inner.dispatch(
                 action: FluxDerived.Action(
                     next: FluxDerived(value: value, stamp: cut.stamp, cut: cut.number), known: known.cut,
-                    isSame: isSame(known.value, value)))
+                    isSame: parts.isSame(known.value, value)))
             known = inner.state
         }
         return known
-    }
-
-    /// Takes what the value follows from, at a moment between two actions; the stamp is not newer than that.
-    @inlinable
-    static func cut(
-        _ parts: FluxViewParts<Value>, _ cuts: borrowing FluxLock<UInt64>
-    ) -> (number: UInt64, stamp: UInt64, compute: @Sendable () -> Value) {
-        while true {
-            let dispatchers = parts.dispatchers()
-            let taken = cuts.withLock { number in
-                number += 1
-                return FluxDispatcher.paused(dispatchers) { [number] in
-                    (number: number, stamp: parts.stamp(), compute: parts.capture(FluxCut(isShared: parts.isShared)))
-                }
-            }
-            // A store may have moved before its dispatcher was stopped.
-            if dispatchers.elementsEqual(parts.dispatchers(), by: { $0 === $1 }) { return taken }
-        }
     }
 
     /// Takes what the value follows from for the cut of another view.
@@ -92,53 +125,36 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         if !cut.isShared {
             // No store was read in the cut before, so what is known may stand for reading them now.
             let known = inner.state
-            if known.stamp == parts.stamp() { return { known.value } }
+            if known.stamp == parts.stamp { return { known.value } }
         }
         return parts.capture(cut)
     }
 
     // MARK: - Watching
 
-    @usableFromInline
-    func subscribe(_ join: (FluxStore<FluxDerived<Value>>) -> FluxSubscription) -> FluxSubscription {
-        startWatching()
-        refresh()
-        return FluxSubscription(FluxViewUse(join(inner)) { [weak self] in self?.stopWatching() })
-    }
-
-    /// Has the sources tell of changes, from the first subscriber on.
-    private func startWatching() {
-        let turn = watchers.withLock { watchers -> Int? in
+    /// Computes at each change of a source for as long as a subscription lasts.
+    func following(_ join: () -> FluxSubscription) -> FluxSubscription {
+        watchers.withLock { watchers in
             watchers.users += 1
-            if watchers.users > 1 { return nil }
-            watchers.turn += 1
-            return watchers.turn
+            if watchers.users > 1 { return }
+            // It computes once for all changes that come before it does.
+            let alarm = FluxQueueDelivery<Void>(on: queue, bound: .latest) { [weak self] in _ = self?.refresh() }
+            watchers.token = FluxSubscription([parts.watch { alarm.put(()) }, FluxSubscription(alarm)])
         }
-        guard let turn else { return }
-        let alarm = FluxViewAlarm(queue) { [weak self] in
-            if let self, watchers.withLock({ $0.users > 0 }) { refresh() }
-        }
-        let made = parts.watch { alarm.ring() }
-        let isNeeded = watchers.withLock { watchers in
-            if watchers.turn != turn { return false }
-            watchers.tokens = made
-            return true
-        }
-        if !isNeeded { made.forEach { $0.unsubscribe() } }
-        // A change between another subscriber's start and this.
         refresh()
+        let feed = FluxFeed()
+        feed.stops { [weak self] in self?.leave() }
+        return FluxSubscription([join(), FluxSubscription(feed)])
     }
 
     /// A subscription has ended; with the last, the view is told of no change and computes only when it is read.
-    private func stopWatching() {
-        let made = watchers.withLock { watchers -> [FluxSubscription] in
+    private func leave() {
+        var token: FluxSubscription?
+        watchers.withLock { watchers in
             watchers.users -= 1
-            if watchers.users > 0 { return [] }
-            watchers.turn += 1
-            defer { watchers.tokens = [] }
-            return watchers.tokens
+            if watchers.users == 0 { swap(&watchers.token, &token) }
         }
-        made.forEach { $0.unsubscribe() }
+        token?.unsubscribe()
     }
 
     /// Computes what is due, and lets go of the rest: the view was let go.
@@ -149,50 +165,4 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     func end() {
         if watchers.withLock({ $0.users > 0 }) { queue.async { self.refresh() } }
     }
-}
-
-/// Has a view compute once for all changes that come before it does.
-nonisolated private final class FluxViewAlarm: FluxSettling {
-    private let isDue = Synchronization.Atomic<Bool>(false)
-    private let queue: DispatchQueue
-    private let body: @Sendable () -> Void
-
-    init(_ queue: DispatchQueue, _ body: @escaping @Sendable () -> Void) {
-        (self.queue, self.body) = (queue, body)
-    }
-
-    /// Called under the lock of a store.
-    func ring() -> (any FluxSettling)? {
-        isDue.exchange(true, ordering: .acquiringAndReleasing) ? nil : self
-    }
-
-    func settle() {
-        queue.async { [self] in
-            isDue.store(false, ordering: .sequentiallyConsistent)
-            body()
-        }
-    }
-}
-
-/// A subscription to a view: the view has to know of its end.
-nonisolated private final class FluxViewUse: FluxCancellable {
-    private let token: FluxSubscription
-    private let isOver = Synchronization.Atomic<Bool>(false)
-    private let tellOfEnd: @Sendable () -> Void
-
-    init(_ token: FluxSubscription, tellOfEnd: @escaping @Sendable () -> Void) {
-        (self.token, self.tellOfEnd) = (token, tellOfEnd)
-    }
-
-    func cancel() {
-        token.unsubscribe()
-        if !isOver.exchange(true, ordering: .acquiringAndReleasing) { tellOfEnd() }
-    }
-
-    func finish() async {
-        cancel()
-        await token.finish()
-    }
-
-    var dropped: Int { token.dropped }
 }

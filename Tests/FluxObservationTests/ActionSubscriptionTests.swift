@@ -168,7 +168,7 @@ import Testing
         withExtendedLifetime(tokens) {}
     }
 
-    @Test func `Stress: whoever comes while others go is told of each action from then on`() async {
+    @Test(.stress) func `Stress: whoever comes while others go is told of each action from then on`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: FluxDispatcher())
         await onThreads(2) { _ in
             for _ in 0..<500 {
@@ -179,6 +179,36 @@ import Testing
                 token.unsubscribe()
             }
         }
+    }
+
+    @Test(.stress) func `Stress: the second subscriber of a dispatcher misses nothing while the first starts`() async {
+        let missed = Locked(0)
+        for _ in 0..<100 {
+            let dispatcher = FluxDispatcher()
+            let stores = (0..<200).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+            let arrived = Locked(0)
+            await onThreads(2) { index in
+                let seen = Recorder<Int>()
+                arrived.withLock { $0 += 1 }
+                while arrived.current < 2 {}
+                let token = dispatcher.subscribeActions { applied in
+                    if case .mark(index, let number)? = applied.action as? Counter.Action { seen.record(number) }
+                }
+                // Past the dispatcher, whose lock would make it wait for the first subscriber.
+                for (number, store) in stores.enumerated().reversed() {
+                    store.dispatch(action: .mark(producer: index, number: number))
+                }
+                let flushed = Gate()
+                Task {
+                    for store in stores { await store.flush() }
+                    flushed.open()
+                }
+                flushed.wait()
+                if seen.values != (0..<200).reversed() { missed.withLock { $0 += 1 } }
+                token.unsubscribe()
+            }
+        }
+        #expect(missed.current == 0)
     }
 
     struct Holding: FluxState {

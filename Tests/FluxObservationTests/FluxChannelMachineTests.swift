@@ -15,11 +15,24 @@ import Testing
         }
 
         var dropped: Int { machine.dropped }
-        func push(_ element: Int) -> (wake: String?, remains: Int?) { machine.push(element) }
-        func take() -> Machine.Taken { machine.take() }
+        func push(_ element: Int) -> (wake: String?, remains: Int?) {
+            if !machine.push(element) { return (nil, nil) }
+            let settled = machine.settle()
+            #expect(settled.gone.count < 2)
+            #expect(settled.wake != nil || settled.gone.count == 1, "else there is nothing to settle")
+            return (settled.wake, settled.gone.first)
+        }
+        func take() -> Machine.Taken? { machine.take() }
         func wait(_ waiter: String) -> Bool { machine.wait(waiter) }
-        func finish() -> String? { machine.finish() }
-        func cancel() -> (wake: String?, remains: ContiguousArray<Int?>) { machine.cancel() }
+        func finish() -> String? {
+            machine.finish()
+            return machine.settle().wake
+        }
+        func cancel() -> (wake: String?, remains: [Int]) {
+            machine.cancel()
+            let settled = machine.settle()
+            return (settled.wake, settled.gone)
+        }
     }
 
     /// All that can be taken now, and how it ended, if it did.
@@ -27,7 +40,7 @@ import Testing
         var elements: [Int] = []
         while true {
             switch machine.take() {
-            case .empty: return (elements, nil)
+            case nil: return (elements, nil)
             case .element(let element): elements.append(element)
             case .end(let error): return (elements, error.map { "\($0)" } ?? "end")
             }
