@@ -32,10 +32,10 @@ nonisolated extension FluxStorageCoordinator {
     @usableFromInline
     enum Attempt {
         case failed(FluxDurabilityError)
-        case isLoading
+        /// The load has not ended, or too many actions are unwritten.
         case waitsForRoom(id: UInt64)
         /// With nothing to wait for, the writer has been quicker.
-        case applied(revision: UInt64?, number: UInt64, id: UInt64?)
+        case applied(revision: UInt64?, id: UInt64?)
     }
 
     @inlinable
@@ -46,22 +46,17 @@ nonisolated extension FluxStorageCoordinator {
             let latch = FluxLatch()
             switch attempt(action, latch, ticket: ticket) {
             case .failed(let error): throw error
-            case .isLoading:
-                await opened()
-                if _Concurrency.Task.isCancelled { throw .cancelled }
             case .waitsForRoom(let id):
                 await latch.wait()
                 ticket = id
-            case .applied(let revision, _, nil): return revision
-            case .applied(let revision, let number, let id?):
+            case .applied(let revision, nil): return revision
+            case .applied(let revision, let id?):
                 await latch.wait()
-                if !_Concurrency.Task.isCancelled { return revision }
-                let isDone = lock.withLock { machine in
-                    machine.writes.withdraw(id)
-                    return machine.writes.done >= number
+                // Told, and cancelled as well: it is on disk.
+                if _Concurrency.Task.isCancelled, lock.withLock({ $0.withdraw(id) }) {
+                    throw .unconfirmed(revision: revision)
                 }
-                if isDone { return revision }
-                throw .unconfirmed(revision: revision)
+                return revision
             }
         }
     }
@@ -78,16 +73,13 @@ nonisolated extension FluxStorageCoordinator {
         latch.enter()
         return handle.withAccess { access in
             let obstacle = lock.withLock { machine -> Attempt? in
-                if machine.buffer.isLoading { return .isLoading }
-                if machine.writes.isClosed { return .failed(.logNotRead(machine.buffer.restoration)) }
-                if let ticket { return machine.writes.redeem(ticket) ? nil : .failed(.cancelled) }
-                return machine.writes.admit(latch).map { .waitsForRoom(id: $0) }
+                if machine.isClosed { return .failed(.logNotRead(machine.restoration)) }
+                if let ticket { return machine.redeem(ticket) ? nil : .failed(.cancelled) }
+                return machine.wait(for: .room, latch).map { .waitsForRoom(id: $0) }
             }
             if let obstacle { return obstacle }
             let revision = access.apply(.action(action), pastGate: true)
-            return lock.withLock { machine in
-                .applied(revision: revision, number: machine.writes.last, id: machine.writes.wait(latch))
-            }
+            return .applied(revision: revision, id: lock.withLock { $0.wait(for: .writes, latch) })
         }
     }
 }

@@ -35,10 +35,11 @@ nonisolated extension FluxStore {
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) {
-        let options = FluxStorageOptions(
-            loadTimeout: loadTimeout, backoff: backoff, clock: clock, onFailure: onFailure)
+        let storage = FluxStorage<State>(
+            FluxStateOnlyLog(persistence), loadTimeout: loadTimeout, backoff: backoff, clock: clock,
+            onFailure: onFailure)
         self.init(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, .persistence(persistence), options).startLoading()
+            FluxStorageCoordinator(handle, storage).startLoading()
         }
     }
 
@@ -75,11 +76,11 @@ nonisolated extension FluxStore {
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) {
-        let options = FluxStorageOptions(
-            loadTimeout: loadTimeout, backoff: backoff, clock: clock, onFailure: onFailure, capacity: capacity,
-            compactEvery: compactEvery)
+        let storage = FluxStorage(
+            log, capacity: capacity, compactEvery: compactEvery, loadTimeout: loadTimeout, backoff: backoff,
+            clock: clock, onFailure: onFailure)
         self.init(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, .log(log), options).startLoading()
+            FluxStorageCoordinator(handle, storage).startLoading()
         }
     }
 
@@ -105,12 +106,9 @@ nonisolated extension FluxStore {
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) async throws -> FluxStore {
-        let options = FluxStorageOptions(backoff: backoff, clock: clock, onFailure: onFailure)
-        let storage = FluxStorage.persistence(persistence)
-        let recovery = try await FluxRecovery.load(from: storage, initialState: initialState)
-        return FluxStore(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, storage, options).restore(recovery)
-        }
+        let storage = FluxStorage<State>(
+            FluxStateOnlyLog(persistence), backoff: backoff, clock: clock, onFailure: onFailure)
+        return try await restored(from: storage, initialState, dispatcher)
     }
 
     /// Reads the log first and makes the store then, so that nothing is held back and a load that fails leaves no store.
@@ -139,12 +137,18 @@ nonisolated extension FluxStore {
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) async throws -> FluxStore {
-        let options = FluxStorageOptions(
-            backoff: backoff, clock: clock, onFailure: onFailure, capacity: capacity, compactEvery: compactEvery)
-        let storage = FluxStorage.log(log)
-        let recovery = try await FluxRecovery.load(from: storage, initialState: initialState)
+        let storage = FluxStorage(
+            log, capacity: capacity, compactEvery: compactEvery, backoff: backoff, clock: clock, onFailure: onFailure)
+        return try await restored(from: storage, initialState, dispatcher)
+    }
+
+    @inlinable
+    static func restored(
+        from storage: FluxStorage<State>, _ initialState: State, _ dispatcher: FluxDispatcher?
+    ) async throws -> FluxStore {
+        let recovery = try await storage.load(initialState: initialState)
         return FluxStore(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, storage, options).restore(recovery)
+            FluxStorageCoordinator(handle, storage).restore(recovery)
         }
     }
 
@@ -156,9 +160,7 @@ nonisolated extension FluxStore {
     /// cancelled first.
     public var ready: FluxRestoration {
         get async {
-            guard let coordinator = handle.featureIfAny(FluxStorageCoordinator<State>.self) else { return .empty }
-            await coordinator.opened()
-            return coordinator.restoration
+            await handle.featureIfAny(FluxStorageCoordinator<State>.self)?.opened() ?? .empty
         }
     }
 }

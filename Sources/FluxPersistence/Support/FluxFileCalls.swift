@@ -28,22 +28,37 @@ nonisolated struct FluxFileCalls: Sendable {
     }
 
     /// What a file is opened for.
-    enum Purpose {
-        case reading, writing
+    struct Purpose {
+        let flags: Int32
+
+        static let reading = Purpose(flags: O_RDONLY | O_NOFOLLOW)
+        static let writing = Purpose(flags: O_WRONLY | O_NOFOLLOW)
         /// For writing too; there must be none yet.
-        case creating
+        static let creating = Purpose(flags: O_WRONLY | O_NOFOLLOW | O_CREAT | O_EXCL)
         /// For syncing; as the one of them it follows a symbolic link.
-        case directory
+        static let directory = Purpose(flags: O_RDONLY)
     }
 
     /// What tells one file from another, and from its own later content.
     struct Identity: Equatable, Sendable {
-        var device: UInt64
-        var number: UInt64
-        var size: Int64
-        var seconds: Int64
-        var nanoseconds: Int64
-        var isFile: Bool
+        let device: UInt64
+        let number: UInt64
+        let size: Int64
+        let modified: Swift.Duration
+        let isFile: Bool
+
+        init(_ status: stat) {
+            device = UInt64(truncatingIfNeeded: status.st_dev)
+            number = UInt64(truncatingIfNeeded: status.st_ino)
+            size = Int64(status.st_size)
+            #if canImport(Darwin)
+                let time = status.st_mtimespec
+            #else
+                let time = status.st_mtim
+            #endif
+            modified = .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec))
+            isFile = status.st_mode & S_IFMT == S_IFREG
+        }
     }
 
     let path: String
@@ -70,21 +85,21 @@ nonisolated struct FluxFileCalls: Sendable {
 
     /// Opens a file; a symbolic link is refused.
     func openFile(_ path: String, for purpose: Purpose) throws(FluxFileError) -> Int32 {
-        let flags =
-            switch purpose {
-            case .reading: O_RDONLY | O_NOFOLLOW
-            case .writing: O_WRONLY | O_NOFOLLOW
-            case .creating: O_WRONLY | O_NOFOLLOW | O_CREAT | O_EXCL
-            case .directory: O_RDONLY
-            }
-        return Int32(try perform(.open, at: path) { _ in Int(open(path, flags | O_CLOEXEC | O_NONBLOCK, 0o600)) })
+        let flags = purpose.flags | O_CLOEXEC | O_NONBLOCK
+        return Int32(try perform(.open, at: path) { _ in Int(open(path, flags, 0o600)) })
     }
 
     /// Runs a closure on a file that is open for as long as that takes.
     func withFile<Value>(
         _ path: String, for purpose: Purpose, _ body: (Int32) throws(FluxFileError) -> Value
     ) throws(FluxFileError) -> Value {
-        let descriptor = try openFile(path, for: purpose)
+        try closing(openFile(path, for: purpose), body)
+    }
+
+    /// Runs a closure on an open file, and closes it.
+    func closing<Value>(
+        _ descriptor: Int32, _ body: (Int32) throws(FluxFileError) -> Value
+    ) throws(FluxFileError) -> Value {
         let value: Value
         do {
             value = try body(descriptor)
@@ -151,17 +166,11 @@ nonisolated struct FluxFileCalls: Sendable {
     }
 
     func closeFile(_ descriptor: Int32) throws(FluxFileError) {
-        var isClosed = false
-        defer { if !isClosed { _ = close(descriptor) } }
-        do {
-            try perform(.close) { _ in
-                isClosed = true
-                return Int(close(descriptor))
-            }
-        } catch {
-            // Interrupted or not, the descriptor is gone, and all was synced before.
-            if case .system(_, EINTR) = error.reason { return }
-            throw error
+        // Once, and first: interrupted or not, the descriptor is gone, and all was synced before.
+        let code = close(descriptor) == 0 || errno == EINTR ? 0 : errno
+        try perform(.close) { _ in
+            errno = code
+            return code == 0 ? 0 : -1
         }
     }
 
@@ -182,8 +191,8 @@ nonisolated struct FluxFileCalls: Sendable {
             if code == 0 {
                 let result = body(most)
                 if result >= 0 { return result }
+                if errno == EINTR { continue }
                 code = errno
-                if code == EINTR && call != .close { continue }
             }
             var error = FluxFileError(path, .system(call: call.rawValue, code: code))
             if place != path { error.place = place }
@@ -192,39 +201,20 @@ nonisolated struct FluxFileCalls: Sendable {
     }
 }
 
-nonisolated extension FluxFileCalls.Identity {
-    init(_ status: stat) {
-        device = UInt64(truncatingIfNeeded: status.st_dev)
-        number = UInt64(truncatingIfNeeded: status.st_ino)
-        size = Int64(status.st_size)
-        #if canImport(Darwin)
-            let time = status.st_mtimespec
-        #else
-            let time = status.st_mtim
-        #endif
-        seconds = Int64(time.tv_sec)
-        nanoseconds = Int64(time.tv_nsec)
-        isFile = status.st_mode & S_IFMT == S_IFREG
-    }
-}
-
 nonisolated extension FluxFileError {
     /// What the system says of a code.
     static func text(of code: Int32) -> String { String(cString: strerror(code)) }
 
     /// Whether there is a file where none should be.
-    var isThereAlready: Bool { if case .system(_, EEXIST) = reason { true } else { false } }
+    var isThereAlready: Bool { code == EEXIST }
 
     /// Whether there is no file where one should be.
-    var isMissing: Bool { if case .system(_, ENOENT) = reason { true } else { false } }
+    var isMissing: Bool { code == ENOENT }
 
     /// Whether the system refuses it each time: it may not be done, or not there.
-    var isRefused: Bool {
-        switch reason {
-        case .system(_, EACCES), .system(_, EPERM), .system(_, EINVAL), .system(_, ENOTSUP): true
-        default: false
-        }
-    }
+    var isRefused: Bool { [EACCES, EPERM, EINVAL, ENOTSUP].contains(code) }
+
+    private var code: Int32? { if case .system(_, let code) = reason { code } else { nil } }
 }
 
 nonisolated extension FluxPersistenceFailure {
