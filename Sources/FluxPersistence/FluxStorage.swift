@@ -27,23 +27,22 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
         clock: any _Concurrency.Clock<Swift.Duration>,
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)?
     ) {
-        Self.require(
-            loadTimeout.map { $0 >= .zero } ?? true,
-            "a loadTimeout cannot be negative (\(loadTimeout ?? .zero)). Give nil to wait for good.")
-        Self.require(
-            compactEvery > 0,
-            "compactEvery: \(compactEvery) asks for a snapshot after less than one action. Give 1 or more.")
-        Self.require(
-            capacity > 0,
-            "with a capacity of \(capacity) no action could be dispatched durably. Give it 1 or more.")
+        if let loadTimeout, loadTimeout < .zero {
+            fatalError("FluxCore: a loadTimeout cannot be negative (\(loadTimeout)). Give nil to wait for good.")
+        }
+        if compactEvery < 1 {
+            fatalError(
+                "FluxCore: compactEvery: \(compactEvery) asks for a snapshot after less than one action. Give 1 or more."
+            )
+        }
+        if capacity < 1 {
+            fatalError(
+                "FluxCore: with a capacity of \(capacity) no action could be dispatched durably. Give it 1 or more.")
+        }
         (self.log, isLog) = (log, !(log is FluxStateOnlyLog<State>))
         (self.capacity, self.compactEvery) = (capacity, UInt64(compactEvery))
         (self.loadTimeout, self.backoff, self.clock) = (loadTimeout, backoff, clock)
         self.onFailure = onFailure ?? FluxPersistenceFailure.print
-    }
-
-    private static func require(_ isSound: Bool, _ message: @autoclosure () -> String) {
-        if !isSound { fatalError("FluxCore: \(message())") }
     }
 
     /// A moment to sleep until, counted from this call: a clock that is moved on by hand may be moved right after.

@@ -91,10 +91,10 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     // MARK: - Waiting
 
     /// Waits until the load has ended, or the task is cancelled; how it has ended.
-    @usableFromInline @discardableResult
+    @usableFromInline
     func opened() async -> FluxRestoration {
         await wait(for: .load)
-        return underBothLocks { $0.restoration }
+        return handle.withAccess { _ in lock.withLock { $0.restoration } }
     }
 
     /// Waits until the load has ended and all that was applied before is written, or the task is cancelled.
@@ -104,21 +104,47 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         await wait(for: .writes)
     }
 
-    private func wait(for need: Machine.Need) async {
-        await FluxLatch.wait { latch in
-            underBothLocks { machine in
-                let id = machine.wait(for: need, latch)
-                if id != nil { latch.enter() }
-                return id
-            }
-        } withdrawing: { id in
-            lock.withLock { _ = $0.withdraw(id) }
+    /// Applies an action once there is room for it, and waits until it is written.
+    @inlinable
+    func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
+        if _Concurrency.Task.isCancelled { throw .cancelled }
+        guard await wait(for: .room) else { throw .cancelled }
+        if let restoration = lock.withLock({ $0.isClosed ? $0.restoration : nil }) { throw .logNotRead(restoration) }
+        var revision: UInt64?
+        let isWritten = await wait(for: .writes) { access in
+            revision = access.apply(.action(action), pastGate: true)
+            lock.withLock { $0.granted -= 1 }
         }
+        if !isWritten { throw .unconfirmed(revision: revision) }
+        return revision
     }
 
-    /// Whoever asks how far the store is has its lock too: the load has ended once all that was held back is applied.
-    private func underBothLocks<Result>(_ body: (inout Machine) -> Result) -> Result {
-        handle.withAccess { _ in lock.withLock { body(&$0) } }
+    /// Does something, and waits in one step with that until the task is cancelled, or what it needs is there.
+    ///
+    /// It has the lock of the store too: the load has ended once all that was held back is applied.
+    ///
+    /// - Parameters:
+    ///   - need: What to wait for.
+    ///   - prepare: What to do before.
+    /// - Returns: Whether it is there.
+    @inlinable @discardableResult
+    func wait(
+        for need: FluxStorageNeed, after prepare: (inout FluxStoreAccess<State>) -> Void = { _ in }
+    ) async -> Bool {
+        var isMet = true
+        await FluxLatch.wait { latch in
+            handle.withAccess { access in
+                prepare(&access)
+                return lock.withLock { machine in
+                    let id = machine.wait(for: need, latch)
+                    if id != nil { latch.enter() }
+                    return id
+                }
+            }
+        } withdrawing: { id in
+            isMet = lock.withLock { !$0.withdraw(id) }
+        }
+        return isMet
     }
 
     // MARK: - Writing

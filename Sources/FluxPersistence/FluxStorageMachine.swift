@@ -27,17 +27,6 @@
 nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline typealias Step = FluxPersistenceFailure.Operation
 
-    /// What one may wait for.
-    @usableFromInline
-    enum Need {
-        /// The end of the load.
-        case load
-        /// The write of all that was noted so far.
-        case writes
-        /// Room for one more action: nobody overtakes those who wait already, for it is given to them first.
-        case room
-    }
-
     /// With no log only the newest state counts, and no action is kept.
     @usableFromInline let isLog: Bool
     /// How many actions may be unwritten before those who wait for room have to.
@@ -63,16 +52,17 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var batch: ContiguousArray<Action> = []
     @usableFromInline var batchEnd: UInt64 = 0
     @usableFromInline var step = Step.save
-    @usableFromInline var compactAt: UInt64 = 0
+    /// From this number on actions are counted until a snapshot is due; nil: one is due.
+    @usableFromInline var compacted: UInt64?
     /// Up to this number only a snapshot will do: there is a change among them that is no action.
     @usableFromInline var unlogged: UInt64 = 0
     @usableFromInline var attempt = 0
     @usableFromInline var isWriting = false
 
     /// Those who wait, each with the number of what was noted last when the wait began.
-    @usableFromInline var waiters = FluxList<(need: Need, number: UInt64, waiter: Waiter)>()
+    @usableFromInline var waiters = FluxList<(need: FluxStorageNeed, number: UInt64, waiter: Waiter)>()
     @usableFromInline var lastID: UInt64 = 0
-    /// How many were given room, and have not taken it yet.
+    /// How many were given room for an action that has not been noted yet.
     @usableFromInline var granted = 0
 
     @inlinable
@@ -107,7 +97,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         self.restoration = restoration
         isClosed = isLog && number == nil
         (last, done) = (number ?? 0, number ?? 0)
-        compactAt = snapshot.map(snapshotDue) ?? 0
+        compacted = snapshot
         defer { held = [] }
         return held
     }
@@ -137,8 +127,11 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// Adds somebody who waits, and is told by `settle`; nil: there is nothing to wait for.
     @inlinable
-    mutating func wait(for need: Need, _ waiter: Waiter) -> UInt64? {
-        if isMet(need, last, room) { return nil }
+    mutating func wait(for need: FluxStorageNeed, _ waiter: Waiter) -> UInt64? {
+        if isMet(need, last, room) {
+            if need == .room { granted += 1 }
+            return nil
+        }
         lastID += 1
         waiters.insert((need, last, waiter), id: lastID)
         return lastID
@@ -150,18 +143,10 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         waiters.remove(id: id) != nil
     }
 
-    /// Takes the room that one who waited was given, once; false: it was given none, and waits no longer.
-    @inlinable
-    mutating func redeem(_ id: UInt64) -> Bool {
-        if withdraw(id) { return false }
-        granted -= 1
-        return true
-    }
-
     /// Removes those who have what they wait for; they are to be told outside the lock.
     @inlinable
     mutating func settle() -> ContiguousArray<Waiter> {
-        var (room, rest) = (room, FluxList<(need: Need, number: UInt64, waiter: Waiter)>())
+        var (room, rest) = (room, FluxList<(need: FluxStorageNeed, number: UInt64, waiter: Waiter)>())
         swap(&rest, &waiters)
         defer { swap(&rest, &waiters) }
         let met = rest.removeAll { need, number, _ in
@@ -184,7 +169,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         if !isWriting { return nil }
         swap(&batch, &pending)
         batchEnd = last
-        step = !isLog ? .save : last >= compactAt || done < unlogged ? .compact : .append
+        let isSnapshotDue = compacted.map { last - $0 >= compactEvery } ?? true
+        step = !isLog ? .save : isSnapshotDue || done < unlogged ? .compact : .append
         return step
     }
 
@@ -193,7 +179,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     mutating func succeed() -> ContiguousArray<Action> {
         done = batchEnd
         attempt = 0
-        if step == .compact { compactAt = snapshotDue(after: done) }
+        if step == .compact { compacted = done }
         defer { batch = [] }
         return batch
     }
@@ -204,9 +190,9 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         (pending, batch) = (batch + pending, [])
         attempt += 1
         // What could not be compacted is appended, so that those who wait for it need not wait for that too.
-        if step == .compact { compactAt = snapshotDue(after: last) }
+        if step == .compact { compacted = last }
         // And there may be an action that the log can never take: a snapshot has what that did, and holds up nobody.
-        if step == .append && attempt > 1 { compactAt = done }
+        if step == .append && attempt > 1 { compacted = nil }
         return attempt
     }
 
@@ -216,16 +202,22 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @inlinable var room: Int { isLoading ? 0 : isClosed ? .max : capacity - batch.count - pending.count - granted }
 
     @inlinable
-    func isMet(_ need: Need, _ number: UInt64, _ room: Int) -> Bool {
+    func isMet(_ need: FluxStorageNeed, _ number: UInt64, _ room: Int) -> Bool {
         switch need {
         case .load: !isLoading
         case .writes: done >= number
         case .room: room > 0
         }
     }
+}
 
-    @inlinable
-    func snapshotDue(after number: UInt64) -> UInt64 {
-        compactEvery > .max - number ? .max : number + compactEvery
-    }
+/// What one may wait for.
+@usableFromInline
+nonisolated enum FluxStorageNeed {
+    /// The end of the load.
+    case load
+    /// The write of all that was noted so far.
+    case writes
+    /// Room for one more action, which is then kept until the action has been noted: `granted`.
+    case room
 }

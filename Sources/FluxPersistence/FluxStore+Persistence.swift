@@ -152,6 +152,31 @@ nonisolated extension FluxStore {
         }
     }
 
+    // MARK: - Using a log
+
+    /// Applies an action to this store alone, and returns when it is in the log on disk.
+    ///
+    /// It waits for the load, and for room where too many actions are unwritten; then the action is applied as by
+    /// `dispatch(action:)`, and it waits for the append or the snapshot that covers the action. Many callers share one
+    /// append. A write that fails is tried again, and this goes on waiting: end that by cancelling the task.
+    /// It passes no middleware: that may postpone an action, or send several, and one alone is acknowledged here.
+    ///
+    /// - Parameter action: The change to make.
+    /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
+    /// - Throws: Where the task was cancelled, whether the action was applied; and that the log could not be read.
+    @inlinable @discardableResult
+    public func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
+        guard let coordinator = handle.featureIfAny(FluxStorageCoordinator<State>.self), coordinator.storage.isLog
+        else {
+            fatalError(
+                """
+                FluxCore: dispatch(durably:) was used on a store without a log. Make the store with \
+                FluxStore(initialState:log:), or use dispatch(action:) and then flush().
+                """)
+        }
+        return try await coordinator.dispatch(durably: action)
+    }
+
     // MARK: - Waiting for the load
 
     /// How the load has ended, once it has; at once, and empty, for a store that has nothing to load from.

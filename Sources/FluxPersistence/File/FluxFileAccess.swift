@@ -43,13 +43,9 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     private func state(of file: [UInt8]) throws(FluxFileError) -> State {
         let (stored, content) = try FluxFileFormat.parse(file, at: calls.path)
         if stored > version { throw FluxFileError(calls.path, .newer(version: stored)) }
-        do {
-            if stored == version { return try decode(content) }
-            if let migrate { return try migrate(stored, content) }
-        } catch {
-            throw FluxFileError(calls.path, .coding(error))
-        }
-        throw FluxFileError(calls.path, .noMigration(version: stored))
+        if stored == version { return try coding { try decode(content) } }
+        guard let migrate else { throw FluxFileError(calls.path, .noMigration(version: stored)) }
+        return try coding { try migrate(stored, content) }
     }
 
     // MARK: - Writing
@@ -57,12 +53,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     /// Writes the state beside the old file first, and then puts it in its place.
     func write(_ state: State) throws {
         try calls.checkPath()
-        let content: [UInt8]
-        do {
-            content = try encode(state)
-        } catch {
-            throw FluxFileError(calls.path, .coding(error))
-        }
+        let content = try coding { try encode(state) }
         let name = calls.path + ".new"
         try writeNew(name) { descriptor throws(FluxFileError) in
             try calls.writeFile(descriptor, FluxFileFormat.head(version: version, content: content))
@@ -142,6 +133,10 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     // MARK: - Support
 
+    private func coding<Value>(_ body: () throws -> Value) throws(FluxFileError) -> Value {
+        do { return try body() } catch { throw FluxFileError(calls.path, .coding(error)) }
+    }
+
     /// What is in the file's place; nil: nothing.
     private func place() throws(FluxFileError) -> FluxFileCalls.Identity? {
         let found = try calls.identity(at: calls.path)
@@ -183,9 +178,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         let end = calls.path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let directory = end.map { $0 == calls.path.startIndex ? "/" : String(calls.path[..<$0]) } ?? "."
         do {
-            try calls.withFile(directory, for: .directory) { descriptor throws(FluxFileError) in
-                try calls.syncFile(descriptor)
-            }
+            try calls.withFile(directory, for: .directory, calls.syncFile)
         } catch {
             if !error.isRefused { throw error }
         }
