@@ -76,7 +76,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
             access.hold(by: nil)
             for change in held { access.apply(change, pastGate: true) }
             access.letGo(of: held)
-            return lock.withLock { ($0.settle(), $0.finish) }
+            return lock.withLock { $0.open() }
         }
         for waiter in told { waiter.leave() }
         finish?()
@@ -94,7 +94,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     @usableFromInline
     func opened() async -> FluxRestoration {
         await wait(for: .load)
-        return handle.withAccess { _ in lock.withLock { $0.restoration } }
+        return lock.withLock { $0.isReady ? $0.restoration : .loading }
     }
 
     /// Waits until the load has ended and all that was applied before is written, or the task is cancelled.
@@ -111,40 +111,37 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         guard await wait(for: .room) else { throw .cancelled }
         if let restoration = lock.withLock({ $0.isClosed ? $0.restoration : nil }) { throw .logNotRead(restoration) }
         var revision: UInt64?
-        let isWritten = await wait(for: .writes) { access in
-            revision = access.apply(.action(action), pastGate: true)
-            lock.withLock { $0.granted -= 1 }
+        let isWritten = await wait { latch in
+            handle.withAccess { access in
+                revision = access.apply(.action(action), pastGate: true)
+                return lock.withLock { machine in
+                    machine.granted -= 1
+                    return machine.wait(for: .writes, latch)
+                }
+            }
         }
         if !isWritten { throw .unconfirmed(revision: revision) }
         return revision
     }
 
-    /// Does something, and waits in one step with that until the task is cancelled, or what it needs is there.
-    ///
-    /// It has the lock of the store too: the load has ended once all that was held back is applied.
-    ///
-    /// - Parameters:
-    ///   - need: What to wait for.
-    ///   - prepare: What to do before.
-    /// - Returns: Whether it is there.
+    /// Waits until what is needed is there; false: the task was cancelled before that.
     @inlinable @discardableResult
-    func wait(
-        for need: FluxStorageNeed, after prepare: (inout FluxStoreAccess<State>) -> Void = { _ in }
-    ) async -> Bool {
-        var isMet = true
+    func wait(for need: FluxStorageNeed) async -> Bool {
+        // Most need no latch: it costs as much as all the rest.
+        if lock.withLock({ $0.grants(need, $0.last) }) { return true }
+        return await wait { latch in lock.withLock { $0.wait(for: need, latch) } }
+    }
+
+    @inlinable
+    func wait(joining join: (FluxLatch) -> UInt64?) async -> Bool {
+        var isThere = true
         await FluxLatch.wait { latch in
-            handle.withAccess { access in
-                prepare(&access)
-                return lock.withLock { machine in
-                    let id = machine.wait(for: need, latch)
-                    if id != nil { latch.enter() }
-                    return id
-                }
-            }
+            latch.enter()
+            return join(latch)
         } withdrawing: { id in
-            isMet = lock.withLock { !$0.withdraw(id) }
+            isThere = !_Concurrency.Task.isCancelled || lock.withLock { !$0.withdraw(id) }
         }
-        return isMet
+        return isThere
     }
 
     // MARK: - Writing

@@ -36,6 +36,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// How the load ended.
     @usableFromInline var restoration = FluxRestoration.loading
+    /// All that was held back has been applied.
+    @usableFromInline var isReady = false
     /// Nothing is written, for good: the log could not be read.
     @usableFromInline var isClosed = false
     var held: ContiguousArray<Change> = []
@@ -86,7 +88,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return isLoading
     }
 
-    /// Ends the load; what was held back is to be applied then, in order, and `settle` called.
+    /// Ends the load; what was held back is to be applied then, in order, and `open` called.
     ///
     /// - Parameters:
     ///   - restoration: How it has ended.
@@ -100,6 +102,12 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         compacted = snapshot
         defer { held = [] }
         return held
+    }
+
+    /// All that was held back has been applied; whom to tell, and what to call, outside the lock.
+    mutating func open() -> (told: ContiguousArray<Waiter>, finish: (@Sendable () -> Void)?) {
+        isReady = true
+        return (settle(), finish)
     }
 
     // MARK: - Inputs of the store
@@ -128,10 +136,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// Adds somebody who waits, and is told by `settle`; nil: there is nothing to wait for.
     @inlinable
     mutating func wait(for need: FluxStorageNeed, _ waiter: Waiter) -> UInt64? {
-        if isMet(need, last, room) {
-            if need == .room { granted += 1 }
-            return nil
-        }
+        if grants(need, last) { return nil }
         lastID += 1
         waiters.insert((need, last, waiter), id: lastID)
         return lastID
@@ -146,16 +151,10 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// Removes those who have what they wait for; they are to be told outside the lock.
     @inlinable
     mutating func settle() -> ContiguousArray<Waiter> {
-        var (room, rest) = (room, FluxList<(need: FluxStorageNeed, number: UInt64, waiter: Waiter)>())
+        var rest = FluxList<(need: FluxStorageNeed, number: UInt64, waiter: Waiter)>()
         swap(&rest, &waiters)
         defer { swap(&rest, &waiters) }
-        let met = rest.removeAll { need, number, _ in
-            let isMet = isMet(need, number, room)
-            if isMet && need == .room { room -= 1 }
-            return isMet
-        }
-        granted += met.count { $0.need == .room }
-        return ContiguousArray(met.map(\.waiter))
+        return ContiguousArray(rest.removeAll { grants($0.need, $0.number) }.map(\.waiter))
     }
 
     // MARK: - Inputs of the writer
@@ -198,15 +197,16 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     // MARK: - Support
 
-    /// How many may be admitted: none while loading, and all where nothing is kept.
-    @inlinable var room: Int { isLoading ? 0 : isClosed ? .max : capacity - batch.count - pending.count - granted }
-
+    /// Whether somebody has what they need from here on; room is kept for them.
     @inlinable
-    func isMet(_ need: FluxStorageNeed, _ number: UInt64, _ room: Int) -> Bool {
+    mutating func grants(_ need: FluxStorageNeed, _ number: UInt64) -> Bool {
         switch need {
-        case .load: !isLoading
-        case .writes: done >= number
-        case .room: room > 0
+        case .load: return isReady
+        case .writes: return done >= number
+        case .room:
+            let isRoom = isReady && (isClosed || batch.count + pending.count + granted < capacity)
+            if isRoom { granted += 1 }
+            return isRoom
         }
     }
 }

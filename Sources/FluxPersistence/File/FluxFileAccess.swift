@@ -26,9 +26,10 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     private func readStored() throws(FluxFileError) -> (state: State, identity: FluxFileCalls.Identity)? {
         guard try place() != nil else { return nil }
-        let (identity, bytes) = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
+        let file = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
             (try calls.identity(of: descriptor), try calls.readFile(descriptor))
         }
+        guard let (identity, bytes) = file else { return nil }
         do {
             return (try state(of: bytes), identity)
         } catch var error {
@@ -67,14 +68,12 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         try syncDirectory()
     }
 
-    /// Makes a new file and locks it, so that nobody else writes in the same way until it has been renamed.
-    private func writeNew(
-        _ name: String, _ body: (Int32) throws(FluxFileError) -> Void
-    ) throws(FluxFileError) {
-        var isWritten = false
-        while !isWritten {
-            let descriptor = try createNew(name)
-            isWritten = try calls.closing(descriptor) { descriptor throws(FluxFileError) in
+    /// Runs a closure on a new file that is locked, so that nobody else writes in the same way until it has been renamed.
+    private func writeNew(_ name: String, _ body: (Int32) throws(FluxFileError) -> Void) throws(FluxFileError) {
+        // Each round that did not end here waited for another who saved. A name that is neither free nor there, as some
+        // file systems may have one, must not be tried for good.
+        for _ in 0..<1_000 {
+            let isWritten = try calls.withFile(name, for: .creating) { descriptor throws(FluxFileError) in
                 do throws(FluxFileError) {
                     // By the time it is locked somebody may have taken it for what a crash has left behind.
                     let isInPlace = try lock(descriptor, at: name)
@@ -85,29 +84,14 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
                     throw error
                 }
             }
-        }
-    }
-
-    /// Makes the new file once nobody else has one; one that a crash has left behind is removed.
-    private func createNew(_ name: String) throws(FluxFileError) -> Int32 {
-        // Each round that did not end here waited for another who saved. A name that is neither free nor there, as some
-        // file systems may have one, must not be tried for good.
-        var rounds = 0
-        while true {
-            do {
-                return try calls.openFile(name, for: .creating)
-            } catch {
-                rounds += 1
-                if !error.isThereAlready || rounds > 1_000 { throw error }
-            }
-            do {
-                try calls.withFile(name, for: .writing) { descriptor throws(FluxFileError) in
-                    if try lock(descriptor, at: name) { try calls.unlinkFile(name) }
-                }
-            } catch {
-                if !error.isMissing { throw error }
+            if isWritten == true { return }
+            guard isWritten == nil else { continue }
+            // What a crash has left behind is removed, once nobody writes it any more.
+            _ = try calls.withFile(name, for: .writing) { descriptor throws(FluxFileError) in
+                if try lock(descriptor, at: name) { try calls.unlinkFile(name) }
             }
         }
+        throw FluxFileError.isThere(calls.path, at: name)
     }
 
     /// Locks a file that was opened by a name; false: it has been renamed or removed meanwhile.
@@ -125,7 +109,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         }
         // Never read here, or not to the end. Unless it is of a newer version it makes way, and is kept.
         let file = try calls.withFile(calls.path, for: .reading) { try? calls.readFile($0) }
-        if let file, let (stored, _) = try? FluxFileFormat.parse(file, at: calls.path), stored > version {
+        if let file, let file, let (stored, _) = try? FluxFileFormat.parse(file, at: calls.path), stored > version {
             throw FluxFileError(calls.path, .newer(version: stored))
         }
         _ = try keepAside()
@@ -146,28 +130,22 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     /// Renames the file to a name that is free, and returns that.
     private func keepAside() throws(FluxFileError) -> String {
-        var number = 1
-        while true {
-            let name = calls.path + ".unreadable" + (number == 1 ? "" : "-\(number)")
+        var (number, name) = (1, calls.path + ".unreadable")
+        // Made first, so that of two who look for a free name only one gets it.
+        while try calls.withFile(name, for: .creating, { _ in }) == nil {
             number += 1
-            do {
-                // Made first, so that of two who look for a free name only one gets it.
-                try calls.withFile(name, for: .creating) { _ in }
-            } catch {
-                if error.isThereAlready { continue }
-                throw error
-            }
-            do {
-                try calls.renameFile(calls.path, to: name)
-            } catch {
-                try? calls.unlinkFile(name)
-                throw error
-            }
-            known.withLock { $0 = .file(nil) }
-            // Renamed is renamed: a loss of power could only bring the old name back.
-            try? syncDirectory()
-            return name
+            name = calls.path + ".unreadable-\(number)"
         }
+        do {
+            try calls.renameFile(calls.path, to: name)
+        } catch {
+            try? calls.unlinkFile(name)
+            throw error
+        }
+        known.withLock { $0 = .file(nil) }
+        // Renamed is renamed: a loss of power could only bring the old name back.
+        try? syncDirectory()
+        return name
     }
 
     /// Has the directory remember what was renamed in it, if that can be asked of it.
@@ -178,7 +156,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         let end = calls.path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let directory = end.map { $0 == calls.path.startIndex ? "/" : String(calls.path[..<$0]) } ?? "."
         do {
-            try calls.withFile(directory, for: .directory, calls.syncFile)
+            _ = try calls.withFile(directory, for: .directory, calls.syncFile)
         } catch {
             if !error.isRefused { throw error }
         }
