@@ -107,7 +107,5 @@ nonisolated final class FluxLoadMark: Sendable {
 
     var isVoid: Bool { isSet.withLock { $0 } || whole?.isVoid ?? false }
 
-    func void() {
-        isSet.withLock { $0 = true }
-    }
+    func void() { isSet.withLock { $0 = true } }
 }

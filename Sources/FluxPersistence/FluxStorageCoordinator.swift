@@ -43,9 +43,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     // MARK: - Loading
 
     @usableFromInline
-    func admit(_ change: FluxChange<State>) -> Bool {
-        lock.withLock { !$0.hold(change) }
-    }
+    func admit(_ change: FluxChange<State>) -> Bool { lock.withLock { !$0.hold(change) } }
 
     /// Loads, and goes on from what comes first, an answer or the end of the time for it.
     @usableFromInline
@@ -84,9 +82,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
 
     /// A store that is let go while it loads still applies what it has held back; what is due then is written by a task.
     @usableFromInline
-    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
-        lock.withLock { $0.letGo(finish) }
-    }
+    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool { lock.withLock { $0.letGo(finish) } }
 
     // MARK: - Waiting
 

@@ -122,11 +122,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     mutating func note(_ action: Action?, isAnnounced: Bool = true) -> Bool {
         if isLoading || isClosed || !(isAnnounced || isLog) { return false }
         last += 1
-        if let action {
-            if isLog { pending.append(action) }
-        } else {
-            unlogged = last
-        }
+        if isLog, let action { pending.append(action) } else { unlogged = last }
         defer { isWriting = true }
         return !isWriting
     }
@@ -144,9 +140,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// Removes one who waits no longer; false: it has been told.
     @inlinable
-    mutating func withdraw(_ id: UInt64) -> Bool {
-        waiters.remove(id: id) != nil
-    }
+    mutating func withdraw(_ id: UInt64) -> Bool { waiters.remove(id: id) != nil }
 
     /// Removes those who have what they wait for; they are to be told outside the lock.
     @inlinable

@@ -38,9 +38,7 @@ nonisolated extension FluxStore {
         let storage = FluxStorage<State>(
             FluxStateOnlyLog(persistence), loadTimeout: loadTimeout, backoff: backoff, clock: clock,
             onFailure: onFailure)
-        self.init(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, storage).startLoading()
-        }
+        self.init(initialState, dispatcher, storage)
     }
 
     /// Makes a store that goes on from a log, and appends every action it applies to it.
@@ -79,9 +77,7 @@ nonisolated extension FluxStore {
         let storage = FluxStorage(
             log, capacity: capacity, compactEvery: compactEvery, loadTimeout: loadTimeout, backoff: backoff,
             clock: clock, onFailure: onFailure)
-        self.init(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, storage).startLoading()
-        }
+        self.init(initialState, dispatcher, storage)
     }
 
     /// Loads first and makes the store then, so that nothing is held back and a load that fails leaves no store behind.
@@ -108,7 +104,7 @@ nonisolated extension FluxStore {
     ) async throws -> FluxStore {
         let storage = FluxStorage<State>(
             FluxStateOnlyLog(persistence), backoff: backoff, clock: clock, onFailure: onFailure)
-        return try await restored(from: storage, initialState, dispatcher)
+        return FluxStore(initialState, dispatcher, storage, try await storage.load(initialState: initialState))
     }
 
     /// Reads the log first and makes the store then, so that nothing is held back and a load that fails leaves no store.
@@ -139,16 +135,18 @@ nonisolated extension FluxStore {
     ) async throws -> FluxStore {
         let storage = FluxStorage(
             log, capacity: capacity, compactEvery: compactEvery, backoff: backoff, clock: clock, onFailure: onFailure)
-        return try await restored(from: storage, initialState, dispatcher)
+        return FluxStore(initialState, dispatcher, storage, try await storage.load(initialState: initialState))
     }
 
+    /// Goes on from what was loaded, or from what will be.
     @inlinable
-    static func restored(
-        from storage: FluxStorage<State>, _ initialState: State, _ dispatcher: FluxDispatcher?
-    ) async throws -> FluxStore {
-        let recovery = try await storage.load(initialState: initialState)
-        return FluxStore(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, storage).restore(recovery)
+    convenience init(
+        _ initialState: State, _ dispatcher: FluxDispatcher?, _ storage: FluxStorage<State>,
+        _ recovery: FluxRecovery<State>? = nil
+    ) {
+        self.init(initialState: initialState, dispatcher: dispatcher) { handle in
+            let coordinator = FluxStorageCoordinator(handle, storage)
+            if let recovery { coordinator.restore(recovery) } else { coordinator.startLoading() }
         }
     }
 
