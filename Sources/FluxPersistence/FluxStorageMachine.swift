@@ -11,18 +11,20 @@
 /// | input     | loading            | idle                  | writing                          | closed  |
 /// |-----------|--------------------|-----------------------|----------------------------------|---------|
 /// | `hold`    | held back          | refused: apply it now | refused                          | refused |
-/// | `letGo`   | put off to the end | at once               | at once                          | at once |
+/// | `letGo`   | put off to `open`  | at once               | at once                          | at once |
 /// | `end`     | idle, or closed    | never                 | never                            | never   |
 /// | `note`    | nothing            | start a writer        | with the next write              | nothing |
 /// | `begin`   | never              | never                 | the next write; idle if none due | never   |
 /// | `succeed` | never              | never                 | all that it covered is written   | never   |
 /// | `fail`    | never              | never                 | all that it covered is due again | never   |
 ///
-/// | wait for      | loading       | idle                | writing             | closed |
-/// |---------------|---------------|---------------------|---------------------|--------|
-/// | the load      | has to        | need not            | need not            | need not |
-/// | the writes    | need not      | need not            | has to              | need not |
-/// | room          | has to        | while there is none | while there is none | need not |
+/// What was held back is applied between `end` and `open`.
+///
+/// | wait for   | before `open` | idle                | writing             | closed   |
+/// |------------|---------------|---------------------|---------------------|----------|
+/// | the load   | has to        | need not            | need not            | need not |
+/// | the writes | if any is due | need not            | has to              | need not |
+/// | room       | has to        | while there is none | while there is none | need not |
 @usableFromInline
 nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline typealias Step = FluxPersistenceFailure.Operation
