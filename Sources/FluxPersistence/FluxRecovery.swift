@@ -15,14 +15,9 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     /// The number of the log's snapshot, if it has one.
     var snapshot: UInt64?
 
-    init(_ restoration: FluxRestoration) {
-        self.restoration = restoration
-    }
-
-    /// Goes on from what a persistence has loaded; its state is the first change that the store announces.
-    init(state: State?) {
-        restoration = state == nil ? .empty : .restored
-        (self.state, number, revision) = (state, 0, 1)
+    /// Goes on from the initial state, after a load that has come to nothing.
+    init(after error: any Error) {
+        restoration = error is FluxLoadTimeout ? .timedOut : .failed(error)
     }
 
     /// Goes on from a snapshot and the actions after it.
@@ -32,10 +27,9 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     ///   - initialState: What its first action was applied to if there is no snapshot.
     /// - Throws: ``FluxLogGap`` where an action is missing.
     init(_ contents: FluxLogContents<State>, initialState: State) throws(FluxLogGap) {
-        self.init(state: contents.snapshot?.state)
-        if contents.snapshot == nil && contents.entries.isEmpty { return }
-        (revision, snapshot) = (contents.snapshot?.revision ?? 0, contents.snapshot?.number)
+        snapshot = contents.snapshot?.number
         var (state, last) = (contents.snapshot?.state ?? initialState, snapshot ?? 0)
+        revision = contents.snapshot?.revision ?? 0
         // An append that was reported as failed may be there twice, and a snapshot may have been taken after it.
         for entry in contents.entries where entry.number > last {
             guard entry.number == last + 1 else { throw FluxLogGap(expected: last + 1, found: entry.number) }
@@ -46,8 +40,11 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
             state = next
             revision &+= 1
         }
+        number = last
+        let isEmpty = contents.snapshot == nil && contents.entries.isEmpty
+        restoration = isEmpty ? .empty : .restored
         // It is announced, so it has a number, even if no action that led to it was.
-        (restoration, self.state, number, revision) = (.restored, state, last, Swift.max(revision, 1))
+        if !isEmpty { (self.state, revision) = (state, Swift.max(revision, 1)) }
     }
 }
 

@@ -2,52 +2,47 @@
     import FluxCore
 #endif
 
-/// Where a store's state outlives the process.
+/// Where a store's state outlives the process, how patient the store is with that, and whom it tells.
 @usableFromInline
-nonisolated enum FluxStorage<State: FluxState>: Sendable {
-    case persistence(any FluxPersistence<State>)
-    case log(any FluxLog<State>)
-
-    @inlinable var isLog: Bool { if case .log = self { true } else { false } }
-}
-
-/// How patient a store is with its storage, and whom it tells.
-@usableFromInline
-nonisolated struct FluxStorageOptions: Sendable {
+nonisolated struct FluxStorage<State: FluxState>: Sendable {
+    @usableFromInline let log: any FluxLog<State>
+    /// Whether it keeps actions, or only the newest state.
+    @usableFromInline let isLog: Bool
+    /// How many actions may be unwritten.
+    @usableFromInline let capacity: Int
+    /// After how many actions a snapshot takes their place.
+    @usableFromInline let compactEvery: UInt64
     let loadTimeout: Swift.Duration?
     let backoff: FluxBackoff
     let clock: any _Concurrency.Clock<Swift.Duration>
     let onFailure: @Sendable (FluxPersistenceFailure) -> Void
-    /// How many actions may be unwritten.
-    let capacity: Int
-    /// After how many actions a snapshot takes their place.
-    let compactEvery: Int
 
     @usableFromInline
     init(
+        _ log: any FluxLog<State>,
+        capacity: Int = .max,
+        compactEvery: Int = .max,
         loadTimeout: Swift.Duration? = nil,
         backoff: FluxBackoff,
         clock: any _Concurrency.Clock<Swift.Duration>,
-        onFailure: (@Sendable (FluxPersistenceFailure) -> Void)?,
-        capacity: Int = .max,
-        compactEvery: Int = .max
+        onFailure: (@Sendable (FluxPersistenceFailure) -> Void)?
     ) {
-        Self.require(
-            loadTimeout.map { $0 >= .zero } ?? true,
-            "a loadTimeout cannot be negative (\(loadTimeout ?? .zero)). Give nil to wait for good.")
-        Self.require(
-            compactEvery > 0,
-            "compactEvery: \(compactEvery) asks for a snapshot after less than one action. Give 1 or more.")
-        Self.require(
-            capacity > 0,
-            "with a capacity of \(capacity) no action could be dispatched durably. Give it 1 or more.")
+        if let loadTimeout, loadTimeout < .zero {
+            fatalError("FluxCore: a loadTimeout cannot be negative (\(loadTimeout)). Give nil to wait for good.")
+        }
+        if compactEvery < 1 {
+            fatalError(
+                "FluxCore: compactEvery: \(compactEvery) asks for a snapshot after less than one action. Give 1 or more."
+            )
+        }
+        if capacity < 1 {
+            fatalError(
+                "FluxCore: with a capacity of \(capacity) no action could be dispatched durably. Give it 1 or more.")
+        }
+        (self.log, isLog) = (log, !(log is FluxStateOnlyLog<State>))
+        (self.capacity, self.compactEvery) = (capacity, UInt64(compactEvery))
         (self.loadTimeout, self.backoff, self.clock) = (loadTimeout, backoff, clock)
         self.onFailure = onFailure ?? FluxPersistenceFailure.print
-        (self.capacity, self.compactEvery) = (capacity, compactEvery)
-    }
-
-    private static func require(_ isSound: Bool, _ message: @autoclosure () -> String) {
-        if !isSound { fatalError("FluxCore: \(message())") }
     }
 
     /// A moment to sleep until, counted from this call: a clock that is moved on by hand may be moved right after.
@@ -56,13 +51,33 @@ nonisolated struct FluxStorageOptions: Sendable {
     ///   given more than they can count, such as `.seconds(.max)` for "never".
     /// - Returns: What sleeps until then.
     func deadline(in duration: Swift.Duration) -> @Sendable () async throws -> Void {
-        Self.deadline(in: Swift.min(duration, .seconds(3_000_000_000)), on: clock)
+        func deadline<Clock: _Concurrency.Clock<Swift.Duration>>(on clock: Clock) -> @Sendable () async throws -> Void {
+            let end = clock.now.advanced(by: Swift.min(duration, .seconds(3_000_000_000)))
+            return { try await clock.sleep(until: end, tolerance: nil) }
+        }
+        return deadline(on: clock)
+    }
+}
+
+/// A persistence as a log that has nothing but snapshots, so that a store needs to know of logs alone.
+@usableFromInline
+nonisolated struct FluxStateOnlyLog<State: FluxState>: FluxLog {
+    let persistence: any FluxPersistence<State>
+
+    @usableFromInline
+    init(_ persistence: any FluxPersistence<State>) {
+        self.persistence = persistence
     }
 
-    private static func deadline<Clock: _Concurrency.Clock<Swift.Duration>>(
-        in duration: Swift.Duration, on clock: Clock
-    ) -> @Sendable () async throws -> Void {
-        let end = clock.now.advanced(by: duration)
-        return { try await clock.sleep(until: end, tolerance: nil) }
+    @usableFromInline
+    func load() async throws -> FluxLogContents<State> {
+        // What was loaded is the first change that the store announces.
+        FluxLogContents(snapshot: try await persistence.load().map { FluxSnapshot(state: $0, number: 0, revision: 1) })
     }
+
+    @usableFromInline
+    func append(_ entries: [FluxLogEntry<State.Action>]) async throws {}
+
+    @usableFromInline
+    func compact(_ snapshot: FluxSnapshot<State>) async throws { try await persistence.save(snapshot.state) }
 }

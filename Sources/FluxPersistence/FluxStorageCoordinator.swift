@@ -11,150 +11,141 @@
 /// What runs for each action is inlinable: with 256 callers the unspecialised code costs as much as the database.
 @usableFromInline
 nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObserver, FluxStoreGate, FluxSettling {
-    @usableFromInline typealias Step = FluxPersistenceFailure.Operation
+    @usableFromInline typealias Machine = FluxStorageMachine<FluxChange<State>, State.Action, FluxLatch>
 
+    /// A write that has begun.
     @usableFromInline
-    struct Machine {
-        @usableFromInline var buffer = FluxLoadBuffer<FluxChange<State>, FluxLatch>()
-        @usableFromInline var writes: FluxWriteQueue<State.Action, FluxLatch>
+    enum Write {
+        /// Actions, with the numbers after one.
+        case actions(ContiguousArray<State.Action>, after: UInt64)
+        case snapshot(FluxSnapshot<State>)
     }
 
     @usableFromInline let handle: FluxStoreHandle<State>
     @usableFromInline let storage: FluxStorage<State>
-    private let options: FluxStorageOptions
     @usableFromInline let lock: FluxLock<Machine>
     /// Calls ``write()`` as the client's module has specialised it.
-    private let writer: @Sendable (FluxStorageCoordinator) async -> Void
+    @usableFromInline let writer: @Sendable (FluxStorageCoordinator) async -> Void
 
     /// Looks on at a store that nobody knows yet, and holds back what it is to apply.
     @inlinable
-    convenience init(
-        _ handle: FluxStoreHandle<State>, _ storage: FluxStorage<State>, _ options: FluxStorageOptions
-    ) {
-        self.init(handle, storage, options) { await $0.write() }
+    init(_ handle: FluxStoreHandle<State>, _ storage: FluxStorage<State>) {
+        (self.handle, self.storage, writer) = (handle, storage, { await $0.write() })
+        lock = FluxLock(
+            Machine(isLog: storage.isLog, capacity: storage.capacity, compactEvery: storage.compactEvery))
+        _ = handle.feature(FluxStorageCoordinator.self) { self }
         handle.withAccess { access in
             access.observe(self)
             access.hold(by: self)
         }
     }
 
-    @usableFromInline
-    init(
-        _ handle: FluxStoreHandle<State>, _ storage: FluxStorage<State>, _ options: FluxStorageOptions,
-        writer: @escaping @Sendable (FluxStorageCoordinator) async -> Void
-    ) {
-        (self.handle, self.storage, self.options, self.writer) = (handle, storage, options, writer)
-        let writes = FluxWriteQueue<State.Action, FluxLatch>(
-            isLog: storage.isLog, capacity: options.capacity, compactEvery: UInt64(options.compactEvery))
-        lock = FluxLock(Machine(writes: writes))
-        _ = handle.feature(FluxStorageCoordinator.self) { self }
-    }
-
     // MARK: - Loading
 
-    /// How the load has ended.
-    var restoration: FluxRestoration { underBothLocks { $0.buffer.restoration } }
-
     @usableFromInline
-    func admit(_ change: FluxChange<State>) -> Bool {
-        lock.withLock { !$0.buffer.keep(change) }
-    }
+    func admit(_ change: FluxChange<State>) -> Bool { lock.withLock { !$0.hold(change) } }
 
     /// Loads, and goes on from what comes first, an answer or the end of the time for it.
     @usableFromInline
     func startLoading() {
-        let load = FluxLoad(storage, initialState: handle.state) { [self] answer in
-            switch answer {
-            case .success(let recovery): restore(recovery)
-            case .failure(let error):
+        let deadline = storage.loadTimeout.map(storage.deadline)
+        _Concurrency.Task {
+            do {
+                restore(try await storage.load(initialState: handle.state, until: deadline))
+            } catch {
                 // While all is held back still: nobody writes yet, whose failure could be reported meanwhile.
-                options.onFailure(
+                storage.onFailure(
                     FluxPersistenceFailure(operation: .load, error: error, attempt: 1, retryAfter: nil))
-                restore(FluxRecovery(error is FluxLoadTimeout ? .timedOut : .failed(error)))
+                restore(FluxRecovery(after: error))
             }
         }
-        guard let timeout = options.loadTimeout else { return }
-        load.giveUp(after: options.deadline(in: timeout), FluxLoadTimeout(limit: timeout))
     }
 
     /// Goes on from what was loaded, and applies what was held back in the meantime, in order.
     @usableFromInline
     func restore(_ recovery: FluxRecovery<State>) {
-        let release = handle.withAccess { access in
+        let (told, finish) = handle.withAccess { access in
             if let state = recovery.state {
                 access.replace(with: state, by: FluxRestored(), revision: recovery.revision)
             }
-            let release = lock.withLock { machine in
-                if let number = recovery.number {
-                    machine.writes.resume(at: number, snapshot: recovery.snapshot)
-                } else if storage.isLog {
-                    machine.writes.close()
-                }
-                return machine.buffer.end(recovery.restoration)
+            let held = lock.withLock {
+                $0.end(recovery.restoration, number: recovery.number, snapshot: recovery.snapshot)
             }
             access.hold(by: nil)
-            for change in release.changes { access.apply(change, pastGate: true) }
-            return release
+            for change in held { access.apply(change, pastGate: true) }
+            access.letGo(of: held)
+            return lock.withLock { $0.open() }
         }
-        for waiter in release.waiters { waiter.leave() }
-        release.finish?()
+        for waiter in told { waiter.leave() }
+        finish?()
     }
+
+    /// A store that is let go while it loads still applies what it has held back; what is due then is written by a task.
+    @usableFromInline
+    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool { lock.withLock { $0.letGo(finish) } }
 
     // MARK: - Waiting
 
-    /// Waits until the load has ended, or the task is cancelled.
+    /// Waits until the load has ended, or the task is cancelled; how it has ended.
     @usableFromInline
-    func opened() async {
-        await wait({ $0.buffer.wait($1) }, withdrawing: { $0.buffer.withdraw($1) })
+    func opened() async -> FluxRestoration {
+        await wait(for: .load)
+        return lock.withLock { $0.isReady ? $0.restoration : .loading }
     }
 
     /// Waits until the load has ended and all that was applied before is written, or the task is cancelled.
     @usableFromInline
     func flush() async {
-        await opened()
-        await wait({ $0.writes.wait($1) }, withdrawing: { $0.writes.withdraw($1) })
+        await wait(for: .load)
+        await wait(for: .writes)
     }
 
-    private func wait(
-        _ join: (inout Machine, FluxLatch) -> UInt64?, withdrawing withdraw: (inout Machine, UInt64) -> Void
-    ) async {
-        await FluxLatch.wait { latch in
-            underBothLocks { machine in
-                let id = join(&machine, latch)
-                if id != nil { latch.enter() }
-                return id
+    /// Applies an action once there is room for it, and waits until it is written.
+    @inlinable
+    func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
+        if _Concurrency.Task.isCancelled { throw .cancelled }
+        guard await wait(for: .room) else { throw .cancelled }
+        if let restoration = lock.withLock({ $0.isClosed ? $0.restoration : nil }) { throw .logNotRead(restoration) }
+        var revision: UInt64?
+        let isWritten = await wait { latch in
+            handle.withAccess { access in
+                revision = access.apply(.action(action), pastGate: true)
+                return lock.withLock { machine in
+                    machine.granted -= 1
+                    return machine.wait(for: .writes, latch)
+                }
             }
-        } withdrawing: { id in
-            lock.withLock { withdraw(&$0, id) }
         }
+        if !isWritten { throw .unconfirmed(revision: revision) }
+        return revision
     }
 
-    /// Whoever asks how far the store is has its lock too: the load has ended once all that was held back is applied.
-    private func underBothLocks<Result>(_ body: (inout Machine) -> Result) -> Result {
-        handle.withAccess { _ in lock.withLock { body(&$0) } }
+    /// Waits until what is needed is there; false: the task was cancelled before that.
+    @inlinable @discardableResult
+    func wait(for need: FluxStorageNeed) async -> Bool {
+        // Most need no latch: it costs as much as all the rest.
+        if lock.withLock({ $0.grants(need, $0.last) }) { return true }
+        return await wait { latch in lock.withLock { $0.wait(for: need, latch) } }
     }
 
-    /// A store that is let go while it loads still applies what it has held back; what is due then is written by a task.
-    @usableFromInline
-    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
-        lock.withLock { !$0.buffer.close(finish) }
+    @inlinable
+    func wait(joining join: (FluxLatch) -> UInt64?) async -> Bool {
+        var isThere = true
+        await FluxLatch.wait { latch in
+            latch.enter()
+            return join(latch)
+        } withdrawing: { id in
+            isThere = !_Concurrency.Task.isCancelled || lock.withLock { !$0.withdraw(id) }
+        }
+        return isThere
     }
 
     // MARK: - Writing
 
-    /// Notes what is to be written; until the load has ended that is nothing, for the state is not known yet.
     @inlinable
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
-        let startsWriter = lock.withLock { machine in
-            if machine.buffer.isLoading { return false }
-            switch change {
-            case .action(let action):
-                // A change that nobody was told of can wait to be saved with the next; a log has every action.
-                return (revision != nil || machine.writes.isLog) && machine.writes.note(action)
-            case .other, .replaced: return machine.writes.note(nil)
-            }
-        }
-        return startsWriter ? self : nil
+        let action: State.Action? = if case .action(let action) = change { action } else { nil }
+        return lock.withLock { $0.note(action, isAnnounced: revision != nil) } ? self : nil
     }
 
     /// Starts the writer.
@@ -167,52 +158,48 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
 
     @inlinable
     func write() async {
-        while let (step, state, revision) = begin() {
+        while let write = begin() {
             do {
-                try await perform(step, state: state, revision: revision)
-                for waiter in lock.withLock({ $0.writes.succeed() }).waiters { waiter.leave() }
+                switch write {
+                case .snapshot(let snapshot): try await storage.log.compact(snapshot)
+                case .actions(let actions, let last):
+                    try await storage.log.append(
+                        actions.enumerated().map { FluxLogEntry(number: last + 1 + UInt64($0), action: $1) })
+                }
+                let (told, gone) = lock.withLock { machine in
+                    let gone = machine.succeed()
+                    return (machine.settle(), gone)
+                }
+                for waiter in told { waiter.leave() }
+                withExtendedLifetime(gone) {}
                 // Those who have just been told, and go on to their next action, come into this batch.
                 await _Concurrency.Task.yield()
             } catch {
-                await pause(after: error, step)
+                await pause(after: error)
             }
         }
     }
 
-    /// Begins a write; the state is read in one step with that where it is needed.
+    /// Begins a write, and takes the state in one step with that.
     @inlinable
-    func begin() -> (Step, State?, revision: UInt64)? {
-        let (needsState, step) = lock.withLock { machine in
-            machine.writes.needsState ? (true, nil) : (false, machine.writes.begin(hasState: false))
-        }
-        if !needsState { return step.map { ($0, nil, 0) } }
-        return handle.withAccess { access in
-            lock.withLock { $0.writes.begin(hasState: true) }.map { ($0, access.state, access.revision) }
-        }
-    }
-
-    @inlinable
-    func perform(_ step: Step, state: State?, revision: UInt64) async throws {
-        let (last, actions) = lock.withLock { $0.writes.entries }
-        switch (storage, step, state) {
-        case (.persistence(let persistence), .save, let state?): try await persistence.save(state)
-        case (.log(let log), .compact, let state?):
-            try await log.compact(FluxSnapshot(state: state, number: last, revision: revision))
-        case (.log(let log), .append, _):
-            let first = last - UInt64(actions.count) + 1
-            try await log.append(
-                actions.enumerated().map { FluxLogEntry(number: first + UInt64($0), action: $1) })
-        default: break
+    func begin() -> Write? {
+        handle.withAccess { access in
+            lock.withLock { machine in
+                guard let step = machine.begin() else { return nil }
+                if step == .append { return .actions(machine.batch, after: machine.done) }
+                return .snapshot(
+                    FluxSnapshot(state: access.state, number: machine.batchEnd, revision: access.revision))
+            }
         }
     }
 
     /// Reports a failure, and waits until it is time for the next attempt.
     @usableFromInline
-    func pause(after error: any Error, _ step: Step) async {
-        let attempt = lock.withLock { $0.writes.fail() }
-        let delay = options.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
-        let deadline = options.deadline(in: delay)
-        options.onFailure(
+    func pause(after error: any Error) async {
+        let (step, attempt) = lock.withLock { ($0.step, $0.fail()) }
+        let delay = storage.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+        let deadline = storage.deadline(in: delay)
+        storage.onFailure(
             FluxPersistenceFailure(operation: step, error: error, attempt: attempt, retryAfter: delay))
         try? await deadline()
     }

@@ -35,11 +35,10 @@ nonisolated extension FluxStore {
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) {
-        let options = FluxStorageOptions(
-            loadTimeout: loadTimeout, backoff: backoff, clock: clock, onFailure: onFailure)
-        self.init(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, .persistence(persistence), options).startLoading()
-        }
+        let storage = FluxStorage<State>(
+            FluxStateOnlyLog(persistence), loadTimeout: loadTimeout, backoff: backoff, clock: clock,
+            onFailure: onFailure)
+        self.init(initialState, dispatcher, storage)
     }
 
     /// Makes a store that goes on from a log, and appends every action it applies to it.
@@ -75,12 +74,10 @@ nonisolated extension FluxStore {
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) {
-        let options = FluxStorageOptions(
-            loadTimeout: loadTimeout, backoff: backoff, clock: clock, onFailure: onFailure, capacity: capacity,
-            compactEvery: compactEvery)
-        self.init(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, .log(log), options).startLoading()
-        }
+        let storage = FluxStorage(
+            log, capacity: capacity, compactEvery: compactEvery, loadTimeout: loadTimeout, backoff: backoff,
+            clock: clock, onFailure: onFailure)
+        self.init(initialState, dispatcher, storage)
     }
 
     /// Loads first and makes the store then, so that nothing is held back and a load that fails leaves no store behind.
@@ -105,12 +102,9 @@ nonisolated extension FluxStore {
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) async throws -> FluxStore {
-        let options = FluxStorageOptions(backoff: backoff, clock: clock, onFailure: onFailure)
-        let storage = FluxStorage.persistence(persistence)
-        let recovery = try await FluxRecovery.load(from: storage, initialState: initialState)
-        return FluxStore(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, storage, options).restore(recovery)
-        }
+        let storage = FluxStorage<State>(
+            FluxStateOnlyLog(persistence), backoff: backoff, clock: clock, onFailure: onFailure)
+        return FluxStore(initialState, dispatcher, storage, try await storage.load(initialState: initialState))
     }
 
     /// Reads the log first and makes the store then, so that nothing is held back and a load that fails leaves no store.
@@ -139,13 +133,46 @@ nonisolated extension FluxStore {
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) async throws -> FluxStore {
-        let options = FluxStorageOptions(
-            backoff: backoff, clock: clock, onFailure: onFailure, capacity: capacity, compactEvery: compactEvery)
-        let storage = FluxStorage.log(log)
-        let recovery = try await FluxRecovery.load(from: storage, initialState: initialState)
-        return FluxStore(initialState: initialState, dispatcher: dispatcher) { handle in
-            FluxStorageCoordinator(handle, storage, options).restore(recovery)
+        let storage = FluxStorage(
+            log, capacity: capacity, compactEvery: compactEvery, backoff: backoff, clock: clock, onFailure: onFailure)
+        return FluxStore(initialState, dispatcher, storage, try await storage.load(initialState: initialState))
+    }
+
+    /// Goes on from what was loaded, or from what will be.
+    @inlinable
+    convenience init(
+        _ initialState: State, _ dispatcher: FluxDispatcher?, _ storage: FluxStorage<State>,
+        _ recovery: FluxRecovery<State>? = nil
+    ) {
+        self.init(initialState: initialState, dispatcher: dispatcher) { handle in
+            let coordinator = FluxStorageCoordinator(handle, storage)
+            if let recovery { coordinator.restore(recovery) } else { coordinator.startLoading() }
         }
+    }
+
+    // MARK: - Using a log
+
+    /// Applies an action to this store alone, and returns when it is in the log on disk.
+    ///
+    /// It waits for the load, and for room where too many actions are unwritten; then the action is applied as by
+    /// `dispatch(action:)`, and it waits for the append or the snapshot that covers the action. Many callers share one
+    /// append. A write that fails is tried again, and this goes on waiting: end that by cancelling the task.
+    /// It passes no middleware: that may postpone an action, or send several, and one alone is acknowledged here.
+    ///
+    /// - Parameter action: The change to make.
+    /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
+    /// - Throws: Where the task was cancelled, whether the action was applied; and that the log could not be read.
+    @inlinable @discardableResult
+    public func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
+        guard let coordinator = handle.featureIfAny(FluxStorageCoordinator<State>.self), coordinator.storage.isLog
+        else {
+            fatalError(
+                """
+                FluxCore: dispatch(durably:) was used on a store without a log. Make the store with \
+                FluxStore(initialState:log:), or use dispatch(action:) and then flush().
+                """)
+        }
+        return try await coordinator.dispatch(durably: action)
     }
 
     // MARK: - Waiting for the load
@@ -156,9 +183,7 @@ nonisolated extension FluxStore {
     /// cancelled first.
     public var ready: FluxRestoration {
         get async {
-            guard let coordinator = handle.featureIfAny(FluxStorageCoordinator<State>.self) else { return .empty }
-            await coordinator.opened()
-            return coordinator.restoration
+            await handle.featureIfAny(FluxStorageCoordinator<State>.self)?.opened() ?? .empty
         }
     }
 }

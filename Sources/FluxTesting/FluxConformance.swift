@@ -49,9 +49,8 @@ nonisolated public enum FluxConformance {
                 try await expect("what is loaded after a save", persistence.load(), state)
             }
         }
-        for (index, state) in states.enumerated() {
+        for (last, state) in zip(states.suffix(1) + states, states) {
             try await with(make) { persistence in
-                let last = states[index == 0 ? states.count - 1 : index - 1]
                 try await expect("what is loaded when it is opened again", persistence.load(), last)
                 try await persistence.save(state)
                 try await persistence.save(state)

@@ -15,8 +15,7 @@
 nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
     private struct Machine {
         var elements: [Element] = []
-        var waiters = FluxList<(count: Int, latch: FluxLatch)>()
-        var lastID: UInt64 = 0
+        var counts = FluxCounts()
     }
 
     private let lock = FluxLock(Machine())
@@ -42,30 +41,18 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
     /// - Parameter count: How many.
     public func count(_ count: Int) async {
         await FluxLatch.wait { latch in
-            lock.withLock { machine -> UInt64? in
-                if machine.elements.count >= count { return nil }
-                latch.enter()
-                machine.lastID += 1
-                machine.waiters.insert((count, latch), id: machine.lastID)
-                return machine.lastID
-            }
+            lock.withLock { $0.counts.wait(for: count, of: $0.elements.count, latch) }
         } withdrawing: { id in
-            lock.withLock { _ = $0.waiters.remove(id: id) }
+            lock.withLock { $0.counts.withdraw(id) }
         }
     }
 
     /// Tells those who wait for as many elements as there are.
     public func settle() {
-        let told = lock.withLock { machine in
-            let count = machine.elements.count
-            return machine.waiters.removeAll { $0.count <= count }
-        }
-        for waiter in told { waiter.latch.leave() }
+        for latch in lock.withLock({ $0.counts.tell($0.elements.count) }) { latch.leave() }
     }
 
-    fileprivate func add(_ element: Element) {
-        lock.withLock { $0.elements.append(element) }
-    }
+    fileprivate func add(_ element: Element) { lock.withLock { $0.elements.append(element) } }
 }
 
 /// A change of a store as it was applied.

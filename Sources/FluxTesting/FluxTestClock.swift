@@ -41,24 +41,12 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         public static func < (one: Instant, other: Instant) -> Bool { one.offset < other.offset }
     }
 
-    private struct Sleeper {
-        let id: UInt64
-        let deadline: Instant
-        let continuation: _Concurrency.CheckedContinuation<Void, any Error>
-    }
-
     private struct Machine {
         var now = Instant(offset: .zero)
-        var sleepers: [Sleeper] = []
-        /// Those who are about to sleep, or asleep; who is not among them is to wake at once.
-        var pending: Set<UInt64> = []
+        var sleepers = FluxList<(deadline: Instant, latch: FluxLatch)>()
         var lastID: UInt64 = 0
-        var waiters = FluxList<(count: Int, latch: FluxLatch)>()
-
-        mutating func makeID() -> UInt64 {
-            lastID += 1
-            return lastID
-        }
+        /// Told how many sleep.
+        var counts = FluxCounts()
     }
 
     private let lock = FluxLock(Machine())
@@ -79,40 +67,23 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
     ///   - tolerance: Of no account.
     /// - Throws: `CancellationError` where the task is cancelled before.
     public func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws {
-        let id = lock.withLock { machine in
-            let id = machine.makeID()
-            machine.pending.insert(id)
+        try _Concurrency.Task.checkCancellation()
+        var isCancelled = false
+        await FluxLatch.wait { latch in
+            let (id, told) = lock.withLock { machine -> (UInt64?, ContiguousArray<FluxLatch>) in
+                if deadline <= machine.now { return (nil, []) }
+                latch.enter()
+                machine.lastID += 1
+                machine.sleepers.insert((deadline, latch), id: machine.lastID)
+                return (machine.lastID, machine.counts.tell(machine.sleepers.count))
+            }
+            for waiter in told { waiter.leave() }
             return id
+        } withdrawing: { id in
+            // Whoever was not woken was cancelled.
+            isCancelled = lock.withLock { $0.sleepers.remove(id: id) != nil }
         }
-        // ThreadSanitizer sees by it that the handler below, or who moved the time, is done with this.
-        defer { lock.withLock { _ = $0.pending.remove(id) } }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                fall(asleep: Sleeper(id: id, deadline: deadline, continuation: continuation))
-            }
-        } onCancel: {
-            let sleeper = lock.withLock { machine -> Sleeper? in
-                machine.pending.remove(id)
-                return machine.sleepers.firstIndex { $0.id == id }.map { machine.sleepers.remove(at: $0) }
-            }
-            sleeper?.continuation.resume(throwing: _Concurrency.CancellationError())
-        }
-    }
-
-    private func fall(asleep sleeper: Sleeper) {
-        let (isDue, isPending, told) = lock.withLock { machine in
-            let isDue = sleeper.deadline <= machine.now
-            let isPending = machine.pending.contains(sleeper.id)
-            if isPending && !isDue { machine.sleepers.append(sleeper) }
-            let count = machine.sleepers.count
-            return (isDue, isPending, machine.waiters.removeAll { $0.count <= count })
-        }
-        for waiter in told { waiter.latch.leave() }
-        if !isPending {
-            sleeper.continuation.resume(throwing: _Concurrency.CancellationError())
-        } else if isDue {
-            sleeper.continuation.resume()
-        }
+        if isCancelled { throw _Concurrency.CancellationError() }
     }
 
     /// Waits until so many sleep at once, or the task is cancelled.
@@ -120,15 +91,9 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
     /// - Parameter count: How many.
     public func sleepers(_ count: Int) async {
         await FluxLatch.wait { latch in
-            lock.withLock { machine -> UInt64? in
-                if machine.sleepers.count >= count { return nil }
-                latch.enter()
-                let id = machine.makeID()
-                machine.waiters.insert((count, latch), id: id)
-                return id
-            }
+            lock.withLock { $0.counts.wait(for: count, of: $0.sleepers.count, latch) }
         } withdrawing: { id in
-            lock.withLock { _ = $0.waiters.remove(id: id) }
+            lock.withLock { $0.counts.withdraw(id) }
         }
     }
 
@@ -139,10 +104,8 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         let due = lock.withLock { machine in
             machine.now = machine.now.advanced(by: duration)
             let now = machine.now
-            let due = machine.sleepers.filter { $0.deadline <= now }
-            machine.sleepers.removeAll { $0.deadline <= now }
-            return due
+            return machine.sleepers.removeAll { $0.deadline <= now }
         }
-        for sleeper in due.sorted(by: { $0.deadline < $1.deadline }) { sleeper.continuation.resume() }
+        for sleeper in due.sorted(by: { $0.deadline < $1.deadline }) { sleeper.latch.leave() }
     }
 }

@@ -134,8 +134,7 @@ import Testing
         #expect(
             calls.values.dropFirst(before) == [
                 "open /state.new", "flock", "stat", "stat", "write", "write", "fsync", "stat", "stat", "rename",
-                "open ",
-                "fsync", "close", "close",
+                "close", "open ", "fsync", "close",
             ])
     }
 
@@ -161,10 +160,11 @@ import Testing
         let folder = Folder()
         let (failures, shim) = (Recorder<FluxPersistenceFailure>(), Shim(nth: 6))
         let file = FluxFile<Counter>(
-            calls: FluxFileCalls(path: folder.state, fault: shim.call), version: 1,
-            encode: { Array("\($0.count)".utf8) },
-            decode: { Counter(count: Int(String(decoding: $0, as: UTF8.self))!) },
-            migrate: nil)
+            FluxFileAccess(
+                calls: FluxFileCalls(path: folder.state, fault: shim.call), version: 1,
+                encode: { Array("\($0.count)".utf8) },
+                decode: { Counter(count: Int(String(decoding: $0, as: UTF8.self))!) },
+                migrate: nil))
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, persistence: file, backoff: .none,
             onFailure: { failures.record($0) })

@@ -145,6 +145,29 @@ import Testing
         #expect(try content("state.unreadable") == "42")
     }
 
+    @Test func `What a persistence of one's own has read and refused does not count as read`() async throws {
+        struct Strict: FluxPersistence {
+            struct TooMany: Error {}
+
+            let slow: Slow
+
+            func load() async throws -> Counter? {
+                if let state = try await slow.load(), state.count > 10 { throw TooMany() }
+                return nil
+            }
+
+            func save(_ state: Counter) async throws { try await slow.save(state) }
+        }
+        try await prepare()
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: Strict(slow: Slow(folder)), onFailure: { _ in })
+        expect(await store.ready, is: "failed")
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(try content() == "1")
+        #expect(try content("state.unreadable") == "42", "nobody went on from it")
+    }
+
     @Test func `A load that is cancelled while it decodes ends at once`() async throws {
         try await prepare()
         let (inside, decoding) = (Gate(), Gate())

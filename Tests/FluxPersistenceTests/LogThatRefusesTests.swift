@@ -1,8 +1,7 @@
 import FluxCore
+import FluxPersistence
 import TestSupport
 import Testing
-
-@testable import FluxPersistence
 
 /// An action that the log never takes: it holds up nobody for good, for a snapshot has it as well.
 @Suite struct LogThatRefusesTests {
@@ -45,25 +44,5 @@ import Testing
         let recovered = try await FluxStore.restored(from: picky, initialState: Counter(), dispatcher: nil)
         #expect(recovered.state.count == 672)
         #expect(recovered.revision == 4)
-    }
-
-    @Test func `Where the snapshot fails too, append and snapshot take turns, and nothing is lost`() {
-        let writing = FluxWriteQueueTests.log()
-        _ = writing.it.note("a")
-        var steps: [FluxWriteQueueTests.Writing.Step?] = []
-        for attempt in 1...6 {
-            let needsState = writing.it.needsState
-            steps.append(writing.it.begin(hasState: needsState))
-            #expect(writing.it.entries == (last: 1, actions: ["a"]))
-            let count = writing.it.fail()
-            #expect(count == attempt)
-        }
-        #expect(steps == [.append, .append, .compact, .append, .compact, .append])
-        _ = writing.it.note("b")
-        #expect(writing.it.begin(hasState: true) == .compact)
-        #expect(writing.it.entries == (last: 2, actions: ["a", "b"]))
-        #expect(writing.it.succeed().actions == ["a", "b"])
-        _ = writing.it.note("c")
-        #expect(!writing.it.needsState)
     }
 }

@@ -49,6 +49,31 @@ import Testing
         await waiting.value
     }
 
+    @Test func `Woken and cancelled at once, each sleeper goes on once, and none is left behind`() async {
+        for _ in 0..<100 {
+            let (clock, ends) = (FluxTestClock(), FluxRecorder<Bool>())
+            let sleeping = (0..<4).map { _ in
+                Task {
+                    do {
+                        try await clock.sleep(for: .seconds(1))
+                        ends.record(true)
+                    } catch { ends.record(false) }
+                }
+            }
+            await clock.sleepers(4)
+            await onThreads(2) { index in
+                if index == 0 { clock.advance(by: .seconds(1)) } else { sleeping.forEach { $0.cancel() } }
+            }
+            for task in sleeping { await task.value }
+            #expect(ends.elements.count == 4)
+            // What was cancelled sleeps no longer: the next is the only one.
+            let next = Task { try await clock.sleep(for: .seconds(1)) }
+            await clock.sleepers(1)
+            clock.advance(by: .seconds(1))
+            await #expect(throws: Never.self) { try await next.value }
+        }
+    }
+
     @Test func `It measures the patience of a store`() async {
         let (persistence, gate) = (MemoryPersistence<Counter>(), Gate())
         persistence.script.block(until: gate)

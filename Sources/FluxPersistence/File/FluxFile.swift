@@ -30,13 +30,7 @@ import Dispatch
 ///
 /// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
-    /// Changed on the queue alone, so in the order of reads and writes.
-    let known = FluxLock(FluxFileKnown.nothing)
-    let calls: FluxFileCalls
-    let version: Int
-    let encode: @Sendable (State) throws -> [UInt8]
-    let decode: @Sendable ([UInt8]) throws -> State
-    let migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)?
+    private let access: FluxFileAccess<State>
     private let queue = DispatchQueue(label: "FluxFile", target: .global())
 
     /// Names a file, which need not exist; nothing is read yet.
@@ -55,21 +49,12 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
         migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)? = nil
     ) {
         self.init(
-            calls: FluxFileCalls(path: path), version: version, encode: encode, decode: decode, migrate: migrate)
+            FluxFileAccess(
+                calls: FluxFileCalls(path: path), version: version, encode: encode, decode: decode, migrate: migrate))
     }
 
-    init(
-        calls: FluxFileCalls,
-        version: Int,
-        encode: @escaping @Sendable (State) throws -> [UInt8],
-        decode: @escaping @Sendable ([UInt8]) throws -> State,
-        migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)?
-    ) {
-        self.calls = calls
-        self.version = version
-        self.encode = encode
-        self.decode = decode
-        self.migrate = migrate
+    init(_ access: consuming FluxFileAccess<State>) {
+        self.access = access
     }
 
     /// Reads the state in the file.
@@ -78,23 +63,11 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     /// - Throws: ``FluxFileError``, with the path; `CancellationError`, at once, in a task that is cancelled: what is read
     ///   then counts as not read.
     public func load() async throws -> State? {
+        try _Concurrency.Task.checkCancellation()
         // A store that has given up on the load goes on from another state, so the file counts as not read then.
-        let cancellation = FluxLoadCancellation(partOf: .current)
-        let answer = perform { () throws -> State? in
-            // It may have waited long for its turn: nothing is to be moved any more either.
-            if cancellation.isCancelled { throw _Concurrency.CancellationError() }
-            let answer = try self.read()
-            let found = answer.map { FluxFileKnown.file($0.1) } ?? .absence
-            self.known.withLock { $0 = .found(found, by: cancellation, before: $0.valid) }
-            return answer?.0
-        }
-        let result = await withTaskCancellationHandler {
-            await answer.wait()
-        } onCancel: {
-            cancellation.cancel()
-        }
-        guard !cancellation.isCancelled, let result else { throw _Concurrency.CancellationError() }
-        return try result.get()
+        let answer = FluxLoadAnswer<State?>(partOf: .current)
+        queue.async { answer.give(Swift.Result { try self.access.read(for: answer.mark) }) }
+        return try await answer.wait()
     }
 
     /// Puts a state into the file, also in a task that is cancelled.
@@ -102,31 +75,9 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     /// - Parameter state: The state to keep.
     /// - Throws: ``FluxFileError``, with the path.
     public func save(_ state: State) async throws {
-        try await perform { try self.write(state) }.waitToTheEnd()
-    }
-
-    /// Does something on the queue, so that a slow disk keeps no thread of the tasks' pool.
-    private func perform<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) -> FluxStoragePromise<Value> {
-        let answer = FluxStoragePromise<Value>()
-        queue.async { answer.keep(Swift.Result { try body() }) }
-        return answer
-    }
-}
-
-/// What a ``FluxFile`` knows of the file in its place, and so may overwrite.
-nonisolated enum FluxFileKnown: Sendable {
-    /// It was neither read nor written here: what is there is kept aside.
-    case nothing
-    /// There was none when it was last looked for: what is there now is another's.
-    case absence
-    /// The file as it was last read or written here.
-    case file(FluxFileCalls.Identity)
-    /// What a load has found; once that is void, what was known before.
-    indirect case found(FluxFileKnown, by: FluxLoadCancellation, before: FluxFileKnown)
-
-    /// What counts now.
-    var valid: FluxFileKnown {
-        guard case .found(let known, let load, let before) = self else { return self }
-        return load.isCancelled ? before : known
+        // On the queue, so that a slow disk keeps no thread of the tasks' pool.
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Swift.Result { try self.access.write(state) }) }
+        }
     }
 }

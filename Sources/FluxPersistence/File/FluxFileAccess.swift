@@ -2,15 +2,34 @@
     import FluxCore
 #endif
 
-/// How a ``FluxFile`` reads, and what it does with a file that it cannot read.
-nonisolated extension FluxFile {
-    func read() throws -> (State, FluxFileCalls.Identity)? {
+/// The file of a ``FluxFile``: how it is read and written, and what becomes of one that cannot be read.
+///
+/// It is used on the queue of the ``FluxFile`` alone, one call at a time.
+nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
+    let calls: FluxFileCalls
+    let version: Int
+    let encode: @Sendable (State) throws -> [UInt8]
+    let decode: @Sendable ([UInt8]) throws -> State
+    let migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)?
+    private let known = FluxLock(FluxFileKnown.nothing)
+
+    // MARK: - Reading
+
+    func read(for load: FluxLoadMark) throws -> State? {
+        // It may have waited long for its turn: nothing is to be moved any more.
+        if load.isVoid { throw _Concurrency.CancellationError() }
         try calls.checkPath()
-        guard let found = try calls.identity(at: calls.path) else { return nil }
-        if !found.isFile { throw FluxFileError(calls.path, .notAFile) }
-        let (identity, bytes) = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
+        let found = try readStored()
+        known.withLock { $0 = .found(found?.identity, by: load, before: $0.valid) }
+        return found?.state
+    }
+
+    private func readStored() throws(FluxFileError) -> (state: State, identity: FluxFileCalls.Identity)? {
+        guard try place() != nil else { return nil }
+        let file = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
             (try calls.identity(of: descriptor), try calls.readFile(descriptor))
         }
+        guard let (identity, bytes) = file else { return nil }
         do {
             return (try state(of: bytes), identity)
         } catch var error {
@@ -25,140 +44,137 @@ nonisolated extension FluxFile {
     private func state(of file: [UInt8]) throws(FluxFileError) -> State {
         let (stored, content) = try FluxFileFormat.parse(file, at: calls.path)
         if stored > version { throw FluxFileError(calls.path, .newer(version: stored)) }
-        do {
-            if stored == version { return try decode(content) }
-            if let migrate { return try migrate(stored, content) }
-        } catch {
-            throw FluxFileError(calls.path, .coding(error))
-        }
-        throw FluxFileError(calls.path, .noMigration(version: stored))
+        if stored == version { return try coding { try decode(content) } }
+        guard let migrate else { throw FluxFileError(calls.path, .noMigration(version: stored)) }
+        return try coding { try migrate(stored, content) }
     }
 
-    /// Renames the file to a name that is free, and returns that.
-    func keepAside() throws(FluxFileError) -> String {
-        var number = 1
-        while true {
-            let name = calls.path + ".unreadable" + (number == 1 ? "" : "-\(number)")
-            number += 1
-            do {
-                // Made first, so that of two who look for a free name only one gets it.
-                try calls.withFile(name, for: .creating) { _ in }
-            } catch {
-                if error.isThereAlready { continue }
-                throw error
-            }
-            do {
-                try calls.renameFile(calls.path, to: name)
-            } catch {
-                try? calls.unlinkFile(name)
-                throw error
-            }
-            known.withLock { $0 = .absence }
-            // Renamed is renamed: a loss of power could only bring the old name back.
-            try? syncDirectory()
-            return name
-        }
-    }
-}
+    // MARK: - Writing
 
-/// How a ``FluxFile`` writes: beside the old file first, and then in its place.
-nonisolated extension FluxFile {
+    /// Writes the state beside the old file first, and then puts it in its place.
     func write(_ state: State) throws {
         try calls.checkPath()
-        let content: [UInt8]
-        do {
-            content = try encode(state)
-        } catch {
-            throw FluxFileError(calls.path, .coding(error))
-        }
+        let content = try coding { try encode(state) }
         let name = calls.path + ".new"
-        let descriptor = try openNew(name)
-        var isRenamed = false
-        do {
-            // From here on, and until it is closed, nobody else writes the file in the same way.
+        try writeNew(name) { descriptor throws(FluxFileError) in
             try calls.writeFile(descriptor, FluxFileFormat.head(version: version, content: content))
             try calls.writeFile(descriptor, content)
             try calls.syncFile(descriptor)
             try makeWay()
             let identity = try calls.identity(of: descriptor)
             try calls.renameFile(name, to: calls.path)
-            isRenamed = true
             known.withLock { $0 = .file(identity) }
-            try syncDirectory()
-        } catch {
-            if !isRenamed { try? calls.unlinkFile(name) }
-            try? calls.closeFile(descriptor)
-            throw error
         }
-        try calls.closeFile(descriptor)
+        try syncDirectory()
     }
 
-    /// Makes the new file and locks it, once nobody else has one; one that a crash has left behind is removed.
-    private func openNew(_ name: String) throws(FluxFileError) -> Int32 {
+    /// Runs a closure on a new file that is locked, so that nobody else writes in the same way until it has been renamed.
+    private func writeNew(_ name: String, _ body: (Int32) throws(FluxFileError) -> Void) throws(FluxFileError) {
         // Each round that did not end here waited for another who saved. A name that is neither free nor there, as some
         // file systems may have one, must not be tried for good.
-        var rounds = 0
-        while true {
-            rounds += 1
-            var isNew = true
-            var descriptor: Int32
-            do {
-                descriptor = try calls.openFile(name, for: .creating)
-            } catch {
-                guard error.isThereAlready, rounds <= 1_000 else { throw error }
-                isNew = false
-                do {
-                    descriptor = try calls.openFile(name, for: .writing)
+        for _ in 0..<1_000 {
+            let isWritten = try calls.withFile(name, for: .creating) { descriptor throws(FluxFileError) in
+                do throws(FluxFileError) {
+                    // By the time it is locked somebody may have taken it for what a crash has left behind.
+                    let isInPlace = try lock(descriptor, at: name)
+                    if isInPlace { try body(descriptor) }
+                    return isInPlace
                 } catch {
-                    if error.isMissing { continue }
+                    try? calls.unlinkFile(name)
                     throw error
                 }
             }
-            do {
-                try calls.lockFile(descriptor)
-                // By the time it is locked it may have been renamed or removed by the one who had the lock before.
-                let isInPlace = try calls.identity(at: name)?.number == calls.identity(of: descriptor).number
-                if isInPlace && isNew { return descriptor }
-                if isInPlace { try calls.unlinkFile(name) }
-            } catch {
-                if isNew { try? calls.unlinkFile(name) }
-                try? calls.closeFile(descriptor)
-                throw error
+            if isWritten == true { return }
+            guard isWritten == nil else { continue }
+            // What a crash has left behind is removed, once nobody writes it any more.
+            _ = try calls.withFile(name, for: .writing) { descriptor throws(FluxFileError) in
+                if try lock(descriptor, at: name) { try calls.unlinkFile(name) }
             }
-            try calls.closeFile(descriptor)
         }
+        throw FluxFileError.isThere(calls.path, at: name)
+    }
+
+    /// Locks a file that was opened by a name; false: it has been renamed or removed meanwhile.
+    private func lock(_ descriptor: Int32, at name: String) throws(FluxFileError) -> Bool {
+        try calls.lockFile(descriptor)
+        return try calls.identity(at: name)?.number == calls.identity(of: descriptor).number
     }
 
     /// Sees that what is in the file's place may be overwritten.
     private func makeWay() throws(FluxFileError) {
-        guard let found = try calls.identity(at: calls.path) else { return }
-        if !found.isFile { throw FluxFileError(calls.path, .notAFile) }
-        switch known.withLock({ $0 }).valid {
-        case .file(found): return
-        case .file, .absence: throw FluxFileError(calls.path, .changedByAnother)
-        case .nothing, .found: break
+        guard let found = try place() else { return }
+        if case .file(let last) = known.withLock({ $0.valid }) {
+            if last != found { throw FluxFileError(calls.path, .changedByAnother) }
+            return
         }
         // Never read here, or not to the end. Unless it is of a newer version it makes way, and is kept.
-        let head = try calls.withFile(calls.path, for: .reading) { try? calls.readFile($0) }
-        if let head, let (stored, _) = try? FluxFileFormat.parse(head, at: calls.path), stored > version {
+        let file = try calls.withFile(calls.path, for: .reading) { try? calls.readFile($0) }
+        if let file, let file, let (stored, _) = try? FluxFileFormat.parse(file, at: calls.path), stored > version {
             throw FluxFileError(calls.path, .newer(version: stored))
         }
         _ = try keepAside()
+    }
+
+    // MARK: - Support
+
+    private func coding<Value>(_ body: () throws -> Value) throws(FluxFileError) -> Value {
+        do { return try body() } catch { throw FluxFileError(calls.path, .coding(error)) }
+    }
+
+    /// What is in the file's place; nil: nothing.
+    private func place() throws(FluxFileError) -> FluxFileCalls.Identity? {
+        let found = try calls.identity(at: calls.path)
+        if found?.isFile == false { throw FluxFileError(calls.path, .notAFile) }
+        return found
+    }
+
+    /// Renames the file to a name that is free, and returns that.
+    private func keepAside() throws(FluxFileError) -> String {
+        var (number, name) = (1, calls.path + ".unreadable")
+        // Made first, so that of two who look for a free name only one gets it.
+        while try calls.withFile(name, for: .creating, { _ in }) == nil {
+            number += 1
+            name = calls.path + ".unreadable-\(number)"
+        }
+        do {
+            try calls.renameFile(calls.path, to: name)
+        } catch {
+            try? calls.unlinkFile(name)
+            throw error
+        }
+        known.withLock { $0 = .file(nil) }
+        // Renamed is renamed: a loss of power could only bring the old name back.
+        try? syncDirectory()
+        return name
     }
 
     /// Has the directory remember what was renamed in it, if that can be asked of it.
     ///
     /// One that may be written but not read, or whose file system syncs no directories, refuses that each time: what was
     /// renamed in it counts all the same, or no save would ever end.
-    func syncDirectory() throws(FluxFileError) {
+    private func syncDirectory() throws(FluxFileError) {
         let end = calls.path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let directory = end.map { $0 == calls.path.startIndex ? "/" : String(calls.path[..<$0]) } ?? "."
         do {
-            try calls.withFile(directory, for: .directory) { descriptor throws(FluxFileError) in
-                try calls.syncFile(descriptor)
-            }
+            _ = try calls.withFile(directory, for: .directory, calls.syncFile)
         } catch {
             if !error.isRefused { throw error }
         }
+    }
+}
+
+/// What a ``FluxFile`` knows of the file in its place, and so may overwrite.
+nonisolated enum FluxFileKnown: Sendable {
+    /// It was neither read nor written here: what is there is kept aside.
+    case nothing
+    /// The file as it was last read or written here; nil: there was none, and what is there now is another's.
+    case file(FluxFileCalls.Identity?)
+    /// What a load has found; once that is void, what was known before.
+    indirect case found(FluxFileCalls.Identity?, by: FluxLoadMark, before: FluxFileKnown)
+
+    /// What counts now.
+    var valid: FluxFileKnown {
+        guard case .found(let file, let load, let before) = self else { return self }
+        return load.isVoid ? before : .file(file)
     }
 }

@@ -45,10 +45,9 @@ nonisolated public struct FluxFileError: Error, CustomStringConvertible {
     /// Why the file that could not be read has not been moved.
     var obstacle: String?
 
-    init(_ path: String, _ reason: Reason, keptAt: String? = nil) {
-        self.path = path
-        self.reason = reason
-        self.keptAt = keptAt
+    init(_ path: String, _ reason: Reason, at place: String? = nil) {
+        (self.path, self.reason) = (path, reason)
+        self.place = place == path ? nil : place
     }
 
     /// One line that begins with the path.

@@ -28,22 +28,39 @@ nonisolated struct FluxFileCalls: Sendable {
     }
 
     /// What a file is opened for.
-    enum Purpose {
-        case reading, writing
+    struct Purpose {
+        let flags: Int32
+        /// The code that says that it is there, or not there, other than it has to be.
+        let obstacle: Int32
+
+        static let reading = Purpose(flags: O_RDONLY | O_NOFOLLOW, obstacle: ENOENT)
+        static let writing = Purpose(flags: O_WRONLY | O_NOFOLLOW, obstacle: ENOENT)
         /// For writing too; there must be none yet.
-        case creating
+        static let creating = Purpose(flags: O_WRONLY | O_NOFOLLOW | O_CREAT | O_EXCL, obstacle: EEXIST)
         /// For syncing; as the one of them it follows a symbolic link.
-        case directory
+        static let directory = Purpose(flags: O_RDONLY, obstacle: ENOENT)
     }
 
     /// What tells one file from another, and from its own later content.
     struct Identity: Equatable, Sendable {
-        var device: UInt64
-        var number: UInt64
-        var size: Int64
-        var seconds: Int64
-        var nanoseconds: Int64
-        var isFile: Bool
+        let device: UInt64
+        let number: UInt64
+        let size: Int64
+        let modified: Swift.Duration
+        let isFile: Bool
+
+        init(_ status: stat) {
+            device = UInt64(truncatingIfNeeded: status.st_dev)
+            number = UInt64(truncatingIfNeeded: status.st_ino)
+            size = Int64(status.st_size)
+            #if canImport(Darwin)
+                let time = status.st_mtimespec
+            #else
+                let time = status.st_mtim
+            #endif
+            modified = .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec))
+            isFile = status.st_mode & S_IFMT == S_IFREG
+        }
     }
 
     let path: String
@@ -59,40 +76,26 @@ nonisolated struct FluxFileCalls: Sendable {
     /// What is at a path; nil: nothing.
     func identity(at path: String) throws(FluxFileError) -> Identity? {
         var status = stat()
-        do {
-            try perform(.stat, at: path) { _ in Int(lstat(path, &status)) }
-        } catch {
-            if error.isMissing { return nil }
-            throw error
-        }
-        return Identity(status)
+        let count = try perform(.stat, at: path) { _ in lstat(path, &status) == 0 ? 1 : errno == ENOENT ? 0 : -1 }
+        return count == 0 ? nil : Identity(status)
     }
 
-    /// Opens a file; a symbolic link is refused.
-    func openFile(_ path: String, for purpose: Purpose) throws(FluxFileError) -> Int32 {
-        let flags =
-            switch purpose {
-            case .reading: O_RDONLY | O_NOFOLLOW
-            case .writing: O_WRONLY | O_NOFOLLOW
-            case .creating: O_WRONLY | O_NOFOLLOW | O_CREAT | O_EXCL
-            case .directory: O_RDONLY
-            }
-        return Int32(try perform(.open, at: path) { _ in Int(open(path, flags | O_CLOEXEC | O_NONBLOCK, 0o600)) })
-    }
-
-    /// Runs a closure on a file that is open for as long as that takes.
+    /// Runs a closure on a file that is open for as long as that takes; a symbolic link is refused.
+    ///
+    /// - Returns: What the closure returns; nil: the file is not there, or to be created, and there already.
     func withFile<Value>(
         _ path: String, for purpose: Purpose, _ body: (Int32) throws(FluxFileError) -> Value
-    ) throws(FluxFileError) -> Value {
-        let descriptor = try openFile(path, for: purpose)
-        let value: Value
-        do {
-            value = try body(descriptor)
-        } catch {
-            try? closeFile(descriptor)
-            throw error
+    ) throws(FluxFileError) -> Value? {
+        let flags = purpose.flags | O_CLOEXEC | O_NONBLOCK
+        let opened = Swift.Result { () throws(FluxFileError) in
+            try perform(.open, at: path) { _ in Int(open(path, flags, 0o600)) }
         }
-        try closeFile(descriptor)
+        if case .failure(let error) = opened, error.code == purpose.obstacle { return nil }
+        let descriptor = Int32(try opened.get())
+        let result = Swift.Result { () throws(FluxFileError) in try body(descriptor) }
+        let closed = Swift.Result { () throws(FluxFileError) in try closeFile(descriptor) }
+        let value = try result.get()
+        try closed.get()
         return value
     }
 
@@ -150,18 +153,12 @@ nonisolated struct FluxFileCalls: Sendable {
         }
     }
 
-    func closeFile(_ descriptor: Int32) throws(FluxFileError) {
-        var isClosed = false
-        defer { if !isClosed { _ = close(descriptor) } }
-        do {
-            try perform(.close) { _ in
-                isClosed = true
-                return Int(close(descriptor))
-            }
-        } catch {
-            // Interrupted or not, the descriptor is gone, and all was synced before.
-            if case .system(_, EINTR) = error.reason { return }
-            throw error
+    private func closeFile(_ descriptor: Int32) throws(FluxFileError) {
+        // Once, and first: interrupted or not, the descriptor is gone, and all was synced before.
+        let code = close(descriptor) == 0 || errno == EINTR ? 0 : errno
+        try perform(.close) { _ in
+            errno = code
+            return code == 0 ? 0 : -1
         }
     }
 
@@ -172,39 +169,18 @@ nonisolated struct FluxFileCalls: Sendable {
     private func perform(
         _ call: Call, at place: String? = nil, _ body: (_ most: Int) -> Int
     ) throws(FluxFileError) -> Int {
-        while true {
-            var (most, code) = (Int.max, Int32(0))
-            switch fault?(call, place ?? path) {
-            case .code(let fault): code = fault
-            case .short(let count): most = count
-            case nil: break
-            }
-            if code == 0 {
-                let result = body(most)
-                if result >= 0 { return result }
-                code = errno
-                if code == EINTR && call != .close { continue }
-            }
-            var error = FluxFileError(path, .system(call: call.rawValue, code: code))
-            if place != path { error.place = place }
-            throw error
+        var (most, code) = (Int.max, EINTR)
+        switch fault?(call, place ?? path) {
+        case .code(let fault): code = fault
+        case .short(let count): most = count
+        case nil: break
         }
-    }
-}
-
-nonisolated extension FluxFileCalls.Identity {
-    init(_ status: stat) {
-        device = UInt64(truncatingIfNeeded: status.st_dev)
-        number = UInt64(truncatingIfNeeded: status.st_ino)
-        size = Int64(status.st_size)
-        #if canImport(Darwin)
-            let time = status.st_mtimespec
-        #else
-            let time = status.st_mtim
-        #endif
-        seconds = Int64(time.tv_sec)
-        nanoseconds = Int64(time.tv_nsec)
-        isFile = status.st_mode & S_IFMT == S_IFREG
+        while code == EINTR {
+            let result = body(most)
+            if result >= 0 { return result }
+            code = errno
+        }
+        throw FluxFileError(path, .system(call: call.rawValue, code: code), at: place)
     }
 }
 
@@ -212,19 +188,15 @@ nonisolated extension FluxFileError {
     /// What the system says of a code.
     static func text(of code: Int32) -> String { String(cString: strerror(code)) }
 
-    /// Whether there is a file where none should be.
-    var isThereAlready: Bool { if case .system(_, EEXIST) = reason { true } else { false } }
+    /// There is a file where none should be.
+    static func isThere(_ path: String, at place: String) -> FluxFileError {
+        FluxFileError(path, .system(call: "open", code: EEXIST), at: place)
+    }
 
-    /// Whether there is no file where one should be.
-    var isMissing: Bool { if case .system(_, ENOENT) = reason { true } else { false } }
+    var code: Int32? { if case .system(_, let code) = reason { code } else { nil } }
 
     /// Whether the system refuses it each time: it may not be done, or not there.
-    var isRefused: Bool {
-        switch reason {
-        case .system(_, EACCES), .system(_, EPERM), .system(_, EINVAL), .system(_, ENOTSUP): true
-        default: false
-        }
-    }
+    var isRefused: Bool { [EACCES, EPERM, EINVAL, ENOTSUP].contains(code) }
 }
 
 nonisolated extension FluxPersistenceFailure {

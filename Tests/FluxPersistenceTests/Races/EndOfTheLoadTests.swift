@@ -150,6 +150,57 @@ import Testing
         #expect(store.state.count == 32_000)
     }
 
+    /// Durable callers, more than there is room for, some of them cancelled, while the load ends: none hangs, and none that
+    /// was told that it was not applied was.
+    @Test func `Durable callers that wait for the load, cancelled as it ends`() async throws {
+        for round in 0..<40 {
+            let (log, gate) = (MemoryLog<Counter>(), Gate())
+            log.script.block(until: gate)
+            let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, capacity: 3)
+            store.dispatch(action: .add(1_000))
+            let callers = (0..<20).map { _ in Task { try await store.dispatch(durably: .add(1)) } }
+            for _ in 0..<round { await Task.yield() }
+            await onThreads(2) { index in
+                if index == 0 { gate.open() } else { for caller in callers[..<10] { caller.cancel() } }
+            }
+            var applied = 0
+            for (index, caller) in callers.enumerated() {
+                do {
+                    _ = try await caller.value
+                    applied += 1
+                } catch FluxDurabilityError.unconfirmed {
+                    applied += 1
+                    #expect(index < 10)
+                } catch FluxDurabilityError.cancelled {
+                    #expect(index < 10)
+                }
+            }
+            #expect(store.state.count == 1_000 + applied)
+            await store.flush()
+            let recovered = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+            #expect(recovered.state.count == store.state.count)
+        }
+    }
+
+    /// All who wait for room are told when the log turns out not to be readable, however many they are.
+    @Test func `Durable callers that wait for a load that fails are told, each of them`() async {
+        let (log, gate) = (MemoryLog<Counter>(), Gate())
+        log.script.block(until: gate)
+        log.script.refuse(1)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, capacity: 1, onFailure: { _ in })
+        let callers = (0..<20).map { _ in Task { try await store.dispatch(durably: .add(1)) } }
+        for _ in 0..<100 { await Task.yield() }
+        gate.open()
+        for caller in callers {
+            let error = await #expect(throws: FluxDurabilityError.self) { try await caller.value }
+            guard case .logNotRead(.failed) = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+        }
+        #expect(store.state.count == 0)
+    }
+
     struct QuickLog: FluxLog {
         func load() async throws -> FluxLogContents<Counter> { FluxLogContents() }
         func append(_ entries: [FluxLogEntry<Counter.Action>]) async throws {}

@@ -46,12 +46,13 @@ final class Folder: Sendable {
         migrate: (@Sendable (Int, [UInt8]) throws -> String)? = nil
     ) -> FluxFile<String> {
         FluxFile(
-            calls: FluxFileCalls(path: path, fault: fault), version: version, encode: { Array($0.utf8) },
-            decode: { bytes in
-                guard let text = String(validating: bytes, as: UTF8.self) else { throw NoText() }
-                return text
-            },
-            migrate: migrate)
+            FluxFileAccess(
+                calls: FluxFileCalls(path: path, fault: fault), version: version, encode: { Array($0.utf8) },
+                decode: { bytes in
+                    guard let text = String(validating: bytes, as: UTF8.self) else { throw NoText() }
+                    return text
+                },
+                migrate: migrate))
     }
 
     struct NoText: Error {}

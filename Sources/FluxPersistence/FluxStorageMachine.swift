@@ -1,0 +1,219 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// What is held back until the load has ended, what is to be written then, one write at a time, and who waits for what:
+/// a pure state machine.
+///
+/// Everything that was applied has a number. A write covers all numbers up to one; what fails is written again, with what
+/// came in the meantime. With a log the actions are kept until a write that covers them is done.
+///
+/// | input     | loading            | idle                  | writing                          | closed  |
+/// |-----------|--------------------|-----------------------|----------------------------------|---------|
+/// | `hold`    | held back          | refused: apply it now | refused                          | refused |
+/// | `letGo`   | put off to `open`  | at once               | at once                          | at once |
+/// | `end`     | idle, or closed    | never                 | never                            | never   |
+/// | `note`    | nothing            | start a writer        | with the next write              | nothing |
+/// | `begin`   | never              | never                 | the next write; idle if none due | never   |
+/// | `succeed` | never              | never                 | all that it covered is written   | never   |
+/// | `fail`    | never              | never                 | all that it covered is due again | never   |
+///
+/// What was held back is applied between `end` and `open`.
+///
+/// | wait for   | before `open` | idle                | writing             | closed   |
+/// |------------|---------------|---------------------|---------------------|----------|
+/// | the load   | has to        | need not            | need not            | need not |
+/// | the writes | if any is due | need not            | has to              | need not |
+/// | room       | has to        | while there is none | while there is none | need not |
+@usableFromInline
+nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
+    @usableFromInline typealias Step = FluxPersistenceFailure.Operation
+
+    /// With no log only the newest state counts, and no action is kept.
+    @usableFromInline let isLog: Bool
+    /// How many actions may be unwritten before those who wait for room have to.
+    @usableFromInline let capacity: Int
+    /// How many actions the log gets before a snapshot takes their place.
+    @usableFromInline let compactEvery: UInt64
+
+    /// How the load ended.
+    @usableFromInline var restoration = FluxRestoration.loading
+    /// All that was held back has been applied.
+    @usableFromInline var isReady = false
+    /// Nothing is written, for good: the log could not be read.
+    @usableFromInline var isClosed = false
+    var held: ContiguousArray<Change> = []
+    /// Ends the store, where that was let go during the load.
+    var finish: (@Sendable () -> Void)?
+
+    /// The number of what was applied last.
+    @usableFromInline var last: UInt64 = 0
+    /// All up to this number has been written.
+    @usableFromInline var done: UInt64 = 0
+    /// The actions after those that are being written.
+    @usableFromInline var pending: ContiguousArray<Action> = []
+    /// The actions that are being written; those of an `append` have the numbers after `done`, without a gap.
+    @usableFromInline var batch: ContiguousArray<Action> = []
+    @usableFromInline var batchEnd: UInt64 = 0
+    @usableFromInline var step = Step.save
+    /// From this number on actions are counted until a snapshot is due; nil: one is due.
+    @usableFromInline var compacted: UInt64?
+    /// Up to this number only a snapshot will do: there is a change among them that is no action.
+    @usableFromInline var unlogged: UInt64 = 0
+    @usableFromInline var attempt = 0
+    @usableFromInline var isWriting = false
+
+    /// Those who wait, each with the number of what was noted last when the wait began.
+    @usableFromInline var waiters = FluxList<(need: FluxStorageNeed, number: UInt64, waiter: Waiter)>()
+    @usableFromInline var lastID: UInt64 = 0
+    /// How many were given room for an action that has not been noted yet.
+    @usableFromInline var granted = 0
+
+    @inlinable
+    init(isLog: Bool = false, capacity: Int = .max, compactEvery: UInt64 = .max) {
+        (self.isLog, self.capacity, self.compactEvery) = (isLog, capacity, compactEvery)
+    }
+
+    @inlinable var isLoading: Bool { if case .loading = restoration { true } else { false } }
+
+    // MARK: - Inputs of the load
+
+    /// Holds a change back; false: it is to be applied now.
+    mutating func hold(_ change: Change) -> Bool {
+        if isLoading { held.append(change) }
+        return isLoading
+    }
+
+    /// The store was let go; true: it ends only with the load.
+    mutating func letGo(_ finish: @escaping @Sendable () -> Void) -> Bool {
+        if isLoading { self.finish = finish }
+        return isLoading
+    }
+
+    /// Ends the load; what was held back is to be applied then, in order, and `open` called.
+    ///
+    /// - Parameters:
+    ///   - restoration: How it has ended.
+    ///   - number: The number of the last action in a log; nil: what is stored could not be read.
+    ///   - snapshot: The number of its snapshot; nil: it has none, so that the first write is one.
+    /// - Returns: What was held back.
+    mutating func end(_ restoration: FluxRestoration, number: UInt64?, snapshot: UInt64?) -> ContiguousArray<Change> {
+        self.restoration = restoration
+        isClosed = isLog && number == nil
+        (last, done) = (number ?? 0, number ?? 0)
+        compacted = snapshot
+        defer { held = [] }
+        return held
+    }
+
+    /// All that was held back has been applied; whom to tell, and what to call, outside the lock.
+    mutating func open() -> (told: ContiguousArray<Waiter>, finish: (@Sendable () -> Void)?) {
+        isReady = true
+        return (settle(), finish)
+    }
+
+    // MARK: - Inputs of the store
+
+    /// Notes what was applied; true: start a writer.
+    ///
+    /// - Parameters:
+    ///   - action: The action; nil: a change that is none, which a log can take only with a snapshot.
+    ///   - isAnnounced: A change that nobody was told of can wait to be saved with the next; a log has every action.
+    /// - Returns: Whether to start one.
+    @inlinable
+    mutating func note(_ action: Action?, isAnnounced: Bool = true) -> Bool {
+        if isLoading || isClosed || !(isAnnounced || isLog) { return false }
+        last += 1
+        if isLog, let action { pending.append(action) } else { unlogged = last }
+        defer { isWriting = true }
+        return !isWriting
+    }
+
+    // MARK: - Inputs of those who wait
+
+    /// Adds somebody who waits, and is told by `settle`; nil: there is nothing to wait for.
+    @inlinable
+    mutating func wait(for need: FluxStorageNeed, _ waiter: Waiter) -> UInt64? {
+        if grants(need, last) { return nil }
+        lastID += 1
+        waiters.insert((need, last, waiter), id: lastID)
+        return lastID
+    }
+
+    /// Removes one who waits no longer; false: it has been told.
+    @inlinable
+    mutating func withdraw(_ id: UInt64) -> Bool { waiters.remove(id: id) != nil }
+
+    /// Removes those who have what they wait for; they are to be told outside the lock.
+    @inlinable
+    mutating func settle() -> ContiguousArray<Waiter> {
+        var rest = FluxList<(need: FluxStorageNeed, number: UInt64, waiter: Waiter)>()
+        swap(&rest, &waiters)
+        defer { swap(&rest, &waiters) }
+        return ContiguousArray(rest.removeAll { grants($0.need, $0.number) }.map(\.waiter))
+    }
+
+    // MARK: - Inputs of the writer
+
+    /// Begins the next write; nil, and idle from here on, where nothing is due.
+    ///
+    /// - Returns: What to write: the `batch`, or the state that has all up to `batchEnd`.
+    @inlinable
+    mutating func begin() -> Step? {
+        isWriting = done != last
+        if !isWriting { return nil }
+        swap(&batch, &pending)
+        batchEnd = last
+        let isSnapshotDue = compacted.map { last - $0 >= compactEvery } ?? true
+        step = !isLog ? .save : isSnapshotDue || done < unlogged ? .compact : .append
+        return step
+    }
+
+    /// Notes that the write is done, and returns its actions, to be let go of outside the lock.
+    @inlinable
+    mutating func succeed() -> ContiguousArray<Action> {
+        done = batchEnd
+        attempt = 0
+        if step == .compact { compacted = done }
+        defer { batch = [] }
+        return batch
+    }
+
+    /// Notes that the write failed, and returns the how manieth time in a row.
+    @inlinable
+    mutating func fail() -> Int {
+        (pending, batch) = (batch + pending, [])
+        attempt += 1
+        // What could not be compacted is appended, so that those who wait for it need not wait for that too.
+        if step == .compact { compacted = last }
+        // And there may be an action that the log can never take: a snapshot has what that did, and holds up nobody.
+        if step == .append && attempt > 1 { compacted = nil }
+        return attempt
+    }
+
+    // MARK: - Support
+
+    /// Whether somebody has what they need from here on; room is kept for them.
+    @inlinable
+    mutating func grants(_ need: FluxStorageNeed, _ number: UInt64) -> Bool {
+        switch need {
+        case .load: return isReady
+        case .writes: return done >= number
+        case .room:
+            let isRoom = isReady && (isClosed || batch.count + pending.count + granted < capacity)
+            if isRoom { granted += 1 }
+            return isRoom
+        }
+    }
+}
+
+/// What one may wait for.
+@usableFromInline
+nonisolated enum FluxStorageNeed {
+    /// The end of the load.
+    case load
+    /// The write of all that was noted so far.
+    case writes
+    /// Room for one more action, which is then kept until the action has been noted: `granted`.
+    case room
+}

@@ -1,0 +1,64 @@
+import FluxCore
+import Testing
+
+@testable import FluxPersistence
+
+/// Of the answers to a load the first counts, and what a load has read counts only with its own.
+@Suite struct FluxLoadAnswerTests {
+    struct Broken: Error {}
+
+    @Test func `Only the first answer counts`() async throws {
+        let answer = FluxLoadAnswer<Int>()
+        answer.give(.success(1))
+        #expect(try answer.give(.failure(Broken())).get() == 1)
+        #expect(try answer.give(.success(2)).get() == 1)
+        #expect(try await answer.wait() == 1)
+        #expect(!answer.mark.isVoid)
+        let late = FluxLoadAnswer<Int>()
+        late.give(.failure(Broken()))
+        #expect(late.mark.isVoid)
+        late.give(.success(1))
+        await #expect(throws: Broken.self) { try await late.wait() }
+    }
+
+    @Test func `A task that is cancelled answers too, unless there is an answer`() async throws {
+        for isAnswered in [false, true] {
+            let answer = FluxLoadAnswer<Int>()
+            if isAnswered { answer.give(.success(1)) }
+            let waiting = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                return try await answer.wait()
+            }
+            if isAnswered {
+                #expect(try await waiting.value == 1)
+            } else {
+                await #expect(throws: CancellationError.self) { try await waiting.value }
+            }
+            #expect(answer.mark.isVoid != isAnswered)
+        }
+    }
+
+    @Test func `With the whole load its part is void, and not the other way round`() {
+        let whole = FluxLoadAnswer<Int>()
+        let part = FluxLoadAnswer<Int>(partOf: whole.mark)
+        let other = FluxLoadAnswer<Int>(partOf: whole.mark)
+        part.give(.failure(Broken()))
+        #expect(!whole.mark.isVoid && !other.mark.isVoid)
+        whole.give(.failure(Broken()))
+        #expect(other.mark.isVoid)
+    }
+
+    /// Whoever answers, all who ask see one answer, and what was read is void exactly if it is not the load's.
+    @Test func `Answers at once come to one`() async {
+        for _ in 0..<200 {
+            let answer = FluxLoadAnswer<Int>()
+            let seen = Recorder<Int>()
+            await onThreads(3) { index in
+                let counts = index == 0 ? answer.give(.failure(Broken())) : answer.give(.success(index))
+                seen.record((try? counts.get()) ?? 0)
+            }
+            #expect(Set(seen.values).count == 1)
+            #expect(answer.mark.isVoid == (seen.values[0] == 0))
+        }
+    }
+}

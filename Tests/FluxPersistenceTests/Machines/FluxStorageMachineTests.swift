@@ -1,0 +1,318 @@
+import FluxCore
+import Testing
+
+@testable import FluxPersistence
+
+/// What is held back and what is to be written, driven with strings for changes and actions and integers for those who wait.
+@Suite struct FluxStorageMachineTests {
+    typealias Machine = FluxStorageMachine<String, String, Int>
+
+    static func loading(isLog: Bool = false, capacity: Int = .max) -> Box<Machine> {
+        Box(Machine(isLog: isLog, capacity: capacity, compactEvery: 1_000))
+    }
+
+    static func state() -> Box<Machine> {
+        let machine = Box(Machine())
+        _ = machine.it.end(.empty, number: 0, snapshot: nil)
+        _ = machine.it.open()
+        return machine
+    }
+
+    static func log(capacity: Int = .max, compactEvery: UInt64 = 1_000, snapshot: UInt64? = 0) -> Box<Machine> {
+        let machine = Box(Machine(isLog: true, capacity: capacity, compactEvery: compactEvery))
+        _ = machine.it.end(.restored, number: snapshot ?? 0, snapshot: snapshot)
+        _ = machine.it.open()
+        return machine
+    }
+
+    // MARK: - Loading
+
+    @Test func `While loading it holds changes and those who wait; the end gives all back in order`() {
+        let machine = Self.loading()
+        #expect(machine.it.hold("a") == true)
+        #expect(machine.it.wait(for: .load, 10) == 1)
+        #expect(machine.it.hold("b") == true)
+        #expect(machine.it.wait(for: .load, 20) == 2)
+        #expect(machine.it.withdraw(1) == true)
+        #expect(machine.it.settle().isEmpty)
+        #expect(machine.it.end(.restored, number: 0, snapshot: nil) == ["a", "b"])
+        #expect(machine.it.settle().isEmpty, "what was held back is not applied yet")
+        #expect(machine.it.hold("c") == false)
+        let (told, finish) = machine.it.open()
+        #expect(told == [20])
+        #expect(finish == nil)
+        #expect(machine.it.withdraw(2) == false, "it has been told")
+        #expect(!machine.it.isLoading)
+    }
+
+    @Test func `While loading nothing is noted, and there is room for nobody`() {
+        let machine = Self.loading(isLog: true, capacity: 2)
+        #expect(machine.it.note("a") == false)
+        #expect(machine.it.last == 0)
+        #expect(machine.it.wait(for: .writes, 5) == nil)
+        let ids = [10, 20, 30].map { machine.it.wait(for: .room, $0)! }
+        _ = machine.it.end(.restored, number: 7, snapshot: 7)
+        #expect(machine.it.note("held back") == true, "takes a place before those who wait")
+        #expect(machine.it.wait(for: .room, 40) != nil, "nobody comes before those who wait")
+        #expect(machine.it.open().told == [10])
+        #expect(machine.it.withdraw(ids[1]) == true, "not yet: so it has given up")
+        #expect(machine.it.withdraw(ids[0]) == false)
+    }
+
+    @Test func `After the end nothing is held, and nobody waits`() {
+        let machine = Self.state()
+        #expect(machine.it.hold("a") == false)
+        #expect(machine.it.wait(for: .load, 10) == nil)
+        #expect(machine.it.wait(for: .room, 10) == nil)
+        #expect(machine.it.letGo {} == false)
+        #expect(machine.it.open().finish == nil)
+    }
+
+    @Test func `A store that is let go while loading ends with the load`() {
+        let machine = Self.loading()
+        #expect(machine.it.letGo {} == true)
+        #expect(machine.it.hold("a") == true, "what is on its way still counts")
+        #expect(machine.it.end(.empty, number: 0, snapshot: nil) == ["a"])
+        #expect(machine.it.open().finish != nil)
+    }
+
+    // MARK: - A state
+
+    @Test func `One save covers everything until it begins, and what comes later is due again`() {
+        let machine = Self.state()
+        #expect(machine.it.note("a") == true, "starts a writer")
+        #expect(machine.it.note("b") == false)
+        #expect(machine.it.wait(for: .writes, 1) != nil)
+        #expect(machine.it.begin() == .save)
+        #expect(machine.it.note("c") == false, "the writer is at it")
+        #expect(machine.it.wait(for: .writes, 2) != nil)
+        _ = machine.it.succeed()
+        #expect(machine.it.settle() == [1])
+        #expect(machine.it.begin() == .save)
+        _ = machine.it.succeed()
+        #expect(machine.it.settle() == [2])
+        #expect(machine.it.begin() == nil)
+        #expect(machine.it.wait(for: .writes, 3) == nil, "all is written")
+        #expect(machine.it.note("d") == true, "idle, so a writer is started again")
+    }
+
+    @Test func `With no log no action is kept, and what was not announced waits for the next that is`() {
+        let machine = Self.state()
+        #expect(machine.it.note("a", isAnnounced: false) == false)
+        #expect(machine.it.wait(for: .writes, 1) == nil)
+        for _ in 0..<100 { _ = machine.it.note("a") }
+        _ = machine.it.begin()
+        #expect(machine.it.batch.isEmpty)
+    }
+
+    @Test func `A save that fails is due again, and the attempts are counted until one succeeds`() {
+        let machine = Self.state()
+        _ = machine.it.note("a")
+        _ = machine.it.wait(for: .writes, 1)
+        for attempt in 1...3 {
+            #expect(machine.it.begin() == .save)
+            #expect(machine.it.fail() == attempt)
+            #expect(machine.it.settle().isEmpty)
+        }
+        #expect(machine.it.begin() == .save)
+        _ = machine.it.succeed()
+        #expect(machine.it.settle() == [1])
+        _ = machine.it.note("b")
+        _ = machine.it.begin()
+        #expect(machine.it.fail() == 1)
+    }
+
+    @Test func `One who waits no longer is not told`() {
+        let machine = Self.state()
+        _ = machine.it.note("a")
+        let id = machine.it.wait(for: .writes, 1)!
+        _ = machine.it.wait(for: .writes, 2)
+        #expect(machine.it.withdraw(id) == true)
+        _ = machine.it.begin()
+        _ = machine.it.succeed()
+        #expect(machine.it.settle() == [2])
+    }
+
+    // MARK: - A log
+
+    @Test func `Actions are numbered on, and a batch has all that is due`() {
+        let machine = Self.log(snapshot: 7)
+        _ = machine.it.note("a")
+        _ = machine.it.note("b", isAnnounced: false)
+        #expect(machine.it.begin() == .append)
+        #expect(machine.it.done == 7 && machine.it.batch == ["a", "b"])
+        _ = machine.it.note("c")
+        #expect(machine.it.succeed() == ["a", "b"])
+        #expect(machine.it.begin() == .append)
+        #expect(machine.it.done == 9 && machine.it.batch == ["c"])
+    }
+
+    @Test func `What failed comes first in the next batch`() {
+        let machine = Self.log()
+        _ = machine.it.note("a")
+        _ = machine.it.begin()
+        _ = machine.it.note("b")
+        #expect(machine.it.fail() == 1)
+        _ = machine.it.note("c")
+        #expect(machine.it.begin() == .append)
+        #expect(machine.it.done == 0 && machine.it.batch == ["a", "b", "c"])
+    }
+
+    @Test func `A log without a snapshot gets one first, and then one after so many actions`() {
+        let machine = Self.log(compactEvery: 3, snapshot: nil)
+        for step in [Machine.Step.compact, .append, .append, .compact, .append] {
+            _ = machine.it.note("b")
+            #expect(machine.it.begin() == step)
+            _ = machine.it.succeed()
+        }
+    }
+
+    @Test func `A snapshot that fails is followed by an append, and tried again after as many actions`() {
+        let machine = Self.log(compactEvery: 2)
+        _ = machine.it.note("a")
+        _ = machine.it.note("b")
+        #expect(machine.it.begin() == .compact)
+        #expect(machine.it.batchEnd == 2)
+        _ = machine.it.fail()
+        #expect(machine.it.begin() == .append)
+        #expect(machine.it.batch == ["a", "b"])
+        _ = machine.it.succeed()
+        _ = machine.it.note("c")
+        _ = machine.it.note("d")
+        #expect(machine.it.begin() == .compact)
+    }
+
+    @Test func `An append that fails twice, and the snapshot after it, take turns, and nothing is lost`() {
+        let machine = Self.log()
+        _ = machine.it.note("a")
+        var steps: [Machine.Step?] = []
+        for attempt in 1...6 {
+            steps.append(machine.it.begin())
+            #expect(machine.it.batchEnd == 1 && machine.it.batch == ["a"])
+            #expect(machine.it.fail() == attempt)
+        }
+        #expect(steps == [.append, .append, .compact, .append, .compact, .append])
+        _ = machine.it.note("b")
+        #expect(machine.it.begin() == .compact)
+        #expect(machine.it.batchEnd == 2)
+        #expect(machine.it.succeed() == ["a", "b"])
+        _ = machine.it.note("c")
+        #expect(machine.it.begin() == .append)
+    }
+
+    @Test func `A huge limit does not overflow`() {
+        let machine = Self.log(compactEvery: .max, snapshot: .max - 5)
+        _ = machine.it.note("a")
+        #expect(machine.it.begin() == .append)
+    }
+
+    @Test func `A change that is no action needs a snapshot, however often that fails`() {
+        let machine = Self.log()
+        _ = machine.it.note("a")
+        #expect(machine.it.note(nil) == false, "the writer is at it")
+        _ = machine.it.note("b")
+        for _ in 1...3 {
+            #expect(machine.it.begin() == .compact)
+            #expect(machine.it.batchEnd == 3)
+            _ = machine.it.fail()
+        }
+        #expect(machine.it.begin() == .compact)
+        _ = machine.it.succeed()
+        _ = machine.it.note("c")
+        #expect(machine.it.begin() == .append)
+        #expect(machine.it.done == 3 && machine.it.batch == ["c"])
+    }
+
+    // MARK: - Room
+
+    @Test func `Where there is no room one waits, and nobody overtakes those who wait`() {
+        let machine = Self.log(capacity: 2)
+        #expect(machine.it.wait(for: .room, 1) == nil)
+        #expect(machine.it.granted == 1)
+        _ = machine.it.note("a")
+        machine.it.granted -= 1
+        _ = machine.it.note("b")
+        let first = machine.it.wait(for: .room, 10)!
+        let second = machine.it.wait(for: .room, 20)!
+        _ = machine.it.begin()
+        let third = machine.it.wait(for: .room, 30)!
+        _ = machine.it.succeed()
+        #expect(machine.it.settle() == [10, 20])
+        #expect(machine.it.wait(for: .room, 40) != nil, "both places are given away, and 30 was before")
+        #expect(machine.it.withdraw(third) == true, "not yet: so it has given up")
+        #expect(machine.it.withdraw(second) == false)
+        #expect(machine.it.withdraw(first) == false)
+        #expect(machine.it.settle().isEmpty, "nothing was noted yet in the two places")
+        machine.it.granted -= 2
+        #expect(machine.it.settle() == [40])
+    }
+
+    @Test func `Of many who wait no more go on than there is room for, whatever is written meanwhile`() {
+        for capacity in 1...4 {
+            let machine = Self.log(capacity: capacity)
+            var (waiting, applied) = (20, 0)
+            var ready = (0..<20).count { machine.it.wait(for: .room, $0) == nil }
+            waiting -= ready
+            while applied < 20 {
+                #expect(ready + machine.it.pending.count + machine.it.batch.count <= capacity)
+                // One applies its action, and then, or before, a write is done.
+                if applied.isMultiple(of: 2), machine.it.begin() != nil { _ = machine.it.succeed() }
+                if ready > 0 {
+                    _ = machine.it.note("a")
+                    machine.it.granted -= 1
+                    (ready, applied) = (ready - 1, applied + 1)
+                }
+                if machine.it.begin() != nil { _ = machine.it.succeed() }
+                let told = machine.it.settle().count
+                (ready, waiting) = (ready + told, waiting - told)
+            }
+            #expect(waiting == 0 && machine.it.granted == 0)
+        }
+    }
+
+    @Test func `What may not wait is noted beyond the capacity, and room is made again`() {
+        let machine = Self.log(capacity: 2)
+        for _ in 0..<5 { _ = machine.it.note("a") }
+        #expect(machine.it.wait(for: .room, 10) != nil)
+        _ = machine.it.begin()
+        _ = machine.it.note("b")
+        _ = machine.it.note("b")
+        _ = machine.it.succeed()
+        #expect(machine.it.settle().isEmpty, "two are still due")
+        _ = machine.it.begin()
+        _ = machine.it.succeed()
+        #expect(machine.it.settle() == [10])
+    }
+
+    @Test func `Writes and room are told of in the order in which they were waited for`() {
+        let machine = Self.log(capacity: 1)
+        _ = machine.it.note("a")
+        _ = machine.it.wait(for: .room, 10)
+        _ = machine.it.wait(for: .writes, 20)
+        _ = machine.it.wait(for: .room, 30)
+        _ = machine.it.begin()
+        _ = machine.it.succeed()
+        #expect(machine.it.settle() == [10, 20])
+    }
+
+    // MARK: - Closed
+
+    @Test func `A log that could not be read is not written to, and all who wait are told`() {
+        let machine = Self.loading(isLog: true, capacity: 1)
+        _ = machine.it.wait(for: .load, 10)
+        for waiter in [20, 30, 40] { _ = machine.it.wait(for: .room, waiter) }
+        _ = machine.it.end(.timedOut, number: nil, snapshot: nil)
+        #expect(machine.it.open().told == [10, 20, 30, 40])
+        #expect(machine.it.isClosed)
+        #expect(machine.it.note("a") == false)
+        #expect(machine.it.last == 0)
+        #expect(machine.it.wait(for: .writes, 1) == nil)
+    }
+
+    @Test func `A state that could not be read is saved all the same`() {
+        let machine = Self.loading()
+        _ = machine.it.end(.timedOut, number: nil, snapshot: nil)
+        #expect(machine.it.note("a") == true)
+        #expect(machine.it.begin() == .save)
+    }
+}
