@@ -176,7 +176,10 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
         if let room = bound.limit, room < 1 {
             fatalError("FluxCore: a delivery with room for \(room) changes delivers none. Give it room for 1 at least.")
         }
-        (self.queue, self.bound, self.work) = (queue ?? FluxIteratorQueue().queue, bound, work)
+        (self.queue, self.bound, self.work) = (
+            queue ?? DispatchQueue(label: "FluxQueueDelivery", autoreleaseFrequency: .workItem, target: .global()),
+            bound, work
+        )
         limit = if case .latest = bound, queue != nil { 1 } else { 1024 }
         lock = FluxLock(Machine(handler))
     }
