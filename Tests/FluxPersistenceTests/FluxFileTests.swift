@@ -1,6 +1,7 @@
 import FluxCore
 import FluxTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import FluxPersistence
