@@ -13,9 +13,17 @@ import Dispatch
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters.
 nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>: Sendable {
-    @usableFromInline let core: FluxCreatorCore<Converter>
-
-    @usableFromInline init(core: FluxCreatorCore<Converter>) { self.core = core }
+    @usableFromInline let account: FluxCreatorAccount
+    /// What decides when an event is run; nil: at once and in order.
+    @usableFromInline let funnel: FluxSchedulerFunnel?
+    @usableFromInline let dependency: Converter.Dependency
+    @usableFromInline let destination: FluxCall<Converter.Action>
+    @usableFromInline let onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)?
+    /// Those who are told of events where the actions go.
+    @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
+    @usableFromInline let inbox = FluxLock(FluxInbox<FluxConversion<Converter>>())
+    /// Begins a conversion, or else drains the inbox, as the client's module has specialised it.
+    @usableFromInline let work: @Sendable (FluxActionCreator, FluxConversion<Converter>?) -> Void
 
     // MARK: - Creating
 
@@ -36,9 +44,12 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         observers: @escaping @Sendable () -> ContiguousArray<any FluxEventObserver> = { [] },
         sending send: @escaping @Sendable (Converter.Action) -> Void
     ) {
-        core = FluxCreatorCore(dependency, schedulers, clock, onFailure, observers: observers, send: send) {
-            core, conversion in
-            if let conversion { core.begin(conversion) } else { core.drain() }
+        account = FluxCreatorAccount(clock: clock)
+        funnel = schedulers.isEmpty ? nil : FluxSchedulerFunnel(schedulers)
+        (self.dependency, self.onFailure, self.observers) = (dependency, onFailure, observers)
+        destination = FluxCall(send)
+        work = { creator, conversion in
+            if let conversion { creator.begin(conversion) } else { creator.drain() }
         }
     }
 
@@ -133,7 +144,15 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @inlinable @discardableResult
     public func fire(_ event: Converter.Event, on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")
-        return core.fire(event, on: queue)
+        let task = account.admit(1)
+        let observers = observers()
+        if !observers.isEmpty { tellFired(event, task, observers) }
+        if funnel == nil && !Converter.startsAtOnce {
+            enqueue(FluxConversion(self, task, event, on: queue))
+        } else if let conversion = schedule(event, task, on: queue) {
+            begin(conversion)
+        }
+        return task
     }
 
     /// Converts events in their order, with one hop to the queue for all.
@@ -148,7 +167,13 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @inlinable @discardableResult @_disfavoredOverload
     public func fire(_ events: [Converter.Event], on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")
-        return core.fire(events, on: queue)
+        if events.count == 1 { return fire(events[0], on: queue) }
+        if Converter.sharesConversions && !events.isEmpty && funnel == nil && observers().isEmpty {
+            let task = account.admit(events.count)
+            enqueue(FluxConversion(self, task, events[0], sharedBy: events, on: queue))
+            return task
+        }
+        return FluxTask(nil, count: events.count, parts: events.map { fire($0, on: queue) })
     }
 
     /// Converts an event on a queue: the same as `fire(_:on:)`.
@@ -178,12 +203,12 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// How many events are in flight: fired, and not ended.
     ///
     /// - Complexity: O(1).
-    public var inFlight: Int { core.account.inFlight }
+    public var inFlight: Int { account.inFlight }
 
     /// Cancels all events in flight, as ``FluxTask/cancel()`` does each.
     ///
     /// - Complexity: O(*n*) for *n* events in flight.
-    public func cancelAll() { core.account.cancelAll() }
+    public func cancelAll() { account.cancelAll() }
 
     /// Waits until every event fired before the call has ended.
     ///
@@ -191,7 +216,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// actions have been applied then. One that was cancelled or dropped has ended too. It returns early when the task is
     /// cancelled. A converter that never releases the handler, or an execution queue that never runs, keeps it waiting; so does
     /// a conversion that awaits it itself.
-    public func flush() async { await core.account.flush() }
+    public func flush() async { await account.flush() }
 
     /// Ends the work of the creator: no new events, a while for those in flight, then the rest is cancelled.
     ///
@@ -201,6 +226,63 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// - Parameter duration: How long those in flight may take, by the clock of the creator.
     /// - Returns: What became of all events that were ever fired on the creator.
     @discardableResult public func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
-        await core.account.shutdown(within: duration)
+        await account.shutdown(within: duration)
+    }
+
+    // MARK: - Converting
+
+    /// Takes an event through the schedulers, if there are any; returns what the caller has to begin now.
+    @usableFromInline
+    func schedule(_ event: Converter.Event, _ task: FluxTask, on queue: DispatchQueue?) -> FluxConversion<Converter>? {
+        guard let funnel else { return FluxConversion(self, task, event, on: queue) }
+        let ticket = FluxTicket(Converter.shown(event), task, funnel, isBegunByFire: Converter.startsAtOnce) {
+            [self] ticket in
+            enqueue(FluxConversion(self, task, event, on: queue, ticket))
+        }
+        return funnel.fired(ticket) ? FluxConversion(self, task, event, on: queue, ticket) : nil
+    }
+
+    @inlinable func enqueue(_ conversion: FluxConversion<Converter>) {
+        if let queue = conversion.firedOn { return queue.async { self.work(self, conversion) } }
+        if inbox.withLock({ $0.put(conversion) }) { startDrain() }
+    }
+
+    @usableFromInline func startDrain() { account.queue.async { self.work(self, nil) } }
+
+    @inlinable func drain() {
+        var batch: ContiguousArray<FluxConversion<Converter>> = []
+        for _ in 0..<FluxLimits.batchesInARow {
+            guard inbox.withLock({ $0.take(&batch) }) else { return }
+            // Taken out one by one: an event goes when it has ended, and not with those that were fired after it.
+            batch.reverse()
+            while let conversion = batch.popLast() { begin(conversion) }
+        }
+        // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.
+        DispatchQueue.global().async { self.startDrain() }
+    }
+
+    @inlinable func begin(_ conversion: FluxConversion<Converter>) {
+        if conversion.task.start() { Converter.start(conversion) }
+    }
+
+    // MARK: - Telling
+
+    @usableFromInline
+    func tellFired(_ event: Converter.Event, _ task: FluxTask, _ observers: ContiguousArray<any FluxEventObserver>) {
+        let event = Converter.shown(event)
+        for observer in observers { observer.fired(event, task) }
+        task.onEnd { outcome in
+            for observer in observers { observer.ended(event, outcome, task) }
+        }
+    }
+
+    func tellRetried(_ event: Converter.Event, _ attempt: Int, _ error: any Error, _ task: FluxTask) {
+        for observer in observers() { observer.retried(Converter.shown(event), attempt: attempt, error, task) }
+    }
+
+    /// Tells of an error; one that nobody would get to know is written to the standard error output.
+    @usableFromInline func report(_ error: any Error, _ event: Converter.Event, isHandled: Bool = false) {
+        if let onFailure { return onFailure(error, event) }
+        if !isHandled { fluxWarn("\(Converter.self) failed with \(error), and its creator has no onFailure.") }
     }
 }

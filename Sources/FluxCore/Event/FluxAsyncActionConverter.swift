@@ -84,16 +84,7 @@ nonisolated extension FluxAsyncActionConverter {
         dependency: Dependency,
         actionHandler: @escaping @Sendable (Action) -> Void
     ) {
-        _ = _Concurrency.Task { @concurrent in
-            do {
-                try await convert(event: event, dependency: dependency, send: actionHandler)
-            } catch {
-                guard let action = action(for: error, event: event) else {
-                    return fluxWarn("\(Self.self) failed with \(error), and knows no action for that.")
-                }
-                actionHandler(action)
-            }
-        }
+        FluxActionCreator<Self>(dependency: dependency, sending: actionHandler).fire(event)
     }
 }
 

@@ -25,7 +25,7 @@ import Synchronization
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxConversion<Converter: FluxActionConverter>: Sendable {
-    @usableFromInline let core: FluxCreatorCore<Converter>
+    @usableFromInline let creator: FluxActionCreator<Converter>
     /// The work that this is a part of.
     public let task: FluxTask
     /// Which attempt this is, counted from 1; what an earlier one still sends is refused (C9).
@@ -39,10 +39,10 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     private let hasEnded = Synchronization.Atomic<Bool>(false)
 
     @usableFromInline init(
-        _ core: FluxCreatorCore<Converter>, _ task: FluxTask, _ first: Converter.Event,
+        _ creator: FluxActionCreator<Converter>, _ task: FluxTask, _ first: Converter.Event,
         sharedBy shared: [Converter.Event] = [], on queue: DispatchQueue?, _ ticket: FluxTicket? = nil
     ) {
-        (self.core, self.task, self.first, self.shared, self.ticket) = (core, task, first, shared, ticket)
+        (self.creator, self.task, self.first, self.shared, self.ticket) = (creator, task, first, shared, ticket)
         attempt = ticket == nil ? 1 : task.attempt
         firedOn = queue
     }
@@ -75,10 +75,10 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     }
 
     /// What the creator was made with.
-    @inlinable public var dependency: Converter.Dependency { core.dependency }
+    @inlinable public var dependency: Converter.Dependency { creator.dependency }
 
     /// The serial queue that it starts on, or the queue given to `fire`.
-    public var queue: DispatchQueue { firedOn ?? core.queue }
+    public var queue: DispatchQueue { firedOn ?? creator.account.queue }
 
     /// Whether it has ended, or its work has.
     public var isOver: Bool { hasEnded.load(ordering: .relaxed) || task.isClosed }
@@ -91,8 +91,8 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     ///
     /// - Parameter action: The change to make.
     @inlinable public func send(_ action: Converter.Action) {
-        if task.dispatch(attempt, { core.send(action) }) { return }
-        if !task.isCancelled { core.report(FluxLateAction(action: "\(action)"), first) }
+        if task.dispatch(attempt, { creator.destination(action) }) { return }
+        if !task.isCancelled { creator.report(FluxLateAction(action: "\(action)"), first) }
     }
 
     /// Runs asynchronous work for the conversion in a Swift task that is cancelled with the event.
@@ -139,13 +139,15 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
         if hasEnded.exchange(true, ordering: .relaxed) { return }
         if let ticket, let error = outcome.error, isRetried(ticket, event, error) { return }
         task.end(outcome, of: attempt) {
-            if let last { core.send(last) }
-            if let error = outcome.error { core.report(error, event, isHandled: last != nil) }
+            if let last { creator.destination(last) }
+            if let error = outcome.error { creator.report(error, event, isHandled: last != nil) }
             return last != nil
         }
     }
 
     private func isRetried(_ ticket: FluxTicket, _ event: Converter.Event, _ error: any Error) -> Bool {
-        ticket.funnel.retries(ticket, error) { [core, attempt, task] in core.tellRetried(event, attempt, error, task) }
+        ticket.funnel.retries(ticket, error) { [creator, attempt, task] in
+            creator.tellRetried(event, attempt, error, task)
+        }
     }
 }

@@ -38,9 +38,11 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
     }
 
     let clock: any _Concurrency.Clock<Swift.Duration>
+    /// The creator's own serial queue: `DispatchQueue.main` does not run in every program.
+    let queue = fluxQueue("FluxActionCreator")
     private let table = FluxLock(Table())
 
-    init(clock: any _Concurrency.Clock<Swift.Duration>) { self.clock = clock }
+    @usableFromInline init(clock: any _Concurrency.Clock<Swift.Duration>) { self.clock = clock }
 
     /// Makes the task of so many events; it is dropped if the creator was shut down.
     @usableFromInline func admit(_ count: Int) -> FluxTask {

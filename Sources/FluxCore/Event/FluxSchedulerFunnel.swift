@@ -28,13 +28,13 @@ import Dispatch
     /// What was decided; held while schedulers are asked.
     private let effects = FluxLock(FluxInbox<Effect>())
 
-    init(_ schedulers: [any FluxScheduler]) { self.schedulers = schedulers }
+    @usableFromInline init(_ schedulers: [any FluxScheduler]) { self.schedulers = schedulers }
 
     // MARK: - Inputs
 
     /// Takes in an event, unless it was ended meanwhile; returns whether the caller is to convert it at once.
     func fired(_ ticket: FluxTicket) -> Bool {
-        run(Step { ticket.task.isSettled ? nil : self.tell(ticket, 0) })
+        run(Step { ticket.task.isClosed ? nil : self.tell(ticket, 0) })
         ticket.task.onEnd { outcome in self.run(Step { self.end(ticket, outcome) }) }
         return ticket.place.withLock { place in
             defer { place.isBegunByFire = false }
@@ -51,11 +51,18 @@ import Dispatch
     /// - Returns: Whether it is tried again.
     func retries(_ ticket: FluxTicket, _ error: any Error, _ tell: @escaping () -> Void) -> Bool {
         var isYes = false
-        run(
-            Step {
-                isYes = self.decide(ticket, error)
-                return isYes ? Effect(body: tell) : nil
-            })
+        let step = Step {
+            if ticket.task.isClosed { return nil }
+            // From here on it waits behind the last scheduler.
+            ticket.place.withLock { $0.index = self.schedulers.count - 1 }
+            let attempt = ticket.task.attempt
+            isYes = self.schedulers.contains { $0.retries(ticket, attempt: attempt, error) }
+            isYes = isYes && ticket.task.retry(after: error)
+            if isYes { return Effect(body: tell) }
+            ticket.place.withLock { $0.index = self.schedulers.count }
+            return nil
+        }
+        run(step)
         return isYes
     }
 
@@ -108,17 +115,6 @@ import Dispatch
         if index == schedulers.count { return isBegunByFire ? nil : Effect { ticket.convert(ticket) } }
         schedulers[index].fired(ticket)
         return nil
-    }
-
-    private func decide(_ ticket: FluxTicket, _ error: any Error) -> Bool {
-        if ticket.task.isClosed { return false }
-        // From here on it waits behind the last scheduler.
-        ticket.place.withLock { $0.index = schedulers.count - 1 }
-        let attempt = ticket.task.attempt
-        let isYes = schedulers.contains { $0.retries(ticket, attempt: attempt, error) }
-        if isYes && ticket.task.retry(after: error) { return true }
-        ticket.place.withLock { $0.index = schedulers.count }
-        return false
     }
 
     private func end(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) -> Effect? {

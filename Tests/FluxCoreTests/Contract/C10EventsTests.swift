@@ -82,7 +82,7 @@ import Testing
         var control: Weak?
         do {
             let creator = creator(gone, Self.schedulers[form]())
-            control = Weak(creator.core.account)
+            control = Weak(creator.account)
             tasks.append(creator.fire(.init(canary: Canary(gone.payload), gate: gate)))
             tasks.append(creator.fire([.init(gate: gate), .init(gate: gate)]))
             creator.cancelAll()
@@ -121,7 +121,7 @@ import Testing
             creator.cancelAll()
             weak.append(Weak(creator.fire(Holding.Event())))
             weak.append(Weak(creator.fire([.init(), .init(fails: true)])))
-            weak.append(Weak(creator.core.account))
+            weak.append(Weak(creator.account))
         }
         await gone.all()
         for (index, weak) in weak.enumerated() { #expect(await weak.isGone(), "\(index)") }
@@ -163,7 +163,7 @@ import Testing
         var (task, control): (Weak?, Weak?)
         do {
             let creator = creator(gone, [Scheduling()])
-            control = Weak(creator.core.account)
+            control = Weak(creator.account)
             let fired = creator.fire(.init(canary: Canary(gone.payload)))
             task = Weak(fired)
             _ = await fired.outcome

@@ -1,0 +1,39 @@
+/// Who is told of the events whose actions go to a dispatcher or a store.
+///
+/// Thread safety: called on any thread, on several at once, with no lock held.
+nonisolated public protocol FluxEventObserver: Sendable {
+    /// An event was fired, and has not begun.
+    ///
+    /// - Parameters:
+    ///   - event: The event.
+    ///   - task: Its work.
+    func fired(_ event: any FluxEvent, _ task: FluxTask)
+
+    /// A conversion has failed, and will be tried again.
+    ///
+    /// - Parameters:
+    ///   - event: The event.
+    ///   - attempt: The attempt that failed, counted from 1.
+    ///   - error: What it failed with.
+    ///   - task: Its work.
+    func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask)
+
+    /// An event has ended.
+    ///
+    /// - Parameters:
+    ///   - event: The event.
+    ///   - outcome: How.
+    ///   - task: Its work.
+    func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask)
+}
+
+nonisolated extension FluxEventObserver {
+    /// Does nothing.
+    public func fired(_ event: any FluxEvent, _ task: FluxTask) {}
+
+    /// Does nothing.
+    public func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) {}
+
+    /// Does nothing.
+    public func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {}
+}
