@@ -17,8 +17,6 @@
     var scope: StaticString?
     /// The work whose action is being dispatched on this thread, if any; whoever dispatches keeps it.
     var sending: Unmanaged<FluxTask>?
-
-    @usableFromInline init() {}
 }
 
 /// Finds the record of the calling thread.
@@ -39,10 +37,8 @@
     }
 
     @inlinable var current: UnsafeMutablePointer<FluxThread> {
-        if let record = pthread_getspecific(pthread_key_t(truncatingIfNeeded: key)) {
-            return record.assumingMemoryBound(to: FluxThread.self)
-        }
-        return makeRecord()
+        pthread_getspecific(pthread_key_t(truncatingIfNeeded: key))?.assumingMemoryBound(to: FluxThread.self)
+            ?? makeRecord()
     }
 
     @usableFromInline func makeRecord() -> UnsafeMutablePointer<FluxThread> {
