@@ -178,25 +178,25 @@ nonisolated struct FluxHistoryMove: FluxAction {
     }
 
     @inlinable func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
-        machine.withLock { machine in
-            guard case .replaced(let action) = change else {
-                let forgotten = machine.record(change, state, revision)
-                return forgotten.isEmpty ? nil : FluxForgotten(forgotten)
+        let forgotten = machine.withLock { machine in
+            if case .replaced(let action) = change, let forgotten = replaced(by: action, state, revision, &machine) {
+                return forgotten
             }
-            return replaced(by: action, state, revision ?? 0, &machine)
+            return machine.record(change, state, revision)
         }
+        return forgotten.isEmpty ? nil : FluxForgotten(forgotten)
     }
 
+    /// Takes what a history has put back, or what was loaded before the first action; nil: it is a change like others.
     @usableFromInline func replaced(
-        by action: any FluxAction, _ state: State, _ revision: UInt64, _ machine: inout FluxHistoryMachine<State>
-    ) -> (any FluxSettling)? {
-        if (action as? FluxHistoryMove)?.recorder == ObjectIdentifier(self) {
-            machine.moved(revision)
-            return nil
+        by action: any FluxAction, _ state: State, _ revision: UInt64?, _ machine: inout FluxHistoryMachine<State>
+    ) -> FluxHistoryMachine<State>.Forgotten? {
+        let revision = revision ?? machine.revision
+        if (action as? FluxHistoryMove)?.recorder != ObjectIdentifier(self) {
+            return machine.count == 0 ? machine.restart(state, revision) : nil
         }
-        if machine.count == 0 { return FluxForgotten(machine.restart(state, revision)) }
-        let forgotten = machine.record(.replaced(by: action), state, revision)
-        return forgotten.isEmpty ? nil : FluxForgotten(forgotten)
+        machine.revision = revision
+        return FluxHistoryMachine.Forgotten()
     }
 }
 

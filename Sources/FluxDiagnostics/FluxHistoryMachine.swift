@@ -23,7 +23,7 @@
 
         @inlinable init() {}
 
-        @inlinable var isEmpty: Bool { oldest == nil && undone.isEmpty }
+        @inlinable var isEmpty: Bool { start == nil && undone.isEmpty }
     }
 
     @usableFromInline let limit: Int
@@ -46,16 +46,13 @@
 
     var entries: [Entry] { (0..<count).compactMap { slots[slot($0)] } }
 
-    /// Begins, where nothing is kept, with a state that was loaded; what is returned is to be let go of outside the lock.
-    mutating func restart(_ state: State, _ revision: UInt64) -> State {
+    /// Begins, where nothing is kept, with a state that was loaded.
+    mutating func restart(_ state: State, _ revision: UInt64) -> Forgotten {
         self.revision = revision
-        defer { start = (state, revision) }
-        return start.state
-    }
-
-    /// Notes that the store was put back to a state that is kept here.
-    mutating func moved(_ revision: UInt64) {
-        self.revision = revision
+        var forgotten = Forgotten()
+        forgotten.start = start.state
+        start = (state, revision)
+        return forgotten
     }
 
     /// Records a change; what announces nothing has the revision of the last that did.

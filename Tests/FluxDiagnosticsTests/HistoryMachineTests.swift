@@ -30,14 +30,14 @@ import Testing
     @Test func `Silent changes and moves: the revision that the store is at is that of the last announced change`() {
         let history = Box(FluxHistoryMachine(state: Log(), revision: 4, limit: 2))
         _ = history.it.record(.action(.addSilently(1)), Log(), nil)
-        history.it.moved(5)
+        history.it.revision = 5
         _ = history.it.record(.action(.addSilently(1)), Log(), nil)
         #expect(history.it.entries.map(\.revision) == [4, 5])
     }
 
     @Test func `What was loaded is where it begins, while it has nothing`() {
         let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: 2))
-        #expect(history.it.restart(Log(entries: [7]), 3).entries == [])
+        #expect(history.it.restart(Log(entries: [7]), 3).start?.entries == [])
         #expect(history.it.start.state.entries == [7] && history.it.start.revision == 3)
         _ = history.it.record(.action(.add(1)), Log(entries: [7, 1]), 4)
     }

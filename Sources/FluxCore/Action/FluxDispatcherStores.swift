@@ -1,7 +1,7 @@
 /// Who is told of the stores of a dispatcher that come and go.
 ///
-/// Thread safety: called under the lock of the dispatcher, on any thread: it may reach into the store by its handle, but for the
-/// dispatcher that it is attached to, and use no dispatcher.
+/// Thread safety: called under the lock of the dispatcher, on any thread: it may reach into the store by its handle, but for where
+/// that is attached and what it takes, and use no dispatcher.
 nonisolated public protocol FluxDispatcherObserver: AnyObject, Sendable {
     /// A store was attached, or was there when the observer came.
     ///

@@ -10,16 +10,16 @@ nonisolated struct FluxMembership {
         case keeper(FluxWeakDispatcher)
     }
 
-    /// What the store does about another type of action.
+    /// What the store does about another type of action, and the key of its place.
     struct Reaction {
         let reducer: FluxReducer
-        /// The key of its place, where the store is attached.
         var key: UInt64
     }
 
     var home = Home.none
     /// The key of its place for the actions of its state, where the store is attached.
     var key: UInt64 = 0
+    /// In the order added.
     var reactions: ContiguousArray<Reaction> = []
 
     init() {}

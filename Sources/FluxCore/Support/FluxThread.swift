@@ -19,8 +19,6 @@ import Dispatch
     var scope: StaticString?
     /// The work whose action is being dispatched on this thread, if any; whoever dispatches keeps it.
     var sending: Unmanaged<FluxTask>?
-
-    @usableFromInline init() {}
 }
 
 /// Finds the record of the calling thread.
@@ -41,10 +39,8 @@ import Dispatch
     }
 
     @inlinable var current: UnsafeMutablePointer<FluxThread> {
-        if let record = pthread_getspecific(pthread_key_t(truncatingIfNeeded: key)) {
-            return record.assumingMemoryBound(to: FluxThread.self)
-        }
-        return makeRecord()
+        pthread_getspecific(pthread_key_t(truncatingIfNeeded: key))?.assumingMemoryBound(to: FluxThread.self)
+            ?? makeRecord()
     }
 
     @usableFromInline func makeRecord() -> UnsafeMutablePointer<FluxThread> {

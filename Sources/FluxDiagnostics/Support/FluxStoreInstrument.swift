@@ -35,18 +35,26 @@ import Synchronization
 }
 
 /// Tells, of a store of any type, when an action begins and, once the lock of the store is free, that it was applied.
-@usableFromInline nonisolated final class FluxStoreTeller: Sendable {
+///
+/// It serves again and again, for to make one costs as much as all the rest; while it is taken another does.
+@usableFromInline nonisolated final class FluxStoreTeller: FluxSettling {
+    private struct Applied {
+        let action: any FluxAction
+        let revision: UInt64?
+        let duration: UInt64
+    }
+
     let instrumentation: any FluxInstrumentation
     /// It has the store's lock around all this; the store lets go of it when it ends.
     private let store: FluxStoreInfo
     /// When the action at hand began, 0 for none; it is used under the store's lock alone.
     private let start = Synchronization.Atomic<UInt64>(0)
-    /// Serves again and again, for to make a note costs as much as all the rest; others are made while it is taken.
-    private let note: FluxAppliedNote
+    private let isTaken = Synchronization.Atomic<Bool>(false)
+    /// Safe: it belongs to who has taken this, under the store's lock, until that thread settles it.
+    private nonisolated(unsafe) var applied: Applied?
 
     @usableFromInline init(_ store: FluxStoreInfo, _ instrumentation: any FluxInstrumentation) {
         (self.store, self.instrumentation) = (store, instrumentation)
-        note = FluxAppliedNote(store, instrumentation)
     }
 
     @usableFromInline func begin(_ action: any FluxAction) {
@@ -61,43 +69,20 @@ import Synchronization
         let start = start.load(ordering: .relaxed)
         if start == 0 { return nil }
         self.start.store(0, ordering: .relaxed)
-        let note = note.isTaken.load(ordering: .acquiring) ? FluxAppliedNote(store, instrumentation) : note
-        note.take(FluxAppliedNote.Content(action: action, revision: revision, duration: fluxNow() &- start))
-        return note
-    }
-}
-
-/// Tells, once the lock of the store is free, that it has applied an action.
-nonisolated private final class FluxAppliedNote: FluxSettling {
-    struct Content {
-        let action: any FluxAction
-        let revision: UInt64?
-        let duration: UInt64
+        let teller = isTaken.load(ordering: .acquiring) ? FluxStoreTeller(store, instrumentation) : self
+        teller.isTaken.store(true, ordering: .relaxed)
+        teller.applied = Applied(action: action, revision: revision, duration: fluxNow() &- start)
+        return teller
     }
 
-    private let instrumentation: any FluxInstrumentation
-    private let store: FluxStoreInfo
-    let isTaken = Synchronization.Atomic<Bool>(false)
-    /// Safe: it belongs to who has taken the note, under the store's lock, until that thread settles it.
-    private nonisolated(unsafe) var content: Content?
-
-    init(_ store: FluxStoreInfo, _ instrumentation: any FluxInstrumentation) {
-        (self.store, self.instrumentation) = (store, instrumentation)
-    }
-
-    func take(_ new: Content) {
-        isTaken.store(true, ordering: .relaxed)
-        content = new
-    }
-
-    func settle() {
-        var taken: Content?
-        swap(&taken, &content)
+    @usableFromInline func settle() {
+        var applied: Applied?
+        swap(&applied, &self.applied)
         // What it tells may lead to the next action.
         isTaken.store(false, ordering: .releasing)
-        guard let taken else { return }
+        guard let applied else { return }
         instrumentation.applied(
-            taken.action, to: store, revision: taken.revision, in: .nanoseconds(Int64(taken.duration)))
+            applied.action, to: store, revision: applied.revision, in: .nanoseconds(Int64(applied.duration)))
     }
 }
 
