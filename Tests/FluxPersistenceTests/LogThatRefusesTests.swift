@@ -1,5 +1,6 @@
 import FluxCore
 import FluxPersistence
+import TestSupport
 import Testing
 
 /// An action that the log never takes: it holds up nobody for good, for a snapshot has it as well.
