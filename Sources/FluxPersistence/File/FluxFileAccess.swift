@@ -108,8 +108,8 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             return
         }
         // Never read here, or not to the end. Unless it is of a newer version it makes way, and is kept.
-        let file = try calls.withFile(calls.path, for: .reading) { try? calls.readFile($0) }
-        if let file, let file, let (stored, _) = try? FluxFileFormat.parse(file, at: calls.path), stored > version {
+        let file = try calls.withFile(calls.path, for: .reading) { (try? calls.readFile($0)) ?? [] }
+        if let file, let (stored, _) = try? FluxFileFormat.parse(file, at: calls.path), stored > version {
             throw FluxFileError(calls.path, .newer(version: stored))
         }
         _ = try keepAside()
