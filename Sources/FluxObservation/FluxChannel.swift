@@ -119,8 +119,7 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
             if _Concurrency.Task.isCancelled { cancel() }
             if let taken = lock.withLock({ $0.take() }) { return taken }
             await FluxLatch.wait { latch in
-                latch.enter()
-                return lock.withLock { $0.wait(latch) } ? () : nil
+                lock.withLock { $0.wait(latch) } ? () : nil
             } withdrawing: {
                 settle()
             }

@@ -129,7 +129,6 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
         /// Adds somebody who waits until all that waits has been handed over, or with `call` until no call is under way.
         mutating func wait(_ latch: FluxLatch, forCall: Bool) -> FluxLatch? {
             if phase == .idle || forCall && phase != .draining { return nil }
-            latch.enter()
             waiters.append((latch, forCall ? 0 : last))
             return latch
         }
@@ -244,7 +243,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
     @inlinable func drain() {
         for count in 0...limit {
             let turn = lock.withLock { $0.next(isPausing: count == limit) }
-            for (latch, _) in turn.waiters { latch.leave() }
+            for (latch, _) in turn.waiters { latch.open() }
             if turn.isDue { return limit == 1 ? settle() : DispatchQueue.global().async { self.settle() } }
             guard let element = turn.element else { return }
             turn.handler?.call(element)

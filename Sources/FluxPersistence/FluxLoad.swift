@@ -64,7 +64,6 @@ nonisolated final class FluxLoadAnswer<Value: Sendable>: Sendable {
     /// - Parameter whole: The load that this one is a part of, if any.
     init(partOf whole: FluxLoadMark? = nil) {
         mark = FluxLoadMark(partOf: whole)
-        latch.enter()
     }
 
     /// Answers, unless there is an answer.

@@ -76,7 +76,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
             access.letGo(of: held)
             return lock.withLock { $0.open() }
         }
-        for waiter in told { waiter.leave() }
+        for waiter in told { waiter.open() }
         finish?()
     }
 
@@ -131,10 +131,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     @inlinable
     func wait(joining join: (FluxLatch) -> UInt64?) async -> Bool {
         var isThere = true
-        await FluxLatch.wait { latch in
-            latch.enter()
-            return join(latch)
-        } withdrawing: { id in
+        await FluxLatch.wait(joining: join) { id in
             isThere = !_Concurrency.Task.isCancelled || lock.withLock { !$0.withdraw(id) }
         }
         return isThere
@@ -170,7 +167,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
                     let gone = machine.succeed()
                     return (machine.settle(), gone)
                 }
-                for waiter in told { waiter.leave() }
+                for waiter in told { waiter.open() }
                 withExtendedLifetime(gone) {}
                 // Those who have just been told, and go on to their next action, come into this batch.
                 await _Concurrency.Task.yield()

@@ -10,7 +10,6 @@ nonisolated struct FluxCounts {
     /// Adds somebody who waits; nil: there are as many already.
     mutating func wait(for count: Int, of current: Int, _ latch: FluxLatch) -> UInt64? {
         if current >= count { return nil }
-        latch.enter()
         lastID += 1
         waiters.insert((count, latch), id: lastID)
         return lastID

@@ -49,7 +49,7 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
 
     /// Tells those who wait for as many elements as there are.
     public func settle() {
-        for latch in lock.withLock({ $0.counts.tell($0.elements.count) }) { latch.leave() }
+        for latch in lock.withLock({ $0.counts.tell($0.elements.count) }) { latch.open() }
     }
 
     fileprivate func add(_ element: Element) { lock.withLock { $0.elements.append(element) } }

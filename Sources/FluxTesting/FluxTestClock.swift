@@ -72,12 +72,11 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         await FluxLatch.wait { latch in
             let (id, told) = lock.withLock { machine -> (UInt64?, ContiguousArray<FluxLatch>) in
                 if deadline <= machine.now { return (nil, []) }
-                latch.enter()
                 machine.lastID += 1
                 machine.sleepers.insert((deadline, latch), id: machine.lastID)
                 return (machine.lastID, machine.counts.tell(machine.sleepers.count))
             }
-            for waiter in told { waiter.leave() }
+            for waiter in told { waiter.open() }
             return id
         } withdrawing: { id in
             // Whoever was not woken was cancelled.
@@ -106,6 +105,6 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
             let now = machine.now
             return machine.sleepers.removeAll { $0.deadline <= now }
         }
-        for sleeper in due.sorted(by: { $0.deadline < $1.deadline }) { sleeper.latch.leave() }
+        for sleeper in due.sorted(by: { $0.deadline < $1.deadline }) { sleeper.latch.open() }
     }
 }

@@ -90,11 +90,11 @@
         if phase == .draining { gone.append(member) } else { rest.members.append(member) }
     }
 
-    /// Adds somebody who waits until all that is due has been delivered, or until no call is under way.
-    @inlinable mutating func wait(_ latch: FluxLatch, forCall: Bool) {
-        if phase == .idle || forCall && phase != .draining { return }
-        latch.enter()
+    /// Adds somebody who waits until all that is due has been delivered, or until no call is under way; false: that is so.
+    @inlinable mutating func wait(_ latch: FluxLatch, forCall: Bool) -> Bool {
+        if phase == .idle || forCall && phase != .draining { return false }
         waiters.append(latch)
+        return true
     }
 
     /// Ends all memberships unless something is due; they end after that then.

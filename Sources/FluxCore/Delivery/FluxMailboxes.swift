@@ -69,17 +69,6 @@ import Dispatch
         return rest
     }
 
-    /// Adds a waiter to each mailbox where something is due, or to one where a call is under way.
-    @inlinable mutating func wait(_ latch: FluxLatch, forCallOf outlet: UInt64?) {
-        list.updateEach { mailbox in
-            if outlet == nil || outlet == mailbox.outlet.id { mailbox.wait(latch, forCall: outlet != nil) }
-        }
-    }
-
-    @inlinable mutating func withdraw(_ latch: FluxLatch) {
-        list.updateEach { $0.waiters.removeAll { $0 === latch } }
-    }
-
     /// Ends all subscriptions after what is due.
     @inlinable mutating func end() -> FluxRest<State> {
         var rest = FluxRest<State>()
@@ -129,6 +118,6 @@ import Dispatch
 
     @inlinable func letGo() {
         for member in members { member.retire() }
-        for latch in waiters { latch.leave() }
+        for latch in waiters { latch.open() }
     }
 }

@@ -49,7 +49,7 @@ import Dispatch
             batch.members.call(state, revision: batch.first &+ UInt64(offset))
         }
         batch.states.removeAll(keepingCapacity: true)
-        for latch in batch.waiters { latch.leave() }
+        for latch in batch.waiters { latch.open() }
         batch.waiters = []
     }
 }

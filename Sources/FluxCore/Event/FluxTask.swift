@@ -202,7 +202,7 @@ nonisolated public final class FluxTask: Sendable {
             if end.isCancelled { for closure in told.cancellations { closure.body() } }
             for closure in told.endings { closure.body(end) }
         }
-        for waiter in told.waiters.values { waiter.leave() }
+        for waiter in told.waiters.values { waiter.open() }
     }
 }
 

@@ -119,7 +119,6 @@ nonisolated struct FluxTaskMachine {
 
     /// Keeps a latch until something happens; returns what to withdraw it by.
     mutating func wait(_ latch: FluxLatch) -> ObjectIdentifier {
-        latch.enter()
         waiters[ObjectIdentifier(latch)] = latch
         return ObjectIdentifier(latch)
     }

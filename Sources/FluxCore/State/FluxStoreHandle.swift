@@ -94,13 +94,13 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         }
     }
 
-    /// Waits until all that is due has been handed over, or no call on an outlet is under way, or the task is cancelled.
-    func waitForDelivery(forCallOf outlet: UInt64? = nil) async {
+    /// Waits until all that is due on an outlet has been handed over, or no call there is under way, or the task is cancelled.
+    func wait(for outlet: UInt64, forCall: Bool) async {
         await FluxLatch.wait { latch in
-            lock.withLock { $0.mailboxes.wait(latch, forCallOf: outlet) }
-            return latch
+            lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.wait(latch, forCall: forCall) } } == true
+                ? latch : nil
         } withdrawing: { latch in
-            lock.withLock { $0.mailboxes.withdraw(latch) }
+            lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.waiters.removeAll { $0 === latch } } }
         }
     }
 
@@ -156,7 +156,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     public func flush() async {
         FluxPureCode.forbid("flush()")
         for observer in lock.withLock({ $0.observers }) { await observer.flush() }
-        await waitForDelivery()
+        for (outlet, _) in lock.withLock({ $0.mailboxes.list.pairs }) { await wait(for: outlet, forCall: false) }
     }
 
     /// The store was let go: it leaves its dispatcher, and ends its subscriptions after what is due.

@@ -43,7 +43,7 @@ import Synchronization
     @usableFromInline func finish() async {
         cancel()
         guard let outlet = outlet.withLock({ $0 }) else { return }
-        await outlet.handle.waitForDelivery(forCallOf: outlet.id)
+        await outlet.handle.wait(for: outlet.id, forCall: true)
     }
 
     /// Lets go of the handler and of the outlet: the mailbox has let go of this.

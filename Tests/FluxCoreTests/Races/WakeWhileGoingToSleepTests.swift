@@ -12,11 +12,10 @@ import Testing
         let queue = DispatchQueue(label: "leaves")
         for round in 0..<20_000 {
             let (latch, arrived) = (FluxLatch(), Flag())
-            latch.enter()
             queue.async {
                 while !arrived.isSet {}
                 for _ in 0..<(round % 200) { _ = arrived.isSet }
-                latch.leave()
+                latch.open()
             }
             arrived.set()
             await latch.wait()
