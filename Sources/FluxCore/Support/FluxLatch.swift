@@ -36,6 +36,7 @@ nonisolated public final class FluxLatch: Sendable {
         } onCancel: {
             open()
         }
+        seeTheEnd()
     }
 
     /// Suspends until the latch is open, also in a task that is cancelled.
@@ -49,9 +50,11 @@ nonisolated public final class FluxLatch: Sendable {
             }
             if isOpen { continuation.resume() }
         }
-        // Nothing to do, but ThreadSanitizer sees by it that what came before the opening is over.
-        gate.withLock { _ in }
+        seeTheEnd()
     }
+
+    /// Nothing to do, but ThreadSanitizer sees by it that what came before the opening, or with the cancellation, is over.
+    private func seeTheEnd() { gate.withLock { _ in } }
 
     /// Waits in a list until somebody opens the latch, or the task is cancelled; a list does not grow by those who gave up.
     ///
