@@ -10,7 +10,7 @@
 ///
 /// What runs for each action is inlinable: with 256 callers the unspecialised code costs as much as the database.
 @usableFromInline
-nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObserver, FluxStoreGate, FluxSettling {
+nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObserver, FluxSettling {
     @usableFromInline typealias Machine = FluxStorageMachine<FluxChange<State>, State.Action, FluxLatch>
 
     /// A write that has begun.
@@ -36,7 +36,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         _ = handle.feature(FluxStorageCoordinator.self) { self }
         handle.withAccess { access in
             access.observe(self)
-            access.hold(by: self)
+            access.hold(by: admit)
         }
     }
 

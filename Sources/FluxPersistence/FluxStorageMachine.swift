@@ -64,7 +64,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var isWriting = false
 
     /// Those who wait, each with the number of what was noted last when the wait began.
-    @usableFromInline var waiters = FluxList<(need: FluxStorageNeed, number: UInt64, waiter: Waiter)>()
+    @usableFromInline var waiters:
+        ContiguousArray<(id: UInt64, need: FluxStorageNeed, number: UInt64, waiter: Waiter)> = []
     @usableFromInline var lastID: UInt64 = 0
     /// How many were given room for an action that has not been noted yet.
     @usableFromInline var granted = 0
@@ -136,21 +137,28 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     mutating func wait(for need: FluxStorageNeed, _ waiter: Waiter) -> UInt64? {
         if grants(need, last) { return nil }
         lastID += 1
-        waiters.insert((need, last, waiter), id: lastID)
+        waiters.append((lastID, need, last, waiter))
         return lastID
     }
 
     /// Removes one who waits no longer; false: it has been told.
     @inlinable
-    mutating func withdraw(_ id: UInt64) -> Bool { waiters.remove(id: id) != nil }
+    mutating func withdraw(_ id: UInt64) -> Bool {
+        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return false }
+        waiters.remove(at: index)
+        return true
+    }
 
     /// Removes those who have what they wait for; they are to be told outside the lock.
     @inlinable
     mutating func settle() -> ContiguousArray<Waiter> {
-        var rest = FluxList<(need: FluxStorageNeed, number: UInt64, waiter: Waiter)>()
-        swap(&rest, &waiters)
-        defer { swap(&rest, &waiters) }
-        return ContiguousArray(rest.removeAll { grants($0.need, $0.number) }.map(\.waiter))
+        let all = waiters
+        waiters = []
+        var told: ContiguousArray<Waiter> = []
+        for one in all {
+            if grants(one.need, one.number) { told.append(one.waiter) } else { waiters.append(one) }
+        }
+        return told
     }
 
     // MARK: - Inputs of the writer

@@ -4,22 +4,21 @@
 
 /// Those who wait until there is a number of something: a pure state machine.
 nonisolated struct FluxCounts {
-    private var waiters = FluxList<(count: Int, latch: FluxLatch)>()
-    private var lastID: UInt64 = 0
+    private var waiters: ContiguousArray<(count: Int, latch: FluxLatch)> = []
 
     /// Adds somebody who waits; nil: there are as many already.
-    mutating func wait(for count: Int, of current: Int, _ latch: FluxLatch) -> UInt64? {
+    mutating func wait(for count: Int, of current: Int, _ latch: FluxLatch) -> FluxLatch? {
         if current >= count { return nil }
-        lastID += 1
-        waiters.insert((count, latch), id: lastID)
-        return lastID
+        waiters.append((count, latch))
+        return latch
     }
 
     /// Removes one who waits no longer.
-    mutating func withdraw(_ id: UInt64) { waiters.remove(id: id) }
+    mutating func withdraw(_ latch: FluxLatch) { waiters.removeAll { $0.latch === latch } }
 
     /// Removes those who wait for no more than there are; they are to be let out outside the lock.
     mutating func tell(_ current: Int) -> ContiguousArray<FluxLatch> {
-        ContiguousArray(waiters.removeAll { $0.count <= current }.map(\.latch))
+        defer { waiters.removeAll { $0.count <= current } }
+        return ContiguousArray(waiters.filter { $0.count <= current }.map(\.latch))
     }
 }

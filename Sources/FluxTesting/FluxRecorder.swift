@@ -42,8 +42,8 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
     public func count(_ count: Int) async {
         await FluxLatch.wait { latch in
             lock.withLock { $0.counts.wait(for: count, of: $0.elements.count, latch) }
-        } withdrawing: { id in
-            lock.withLock { $0.counts.withdraw(id) }
+        } withdrawing: { latch in
+            lock.withLock { $0.counts.withdraw(latch) }
         }
     }
 

@@ -43,8 +43,7 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
 
     private struct Machine {
         var now = Instant(offset: .zero)
-        var sleepers = FluxList<(deadline: Instant, latch: FluxLatch)>()
-        var lastID: UInt64 = 0
+        var sleepers: ContiguousArray<(deadline: Instant, latch: FluxLatch)> = []
         /// Told how many sleep.
         var counts = FluxCounts()
     }
@@ -70,17 +69,20 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         try _Concurrency.Task.checkCancellation()
         var isCancelled = false
         await FluxLatch.wait { latch in
-            let (id, told) = lock.withLock { machine -> (UInt64?, ContiguousArray<FluxLatch>) in
-                if deadline <= machine.now { return (nil, []) }
-                machine.lastID += 1
-                machine.sleepers.insert((deadline, latch), id: machine.lastID)
-                return (machine.lastID, machine.counts.tell(machine.sleepers.count))
+            let told = lock.withLock { machine -> ContiguousArray<FluxLatch>? in
+                if deadline <= machine.now { return nil }
+                machine.sleepers.append((deadline, latch))
+                return machine.counts.tell(machine.sleepers.count)
             }
-            for waiter in told { waiter.open() }
-            return id
-        } withdrawing: { id in
+            for waiter in told ?? [] { waiter.open() }
+            return told == nil ? nil : latch
+        } withdrawing: { latch in
             // Whoever was not woken was cancelled.
-            isCancelled = lock.withLock { $0.sleepers.remove(id: id) != nil }
+            isCancelled = lock.withLock { machine in
+                let count = machine.sleepers.count
+                machine.sleepers.removeAll { $0.latch === latch }
+                return machine.sleepers.count < count
+            }
         }
         if isCancelled { throw _Concurrency.CancellationError() }
     }
@@ -91,8 +93,8 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
     public func sleepers(_ count: Int) async {
         await FluxLatch.wait { latch in
             lock.withLock { $0.counts.wait(for: count, of: $0.sleepers.count, latch) }
-        } withdrawing: { id in
-            lock.withLock { $0.counts.withdraw(id) }
+        } withdrawing: { latch in
+            lock.withLock { $0.counts.withdraw(latch) }
         }
     }
 
@@ -103,7 +105,8 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         let due = lock.withLock { machine in
             machine.now = machine.now.advanced(by: duration)
             let now = machine.now
-            return machine.sleepers.removeAll { $0.deadline <= now }
+            defer { machine.sleepers.removeAll { $0.deadline <= now } }
+            return machine.sleepers.filter { $0.deadline <= now }
         }
         for sleeper in due.sorted(by: { $0.deadline < $1.deadline }) { sleeper.latch.open() }
     }

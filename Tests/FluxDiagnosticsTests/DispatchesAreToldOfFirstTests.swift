@@ -55,14 +55,9 @@ import Testing
         #expect(notes.values == [.dispatched, .handled, .applied])
     }
 
-    /// Holds back whatever comes.
-    final class Holding: FluxStoreGate {
-        func admit(_ change: FluxChange<Handling>) -> Bool { false }
-    }
-
     @Test func `What is held back is told of when it is applied, once`() {
         store.instrument(Looker(notes: notes))
-        store.handle.withAccess { $0.hold(by: Holding()) }
+        store.handle.withAccess { $0.hold(by: { _ in false }) }
         store.dispatch(action: .add(1))
         #expect(notes.values == [])
         store.handle.withAccess { _ = $0.apply(.action(.add(1)), pastGate: true) }

@@ -51,7 +51,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// Applies a change that observers are told of, unless the gate holds it back.
     @inlinable @inline(never)
     mutating func apply(_ change: FluxChange<State>, pastGate: Bool, _ wakes: inout FluxWakes) -> UInt64? {
-        if !pastGate, let gate = observing?.gate, !gate.admit(change) { return nil }
+        if !pastGate, let gate = observing?.gate, !gate.admits(change) { return nil }
         if let observers = observing?.observers { for entry in observers { entry.applying(change) } }
         var revision: UInt64?
         if change.apply(to: &current) {
@@ -123,12 +123,14 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
         observing.observers.removeAll { $0.observer === observer }
     }
 
-    /// Has somebody decide on each change before it is applied; of several the last.
+    /// Holds changes back, to apply them later: what loads a state does.
     ///
-    /// - Parameter gate: Who decides; nil for nobody.
-    public mutating func hold(by gate: (any FluxStoreGate<State>)?) {
+    /// - Parameter admits: Decides on each change that is about to be applied, in the place of whoever did so far; called under
+    ///   the lock of the store, quick, and pure. With false the change is held back, and the holder applies it later. Nil: nobody
+    ///   decides any more.
+    public mutating func hold(by admits: (@Sendable (FluxChange<State>) -> Bool)?) {
         if let old = observing?.gate { letGo(of: old) }
-        makeObserving().gate = gate
+        makeObserving().gate = admits.map(FluxStoreGate.init)
     }
 
     var observers: ContiguousArray<FluxObserverEntry<State>> { observing?.observers ?? [] }
@@ -163,7 +165,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
 /// Those who look on at a store, and what is due to them once its lock is free; changed under that lock alone.
 @usableFromInline nonisolated final class FluxObserving<State: FluxState> {
     @usableFromInline var observers: ContiguousArray<FluxObserverEntry<State>> = []
-    @usableFromInline var gate: (any FluxStoreGate<State>)?
+    @usableFromInline var gate: FluxStoreGate<State>?
     var wakes: ContiguousArray<any FluxSettling> = []
     var gone: [Any] = []
 

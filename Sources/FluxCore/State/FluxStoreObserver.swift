@@ -57,18 +57,9 @@ nonisolated extension FluxStoreObserver {
     public func flush() async {}
 }
 
-/// Holds changes of a store back, to apply them later: what loads a state does.
-///
-/// Thread safety: called under the lock of the store, on any thread.
-nonisolated public protocol FluxStoreGate<State>: AnyObject, Sendable {
-    /// The state of the store.
-    associatedtype State: FluxState
-
-    /// Decides on a change that is about to be applied; called under the lock of the store.
-    ///
-    /// - Parameter change: The change.
-    /// - Returns: False to hold it back: whoever does so applies it later.
-    func admit(_ change: FluxChange<State>) -> Bool
+/// Who decides on changes, in a struct of its own for the lock.
+@usableFromInline nonisolated struct FluxStoreGate<State: FluxState>: Sendable {
+    @usableFromInline let admits: @Sendable (FluxChange<State>) -> Bool
 }
 
 /// An observer as the store keeps it: closures made where its type is known, or each change would cost three times as much.

@@ -11,7 +11,7 @@
 /// ```
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxList<Element> {
+@usableFromInline nonisolated struct FluxList<Element> {
     @usableFromInline struct Slot {
         @usableFromInline let id: UInt64
         @usableFromInline var element: Element?
@@ -30,13 +30,13 @@ nonisolated public struct FluxList<Element> {
     @usableFromInline var filled: UInt32 = 0
 
     /// How many elements it has.
-    @inlinable public var count: Int { Int(filled) }
+    @inlinable var count: Int { Int(filled) }
 
     /// Makes an empty list.
-    @inlinable public init() {}
+    @inlinable init() {}
 
     /// Whether it has no element.
-    @inlinable public var isEmpty: Bool { filled == 0 }
+    @inlinable var isEmpty: Bool { filled == 0 }
 
     /// How many slots there are, the empty ones included: the positions 0 to this.
     @inlinable var positions: Int { firstID == 0 ? 0 : rest.count + 1 }
@@ -47,7 +47,7 @@ nonisolated public struct FluxList<Element> {
     ///   - element: What to add.
     ///   - id: What to remove it by, other than 0 and those before.
     /// - Complexity: O(1), amortised, where the id is the highest so far; else O(*n*) for *n* elements.
-    @inlinable public mutating func insert(_ element: consuming Element, id: UInt64) {
+    @inlinable mutating func insert(_ element: consuming Element, id: UInt64) {
         filled += 1
         if firstID == 0 {
             (firstElement, firstID) = (element, id)
@@ -78,7 +78,7 @@ nonisolated public struct FluxList<Element> {
     ///
     /// - Parameter body: Gets the element.
     /// - Complexity: O(*n*) for *n* elements.
-    @inlinable @inline(__always) public mutating func updateEach(_ body: (inout Element) -> Void) {
+    @inlinable @inline(__always) mutating func updateEach(_ body: (inout Element) -> Void) {
         for position in 0..<positions { _ = update(position, body) }
     }
 
@@ -87,7 +87,7 @@ nonisolated public struct FluxList<Element> {
     /// - Parameter id: What it was inserted with.
     /// - Returns: The element; nil where there is none of that id.
     /// - Complexity: O(log *n*) for *n* elements, amortised.
-    @inlinable @discardableResult public mutating func remove(id: UInt64) -> Element? {
+    @inlinable @discardableResult mutating func remove(id: UInt64) -> Element? {
         guard let position = position(of: id), let element = take(position) else { return nil }
         filled -= 1
         compact()
@@ -100,7 +100,7 @@ nonisolated public struct FluxList<Element> {
     /// - Returns: Those that were removed, in order.
     /// - Complexity: O(*n*) for *n* elements.
     @inlinable @discardableResult
-    public mutating func removeAll(where isUnwanted: (Element) -> Bool = { _ in true }) -> ContiguousArray<Element> {
+    mutating func removeAll(where isUnwanted: (Element) -> Bool = { _ in true }) -> ContiguousArray<Element> {
         var removed: ContiguousArray<Element> = []
         for position in 0..<positions where update(position, { isUnwanted($0) }) == true {
             removed.append(take(position)!)
@@ -108,14 +108,6 @@ nonisolated public struct FluxList<Element> {
         filled -= UInt32(removed.count)
         compact()
         return removed
-    }
-
-    /// The newest element.
-    @inlinable public var last: Element? {
-        for slot in rest.reversed() {
-            if let element = slot.element { return element }
-        }
-        return firstElement
     }
 
     /// The elements with their ids, in order.

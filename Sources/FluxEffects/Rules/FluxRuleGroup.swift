@@ -1,13 +1,9 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// What a rule knows of the events of one key.
 nonisolated struct FluxRuleGroup {
     typealias ID = UInt64
 
-    /// Those that have passed the rule, in that order.
-    private(set) var members = FluxList<ID>()
+    /// Those that have passed the rule, by their places in that order.
+    private(set) var members: [UInt64: ID] = [:]
     /// Those that the rule holds, by the order in which they came.
     private(set) var held: [UInt64: ID] = [:]
     /// No place before this one is taken by any that is held.
@@ -18,15 +14,11 @@ nonisolated struct FluxRuleGroup {
     var isHolding: Bool { !held.isEmpty }
     var isIdle: Bool { members.isEmpty && !isHolding && !isTiming }
 
-    var ids: [ID] {
-        var (members, ids) = (members, [ID]())
-        members.updateEach { ids.append($0) }
-        return ids
-    }
+    var ids: [ID] { members.sorted { $0.key < $1.key }.map(\.value) }
 
     mutating func add(_ id: ID) -> UInt64 {
         lastPlace += 1
-        members.insert(id, id: lastPlace)
+        members[lastPlace] = id
         return lastPlace
     }
 
@@ -48,6 +40,6 @@ nonisolated struct FluxRuleGroup {
 
     /// One has ended that was in a place.
     mutating func leave(_ place: UInt64) {
-        if held.removeValue(forKey: place) == nil { members.remove(id: place) }
+        if held.removeValue(forKey: place) == nil { members[place] = nil }
     }
 }

@@ -41,7 +41,7 @@ import Testing
         func settle() { counts.record(store.state.count) }
     }
 
-    final class Holding: FluxStoreGate {
+    final class Holding: Sendable {
         let held = Locked<[FluxChange<Counter>]>([])
         func admit(_ change: FluxChange<Counter>) -> Bool {
             if case .action(.addSilently) = change { return true }
@@ -125,7 +125,7 @@ import Testing
         let token = store.subscribe { seen.record($0.count) }
         store.handle.withAccess { access in
             access.observe(journal)
-            access.hold(by: gate)
+            access.hold(by: gate.admit)
         }
         #expect(store.dispatch(action: .add(1)) == nil)
         #expect(dispatcher.add(2) == 0)

@@ -2,13 +2,13 @@ import FluxCore
 import TestSupport
 
 /// Holds the changes of a store back, as one does that loads its state.
-final class HeldBack<State: FluxState>: FluxStoreGate {
+final class HeldBack<State: FluxState>: Sendable {
     private let handle: FluxStoreHandle<State>
     private let held = Locked<[FluxChange<State>]>([])
 
     init(_ store: FluxStore<State>) {
         handle = store.handle
-        handle.withAccess { $0.hold(by: self) }
+        handle.withAccess { $0.hold(by: admit) }
     }
 
     func admit(_ change: FluxChange<State>) -> Bool {
