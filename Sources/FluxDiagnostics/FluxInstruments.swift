@@ -73,20 +73,17 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
         // Noted under the locks, and told once none is held.
-        let times = FluxLock((last: fluxNow(), applied: FluxList<FluxApplied>()))
+        let times = FluxLock((last: fluxNow(), applied: ContiguousArray<FluxApplied>()))
         let telling = next.telling { store, revision, _ in
             let now = fluxNow()
             times.withLock { times in
-                let applied = FluxApplied(store: store, revision: revision, duration: now &- times.last)
-                times.applied.insert(applied, id: UInt64(times.applied.count + 1))
+                times.applied.append(FluxApplied(store: store, revision: revision, duration: now &- times.last))
                 times.last = now
             }
         }
         let announced = telling(action)
-        var all = times.withLock { $0.applied }
-        all.updateEach { applied in
-            // Where this is a child, those behind come up as well.
-            if applied.store.dispatcher !== dispatcher { return }
+        // Where this is a child, those behind come up as well.
+        for applied in times.withLock({ $0.applied }) where applied.store.dispatcher === dispatcher {
             instrumentation.applied(
                 action, to: applied.store, revision: applied.revision, in: .nanoseconds(Int64(applied.duration)))
         }

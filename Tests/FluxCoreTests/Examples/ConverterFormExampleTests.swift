@@ -84,8 +84,7 @@ extension StreamConverter {
 
     @Test func cancelsTheStreamWithTheEvent() async {
         let isOver = FluxLatch()
-        isOver.enter()
-        source.onTermination = { end in if case .cancelled = end { isOver.leave() } }
+        source.onTermination = { end in if case .cancelled = end { isOver.open() } }
         let task = creator.fire(.init(name: "tea"))
         source.yield(.init(price: 1))
         for await event in task.events { if case .actionSent = event { break } }

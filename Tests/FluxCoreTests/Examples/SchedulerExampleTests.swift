@@ -61,7 +61,6 @@ final class NewestWaits: FluxScheduler {
     private let creator: FluxActionCreator<Work>
 
     init() {
-        latch.enter()
         creator = FluxActionCreator(dependency: latch, store: store, schedulers: [NewestWaits()])
     }
 
@@ -71,7 +70,7 @@ final class NewestWaits: FluxScheduler {
         let tasks = fire(1...4)
         #expect(await tasks[1].outcome.isDropped)
         #expect(await tasks[2].outcome.isDropped)
-        latch.leave()
+        latch.open()
         #expect(await tasks[0].outcome.isCompleted)
         #expect(await tasks[3].outcome.isCompleted)
         #expect(store.state.numbers == [1, 4])
@@ -88,7 +87,7 @@ final class NewestWaits: FluxScheduler {
         let tasks = fire(1...2)
         tasks[1].cancel()
         #expect(await tasks[1].outcome.isCancelled)
-        latch.leave()
+        latch.open()
         #expect(await tasks[0].outcome.isCompleted)
         #expect(await fire(3...3)[0].outcome.isCompleted)
         #expect(store.state.numbers == [1, 3])
