@@ -188,16 +188,17 @@ nonisolated public final class FluxTask: Sendable {
     @inline(__always) private func change<Result>(_ input: (inout FluxTaskMachine) -> Result) -> Result {
         let (result, told) = machine.withLock { machine in
             let result = input(&machine)
+            let wasSettled = machine.isSettled
             let told = machine.tell()
             // Under the lock: who knows that it is settled does not find it in flight.
-            if let told, let end = told.end, told.isSettled { account?.settled(self, end) }
+            if machine.isSettled && !wasSettled, let end = machine.end { account?.settled(self, end) }
             return (result, told)
         }
         if let told { see(told) }
         return result
     }
 
-    private func see(_ told: FluxTaskMachine.Told) {
+    private func see(_ told: consuming FluxTaskMachine.Told) {
         if let end = told.end {
             if end.isCancelled { for closure in told.cancellations { closure.body() } }
             for closure in told.endings { closure.body(end) }

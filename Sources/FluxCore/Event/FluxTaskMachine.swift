@@ -15,7 +15,6 @@ nonisolated struct FluxTaskMachine {
     /// What an input has set free, to be seen to outside the lock.
     struct Told {
         let end: FluxTask.Outcome?
-        var isSettled = false
         var cancellations: ContiguousArray<Cancellation> = []
         var endings: ContiguousArray<Ending> = []
         var waiters: [ObjectIdentifier: FluxLatch] = [:]
@@ -95,7 +94,6 @@ nonisolated struct FluxTaskMachine {
         isSettled = underWay == 0
         if end.isCancelled || isSettled { swap(&told.cancellations, &cancellations) }
         if isSettled {
-            told.isSettled = true
             swap(&told.endings, &endings)
             happened += 1
         }
