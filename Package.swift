@@ -24,7 +24,12 @@ let package = Package(
                 name: "\(module.name)Tests",
                 dependencies: modules.map { .byName(name: $0.name) } + [.byName(name: "TestSupport")]),
         ]
-    } + [.target(name: "TestSupport", path: "Tests/Support")],
+    } + [
+        .target(
+            name: "TestSupport",
+            dependencies: ["FluxCore", "FluxPersistence", "FluxRouting"],
+            path: "Tests/Support")
+    ],
     swiftLanguageModes: [.v6]
 )
 

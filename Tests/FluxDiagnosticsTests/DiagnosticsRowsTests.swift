@@ -1,5 +1,6 @@
 import FluxCore
 import FluxDiagnostics
+import TestSupport
 import Testing
 
 /// The rows of the table "Coming from another library" that are about looking on and back: each has a test of its name, with its code.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxDiagnostics
+import TestSupport
 import Testing
 
 /// Whoever looks on is told that an action is on its way before it is applied: what is measured from the one to the other

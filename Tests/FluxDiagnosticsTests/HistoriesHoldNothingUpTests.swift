@@ -1,5 +1,6 @@
 import FluxCore
 import FluxDiagnostics
+import TestSupport
 import Testing
 
 /// What a history does under the lock of its store is little, and never the user's code.

@@ -1,6 +1,7 @@
 import FluxCore
 import FluxDiagnostics
 import FluxRouting
+import TestSupport
 import Testing
 
 /// Instrumentation: what is told, to whom, and what follows an event through its actions.

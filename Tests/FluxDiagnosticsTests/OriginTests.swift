@@ -1,6 +1,7 @@
 import FluxCore
 import FluxDiagnostics
 import FluxRouting
+import TestSupport
 import Testing
 
 /// What a window shows of an event on its whole way: one origin, each failure once, and what commands do.

@@ -2,6 +2,7 @@ import FluxCore
 import FluxEffects
 import FluxPersistence
 import FluxTesting
+import TestSupport
 import Testing
 
 /// Commands change a state without an action: what is stored has to have that too.

@@ -2,6 +2,7 @@ import FluxCore
 import FluxEffects
 import FluxPersistence
 import FluxTesting
+import TestSupport
 import Testing
 
 @Suite struct CommandsWhileLoadingTests {

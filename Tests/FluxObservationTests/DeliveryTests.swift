@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import FluxObservation
+import TestSupport
 import Testing
 
 /// What each delivery gives a handler that is slow, and what it costs meanwhile.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxObservation
+import TestSupport
 import Testing
 
 /// One word skips equal states, for those who come from ReSwift: `to: \.self`.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxObservation
+import TestSupport
 import Testing
 
 /// The same thing has the same label wherever it is given.

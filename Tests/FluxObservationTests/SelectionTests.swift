@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import FluxObservation
+import TestSupport
 import Testing
 
 /// Parts of a state: told only when they change, selected once per change.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxObservation
+import TestSupport
 import Testing
 
 /// What is known as a source alone, and sources that are made of others.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxObservation
+import TestSupport
 import Testing
 
 /// A handler may be a value, a function by its name, or a closure in parentheses, on every kind of source.

@@ -1,6 +1,7 @@
 import FluxCore
 import FluxObservation
 import Observation
+import TestSupport
 import Testing
 
 /// Tokens in sets, and the mirror.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxPersistence
+import TestSupport
 import Testing
 
 /// A wait that was given up leaves nothing behind, however long what it waited for goes on: see the test of the others.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxPersistence
+import TestSupport
 import Testing
 
 /// What changes a store that loads and saves other than by an action of its state: held back, saved, put into a log.

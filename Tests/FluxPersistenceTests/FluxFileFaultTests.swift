@@ -1,5 +1,6 @@
 import FluxCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import FluxPersistence

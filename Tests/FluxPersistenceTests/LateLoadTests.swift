@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 import Testing
 
 @testable import FluxPersistence
@@ -197,14 +198,5 @@ import Testing
                 #expect(folder.names == ["state", "state.unreadable"])
             }
         }
-    }
-}
-
-extension Gate {
-    /// A gate that stops nobody.
-    static var open: Gate {
-        let gate = Gate()
-        gate.open()
-        return gate
     }
 }

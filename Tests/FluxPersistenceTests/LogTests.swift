@@ -1,5 +1,6 @@
 import FluxCore
 import FluxPersistence
+import TestSupport
 import Testing
 
 /// A store with a log of actions: what was acknowledged is there after a crash, in order and once.

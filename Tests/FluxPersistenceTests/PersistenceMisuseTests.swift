@@ -1,5 +1,6 @@
 import FluxCore
 import FluxPersistence
+import TestSupport
 import Testing
 
 /// Limits that mean nothing stop the program with a message, where they are given.

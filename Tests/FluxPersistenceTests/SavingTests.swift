@@ -1,5 +1,6 @@
 import FluxCore
 import FluxPersistence
+import TestSupport
 import Testing
 
 /// A state that is saved after it has changed: one save at a time, always the newest, and none dropped in silence.

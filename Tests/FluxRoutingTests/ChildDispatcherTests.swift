@@ -1,5 +1,6 @@
 import FluxCore
 import FluxRouting
+import TestSupport
 import Testing
 
 /// Dispatchers in dispatchers: what passes, what is replaced and stopped, and in which order.

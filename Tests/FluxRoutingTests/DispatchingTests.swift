@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import FluxRouting
+import TestSupport
 import Testing
 
 /// What takes the place of a dispatcher, and the short forms.

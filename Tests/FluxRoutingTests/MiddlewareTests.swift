@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import FluxRouting
+import TestSupport
 import Testing
 
 /// What middleware of a dispatcher may do, in which order, and how it is removed.

@@ -1,6 +1,7 @@
 import FluxCore
 import FluxDiagnostics
 import FluxRouting
+import TestSupport
 import Testing
 
 /// Whatever is added and removed while actions flow: each action is applied once, and what was removed is not called again.

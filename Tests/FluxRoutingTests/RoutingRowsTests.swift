@@ -1,5 +1,6 @@
 import FluxCore
 import FluxRouting
+import TestSupport
 import Testing
 
 /// The rows of the table "Coming from another library" that are about the way of an action: each has a test of its name, with its code.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxRouting
+import TestSupport
 import Testing
 
 /// A dispatcher keeps a store where one says so, until the store is detached or the dispatcher goes.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxRouting
+import TestSupport
 import Testing
 
 /// A store can be asked what it takes, by the type of an action or by an action of which nothing else is known.

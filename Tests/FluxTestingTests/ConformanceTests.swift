@@ -1,6 +1,7 @@
 import FluxCore
 import FluxPersistence
 import FluxTesting
+import TestSupport
 import Testing
 
 /// The checks that users run on their own: they pass what is right, and find what is wrong.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxTesting
+import TestSupport
 import Testing
 
 /// The recorder that users test with.

@@ -1,6 +1,7 @@
 import FluxCore
 import FluxPersistence
 import FluxTesting
+import TestSupport
 import Testing
 
 /// The clock that users test with: it stands still, and it lets nobody sleep who is not to.

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// A program that stops inside `handle` says in which state, and for which type of action: the call that is to blame stands in a

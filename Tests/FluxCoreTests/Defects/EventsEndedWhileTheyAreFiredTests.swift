@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// An event may be cancelled before its turn: by who is told that it was fired, or by another thread.

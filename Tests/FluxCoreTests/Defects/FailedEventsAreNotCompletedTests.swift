@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// The account of a shutdown tells what failed from what completed: who reads it after a deployment wants to know.

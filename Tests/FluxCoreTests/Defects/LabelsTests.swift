@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 import Testing
 
 /// The same thing has the same label wherever it is given.

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// An outcome can be asked whether it is the good one, without a pattern, and an account has all four ends apart.

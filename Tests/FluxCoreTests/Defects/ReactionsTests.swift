@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// A reaction can say that it changed nothing, and a second one of the same type stands beside the first.

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// A shutdown returns as soon as all has ended, also where the clock it was given sleeps on when its task is cancelled:

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// A dispatcher keeps a store where one says so, until the store is detached or the dispatcher goes.

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// A handler may be a value, a function by its name, or a closure in parentheses, on a store and on any source.

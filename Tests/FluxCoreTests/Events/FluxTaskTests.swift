@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import Foundation
+import TestSupport
 import Testing
 
 /// What `fire` returns, for converters of both forms.

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 /// A token that is kept has nothing of what it stood for: whoever ended the subscription, and whoever was at it meanwhile.

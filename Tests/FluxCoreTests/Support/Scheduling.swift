@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 
 /// Starts at once what its closure does not keep; notes what it is told.
 final class Scheduling: FluxScheduler {

@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 
 /// Every kind of subscription of the core, for the suites that promise the same of each.
 enum Watching: CaseIterable, Sendable {
@@ -74,30 +75,5 @@ private final class Delivering: FluxStoreObserver, FluxCancellable {
     func finish() async {
         cancel()
         await delivery.finish()
-    }
-}
-
-/// The highest number seen so far, to be waited for.
-final class Highest: Sendable {
-    private let state = Locked((highest: -1, wanted: Int.max, gate: Gate?.none))
-
-    var current: Int { state.withLock { $0.highest } }
-
-    func see(_ number: Int) {
-        let gate = state.withLock { state -> Gate? in
-            state.highest = max(state.highest, number)
-            return state.highest >= state.wanted ? state.gate : nil
-        }
-        gate?.open()
-    }
-
-    /// Suspends until a number was seen; gives up loudly.
-    func reaches(_ number: Int) async {
-        let gate = Gate()
-        let isThere = state.withLock { state in
-            (state.wanted, state.gate) = (number, gate)
-            return state.highest >= number
-        }
-        if !isThere { await gate.opened() }
     }
 }

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxEffects
+import TestSupport
 import Testing
 
 /// A part of a command that changes the state is announced and saved, whatever else it calls.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxEffects
+import TestSupport
 import Testing
 
 /// Commands that fail unheard, and what their rules may do.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxEffects
+import TestSupport
 import Testing
 
 /// A mutation carries its arguments, so that whoever subscribes to actions sees them, and not only its name.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxEffects
+import TestSupport
 import Testing
 
 /// C10 for events under rules: what they hold goes when they have ended, whoever keeps their tasks.

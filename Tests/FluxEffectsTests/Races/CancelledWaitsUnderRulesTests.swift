@@ -1,6 +1,7 @@
 import FluxCore
 import FluxEffects
 import Synchronization
+import TestSupport
 import Testing
 
 /// A wait that was given up leaves nothing behind, however long what it waited for goes on: a server that polls with a

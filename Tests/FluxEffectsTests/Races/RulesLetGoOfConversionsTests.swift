@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import FluxEffects
+import TestSupport
 import Testing
 
 /// What rules know of an event must not keep its conversion, and what never started must not look started.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxEffects
+import TestSupport
 import Testing
 
 /// The rows of the README's comparison that are about rules.

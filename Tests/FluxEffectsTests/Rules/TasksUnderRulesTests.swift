@@ -2,6 +2,7 @@ import Dispatch
 import FluxCore
 import FluxEffects
 import Foundation
+import TestSupport
 import Testing
 
 /// What a task tells of an event that rules are applied to.

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 
 /// Holds the changes of a store back, as one does that loads its state.
 final class HeldBack<State: FluxState>: FluxStoreGate {
@@ -44,14 +45,5 @@ final class Actions<State: FluxState>: FluxStoreObserver {
 
     func fired(_ event: any FluxEvent, _ task: FluxTask) {
         events.record(event)
-    }
-}
-
-extension Gate {
-    /// One that is open from the start.
-    static var open: Gate {
-        let gate = Gate()
-        gate.open()
-        return gate
     }
 }

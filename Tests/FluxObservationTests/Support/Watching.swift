@@ -2,6 +2,7 @@ import Dispatch
 import FluxCore
 import FluxObservation
 import Observation
+import TestSupport
 
 /// Every kind of subscription, for the suites that promise the same of each.
 enum Watching: CaseIterable, Sendable {
@@ -182,30 +183,5 @@ final class Mirroring: Sendable {
         if last.current == count { return }
         last.withLock { $0 = count }
         see(count)
-    }
-}
-
-/// The highest number seen so far, to be waited for.
-final class Highest: Sendable {
-    private let state = Locked((highest: -1, wanted: Int.max, gate: Gate?.none))
-
-    var current: Int { state.withLock { $0.highest } }
-
-    func see(_ number: Int) {
-        let gate = state.withLock { state -> Gate? in
-            state.highest = max(state.highest, number)
-            return state.highest >= state.wanted ? state.gate : nil
-        }
-        gate?.open()
-    }
-
-    /// Suspends until a number was seen; gives up loudly.
-    func reaches(_ number: Int) async {
-        let gate = Gate()
-        let isThere = state.withLock { state in
-            (state.wanted, state.gate) = (number, gate)
-            return state.highest >= number
-        }
-        if !isThere { await gate.opened() }
     }
 }

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxPersistence
+import TestSupport
 import Testing
 
 /// The moment at which a load ends: what is held back, and what is applied at once, keep one order, and none is lost.

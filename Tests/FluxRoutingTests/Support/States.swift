@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 
 /// Notes in which order stores get an action.
 struct Noting: FluxState {

@@ -7,12 +7,13 @@
 /// What the process has got from `malloc` and not given back: exact, where the memory that the system counts is not.
 ///
 /// To be used in an exit test, whose process runs nothing else.
-enum Heap {
+public enum Heap {
     #if canImport(Darwin)
-        static var bytesInUse: Int { Int(mstats().bytes_used) }
+        /// The figure that the system keeps.
+        public static var bytesInUse: Int { Int(mstats().bytes_used) }
     #else
         /// `mallinfo2` is in no header that Swift imports; this is the report that has its figures, and those of all arenas.
-        static var bytesInUse: Int {
+        public static var bytesInUse: Int {
             typealias Report = @convention(c) (Int32, UnsafeMutablePointer<FILE>) -> Int32
             guard let symbol = dlsym(dlopen(nil, RTLD_NOW), "malloc_info") else { fatalError("no malloc_info") }
             var text: UnsafeMutablePointer<CChar>?
@@ -30,7 +31,7 @@ enum Heap {
     #endif
 
     /// How many bytes each of many runs of a body leaves behind, once it has run often enough for what is kept once.
-    static func bytesKept(warmUp: Int = 2_000, runs: Int = 20_000, _ body: (Int) async -> Void) async -> Int {
+    public static func bytesKept(warmUp: Int = 2_000, runs: Int = 20_000, _ body: (Int) async -> Void) async -> Int {
         await body(warmUp)
         let before = bytesInUse
         await body(runs)
@@ -40,7 +41,7 @@ enum Heap {
     #if canImport(Glibc)
         /// Has every block of more than 64 kB mapped by itself and given back when it is freed, from now on, so that
         /// ``pageFaults`` tells how often such blocks are made.
-        static func mapLargeBlocks() {
+        public static func mapLargeBlocks() {
             typealias Option = @convention(c) (Int32, Int32) -> Int32
             guard let symbol = dlsym(dlopen(nil, RTLD_NOW), "mallopt") else { fatalError("no mallopt") }
             let thresholdOfMapping: Int32 = -3
@@ -48,7 +49,7 @@ enum Heap {
         }
 
         /// How often the process has touched a page for the first time.
-        static var pageFaults: Int {
+        public static var pageFaults: Int {
             var usage = rusage()
             getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
             return usage.ru_minflt

@@ -1,32 +1,47 @@
 import Foundation
 
 /// A value under a lock, for tests; independent of the library's own lock.
-final class Locked<Value>: @unchecked Sendable {
+public final class Locked<Value>: @unchecked Sendable {
     private let lock = NSLock()
     private var value: Value
 
-    init(_ value: Value) {
+    /// Puts a value under a lock.
+    public init(_ value: Value) {
         self.value = value
     }
 
-    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+    /// Reads or changes the value, alone.
+    public func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
         lock.lock()
         defer { lock.unlock() }
         return try body(&value)
     }
 
-    var current: Value { withLock { $0 } }
+    /// The value as it is now.
+    public var current: Value { withLock { $0 } }
 }
 
 /// Lets threads and tasks wait for one moment; once open it stays open.
 ///
 /// Both waits give up loudly: a test that waits forever says nothing, and one that sleeps proves nothing.
-final class Gate: Sendable {
+public final class Gate: Sendable {
     private let state = Locked<(isOpen: Bool, waiting: [@Sendable () -> Void])>((false, []))
 
-    var isOpen: Bool { state.withLock { $0.isOpen } }
+    /// A closed gate.
+    public init() {}
 
-    func open() {
+    /// A gate that stops nobody.
+    public static var open: Gate {
+        let gate = Gate()
+        gate.open()
+        return gate
+    }
+
+    /// Whether it has been opened.
+    public var isOpen: Bool { state.withLock { $0.isOpen } }
+
+    /// Opens it for good, and lets all who wait go on.
+    public func open() {
         let waiting = state.withLock { state in
             state.isOpen = true
             defer { state.waiting = [] }
@@ -36,7 +51,7 @@ final class Gate: Sendable {
     }
 
     /// Blocks the calling thread until the gate opens.
-    func wait(file: StaticString = #fileID, line: UInt = #line) {
+    public func wait(file: StaticString = #fileID, line: UInt = #line) {
         let semaphore = DispatchSemaphore(value: 0)
         whenOpen { semaphore.signal() }
         guard semaphore.wait(timeout: .now() + 300) == .success else {
@@ -45,7 +60,7 @@ final class Gate: Sendable {
     }
 
     /// Suspends the calling task until the gate opens.
-    func opened() async {
+    public func opened() async {
         if isOpen { return }
         let limit = DispatchWorkItem { fatalError("gate never opened") }
         DispatchQueue.global().asyncAfter(deadline: .now() + 300, execute: limit)
@@ -65,10 +80,11 @@ final class Gate: Sendable {
 }
 
 /// Opens a gate when it goes; captured by closures whose release is to be seen.
-final class Canary: Sendable {
+public final class Canary: Sendable {
     let gone: Gate
 
-    init(_ gone: Gate) {
+    /// A canary whose end opens the gate.
+    public init(_ gone: Gate) {
         self.gone = gone
     }
 
@@ -78,7 +94,7 @@ final class Canary: Sendable {
 }
 
 /// Runs a body on threads of its own, all started at the same moment, and waits for all.
-func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) async {
+public func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) async {
     let start = Gate()
     let running = Locked(count)
     await withCheckedContinuation { continuation in
@@ -101,12 +117,17 @@ func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) async {
 }
 
 /// Collects values, and lets a test wait for a number of them.
-final class Recorder<Value: Sendable>: Sendable {
+public final class Recorder<Value: Sendable>: Sendable {
     private let state = Locked<(values: [Value], gates: [(count: Int, gate: Gate)])>(([], []))
 
-    var values: [Value] { state.withLock { $0.values } }
+    /// A recorder that has nothing yet.
+    public init() {}
 
-    func record(_ value: Value) {
+    /// What was recorded, in order.
+    public var values: [Value] { state.withLock { $0.values } }
+
+    /// Adds a value, and wakes whom it is the last for.
+    public func record(_ value: Value) {
         let due = state.withLock { state in
             state.values.append(value)
             let due = state.gates.filter { $0.count <= state.values.count }
@@ -116,7 +137,8 @@ final class Recorder<Value: Sendable>: Sendable {
         due.forEach { $0.gate.open() }
     }
 
-    func count(_ count: Int) async {
+    /// Suspends until so many values were recorded; gives up loudly.
+    public func count(_ count: Int) async {
         let gate = Gate()
         state.withLock { state in
             if state.values.count >= count { gate.open() } else { state.gates.append((count, gate)) }
@@ -127,7 +149,7 @@ final class Recorder<Value: Sendable>: Sendable {
 
 extension Recorder<Int> {
     /// Whether exactly the numbers from 1 to another were recorded, in order; says less than two arrays when it fails.
-    func isCounting(to last: Int) -> Bool {
+    public func isCounting(to last: Int) -> Bool {
         values == Array(1...last)
     }
 }

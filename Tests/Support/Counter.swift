@@ -1,22 +1,29 @@
 import FluxCore
-import FluxObservation
 
 /// A state that counts, and remembers the last mark it was given.
-struct Counter: FluxState {
-    enum Action: FluxAction {
+public struct Counter: FluxState {
+    /// What changes it.
+    public enum Action: FluxAction {
         case add(Int)
         /// Changes the state but announces nothing.
         case addSilently(Int)
         case mark(producer: Int, number: Int)
     }
 
-    var count = 0
+    /// The sum of what was added.
+    public var count: Int
     /// Per producer, the last number it sent.
-    var marks: [Int: Int] = [:]
+    public var marks: [Int: Int] = [:]
     /// How often a producer's numbers were not one higher than the last.
-    var disorder = 0
+    public var disorder = 0
 
-    mutating func handle(action: Action) -> Counter? {
+    /// A counter that has seen no mark.
+    public init(count: Int = 0) {
+        self.count = count
+    }
+
+    /// Counts.
+    public mutating func handle(action: Action) -> Counter? {
         switch action {
         case .add(let amount): count += amount
         case .addSilently(let amount):
@@ -32,10 +39,17 @@ struct Counter: FluxState {
 }
 
 /// The same actions for another state type, so that one dispatcher reaches both.
-struct Log: FluxState {
-    var entries: [Int] = []
+public struct Log: FluxState {
+    /// What was added, in order.
+    public var entries: [Int]
 
-    mutating func handle(action: Counter.Action) -> Log? {
+    /// A log with some entries, or none.
+    public init(entries: [Int] = []) {
+        self.entries = entries
+    }
+
+    /// Writes down what is added.
+    public mutating func handle(action: Counter.Action) -> Log? {
         switch action {
         case .add(let amount): entries.append(amount)
         case .addSilently: return nil
@@ -46,8 +60,9 @@ struct Log: FluxState {
 }
 
 /// Sends what the event says; with a hold, keeps the handler and sends only when that is let go.
-enum CounterConverter: FluxActionConverter {
-    enum Event: FluxEvent {
+public enum CounterConverter: FluxActionConverter {
+    /// What it sends, or what it does with the handler.
+    public enum Event: FluxEvent {
         case add(Int)
         case addMany([Int])
         case nothing
@@ -56,7 +71,8 @@ enum CounterConverter: FluxActionConverter {
         case block(Gate)
     }
 
-    static func convert(
+    /// Does what the event says before it returns.
+    public static func convert(
         event: Event, dependency: Void, actionHandler: @escaping @Sendable (Counter.Action) -> Void
     ) {
         switch event {
@@ -71,20 +87,27 @@ enum CounterConverter: FluxActionConverter {
 }
 
 /// Keeps an action handler for a test to call later.
-final class HandlerHold<Action: FluxAction>: Sendable {
+public final class HandlerHold<Action: FluxAction>: Sendable {
     private let handler = Locked<(@Sendable (Action) -> Void)?>(nil)
-    let isKept = Gate()
+    /// Opens once there is a handler.
+    public let isKept = Gate()
 
-    func keep(_ handler: @escaping @Sendable (Action) -> Void) {
+    /// A hold without a handler.
+    public init() {}
+
+    /// Keeps a handler.
+    public func keep(_ handler: @escaping @Sendable (Action) -> Void) {
         self.handler.withLock { $0 = handler }
         isKept.open()
     }
 
-    func send(_ action: Action) {
+    /// Calls the handler, if there is one.
+    public func send(_ action: Action) {
         handler.withLock { $0 }?(action)
     }
 
-    func letGo() {
+    /// Lets go of the handler, which ends the conversion.
+    public func letGo() {
         _ = handler.withLock { $0.take() }
     }
 }

@@ -2,8 +2,9 @@ import FluxCore
 import FluxPersistence
 
 /// What a storage in memory does at a call, and who is told; it also sees calls that overlap.
-final class StorageScript: Sendable {
-    struct Refusal: Error, Equatable {
+public final class StorageScript: Sendable {
+    /// What a call that is to fail throws.
+    public struct Refusal: Error, Equatable {
         var number = 0
     }
 
@@ -17,16 +18,17 @@ final class StorageScript: Sendable {
 
     private let state = Locked(State())
     /// Every call, by name, when it begins.
-    let calls = Recorder<String>()
+    public let calls = Recorder<String>()
 
-    var overlaps: Int { state.withLock { $0.overlaps } }
+    /// How many calls began before another was over.
+    public var overlaps: Int { state.withLock { $0.overlaps } }
 
     /// Has the next calls fail.
-    func refuse(_ count: Int) { state.withLock { $0.refusals = count } }
+    public func refuse(_ count: Int) { state.withLock { $0.refusals = count } }
     /// Has the next calls do their work, and say that they failed.
-    func refuseAfterwards(_ count: Int) { state.withLock { $0.lateRefusals = count } }
+    public func refuseAfterwards(_ count: Int) { state.withLock { $0.lateRefusals = count } }
     /// Has all calls wait for a gate from now on.
-    func block(until gate: Gate?) { state.withLock { $0.gate = gate } }
+    public func block(until gate: Gate?) { state.withLock { $0.gate = gate } }
 
     func perform<Value>(_ name: String, _ body: () -> Value) async throws -> Value {
         let gate = state.withLock { state in
@@ -50,22 +52,28 @@ final class StorageScript: Sendable {
 }
 
 /// A persistence that keeps its state in memory.
-final class MemoryPersistence<State: Sendable>: FluxPersistence {
-    let script = StorageScript()
-    let saved = Recorder<State>()
+public final class MemoryPersistence<State: Sendable>: FluxPersistence {
+    /// What its calls do.
+    public let script = StorageScript()
+    /// What it was given to save, in order.
+    public let saved = Recorder<State>()
     private let stored: Locked<State?>
 
-    init(_ stored: State? = nil) {
+    /// A persistence with a saved state, or none.
+    public init(_ stored: State? = nil) {
         self.stored = Locked(stored)
     }
 
-    var current: State? { stored.current }
+    /// The state that was saved last.
+    public var current: State? { stored.current }
 
-    func load() async throws -> State? {
+    /// What was saved last, as the script allows.
+    public func load() async throws -> State? {
         try await script.perform("load") { stored.current }
     }
 
-    func save(_ state: State) async throws {
+    /// Keeps a state, as the script allows.
+    public func save(_ state: State) async throws {
         try await script.perform("save") {
             stored.withLock { $0 = state }
             saved.record(state)
@@ -74,21 +82,27 @@ final class MemoryPersistence<State: Sendable>: FluxPersistence {
 }
 
 /// A log in memory; it takes what a real one would, so that a wrong number shows at the next load.
-final class MemoryLog<State: FluxState>: FluxLog {
+public final class MemoryLog<State: FluxState>: FluxLog {
     private struct Disk {
         var snapshot: FluxSnapshot<State>?
         var entries: [UInt64: State.Action] = [:]
     }
 
-    let script = StorageScript()
+    /// What its calls do.
+    public let script = StorageScript()
     /// How many actions each append had.
-    let batches = Recorder<Int>()
-    let numbers = Recorder<UInt64>()
+    public let batches = Recorder<Int>()
+    /// The numbers of all appended actions, in order.
+    public let numbers = Recorder<UInt64>()
     /// The numbers that the first write of each covered, a snapshot's too.
-    let covered = Recorder<UInt64>()
+    public let covered = Recorder<UInt64>()
     private let disk = Locked(Disk())
 
-    var contents: FluxLogContents<State> {
+    /// An empty log.
+    public init() {}
+
+    /// What a load would find.
+    public var contents: FluxLogContents<State> {
         disk.withLock { disk in
             let entries = disk.entries.sorted { $0.key < $1.key }
             return FluxLogContents(
@@ -96,11 +110,13 @@ final class MemoryLog<State: FluxState>: FluxLog {
         }
     }
 
-    func load() async throws -> FluxLogContents<State> {
+    /// What is in the log, as the script allows.
+    public func load() async throws -> FluxLogContents<State> {
         try await script.perform("load") { contents }
     }
 
-    func append(_ entries: [FluxLogEntry<State.Action>]) async throws {
+    /// Adds actions, as the script allows.
+    public func append(_ entries: [FluxLogEntry<State.Action>]) async throws {
         try await script.perform("append") {
             disk.withLock { disk in for entry in entries { disk.entries[entry.number] = entry.action } }
             batches.record(entries.count)
@@ -109,7 +125,8 @@ final class MemoryLog<State: FluxState>: FluxLog {
         }
     }
 
-    func compact(_ snapshot: FluxSnapshot<State>) async throws {
+    /// Puts a snapshot in the place of what it covers, as the script allows.
+    public func compact(_ snapshot: FluxSnapshot<State>) async throws {
         try await script.perform("compact") {
             disk.withLock { disk in
                 disk.snapshot = snapshot
@@ -125,7 +142,7 @@ final class MemoryLog<State: FluxState>: FluxLog {
     }
 
     /// Loses what a disk would not.
-    func lose(_ number: UInt64) {
+    public func lose(_ number: UInt64) {
         disk.withLock { $0.entries[number] = nil }
     }
 }

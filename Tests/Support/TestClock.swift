@@ -1,12 +1,16 @@
 import FluxCore
 
 /// A clock that stands still until a test moves it, and that tells when somebody has gone to sleep on it.
-final class TestClock: Clock {
-    struct Instant: InstantProtocol {
+public final class TestClock: Clock {
+    /// A moment, as the time since the clock was made.
+    public struct Instant: InstantProtocol {
         var offset: Duration
-        func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-        func duration(to other: Instant) -> Duration { other.offset - offset }
-        static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
+        /// The moment so much later.
+        public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+        /// How far it is to another moment.
+        public func duration(to other: Instant) -> Duration { other.offset - offset }
+        /// Whether one moment is before another.
+        public static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
     }
 
     private struct Sleeper {
@@ -31,10 +35,16 @@ final class TestClock: Clock {
 
     private let state = Locked(State())
 
-    var now: Instant { state.withLock { $0.now } }
-    var minimumResolution: Duration { .nanoseconds(1) }
+    /// A clock that nobody sleeps on.
+    public init() {}
 
-    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+    /// How far the test has moved the time.
+    public var now: Instant { state.withLock { $0.now } }
+    /// As fine as any duration of a test.
+    public var minimumResolution: Duration { .nanoseconds(1) }
+
+    /// Sleeps until the test has moved the time to a moment, or the task is cancelled.
+    public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
         let id = state.withLock { state in
             state.lastID += 1
             return state.lastID
@@ -66,7 +76,7 @@ final class TestClock: Clock {
     }
 
     /// Waits until so many sleep at once.
-    func sleepers(_ count: Int) async {
+    public func sleepers(_ count: Int) async {
         let gate = Gate()
         state.withLock { state in
             if state.sleepers.count >= count { gate.open() } else { state.waiting.append((count, gate)) }
@@ -75,7 +85,7 @@ final class TestClock: Clock {
     }
 
     /// Moves the time on and wakes those whose deadline has come.
-    func advance(by duration: Duration) {
+    public func advance(by duration: Duration) {
         let due = state.withLock { state in
             state.now = state.now.advanced(by: duration)
             let due = state.sleepers.filter { $0.deadline <= state.now }

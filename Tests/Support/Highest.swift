@@ -1,0 +1,29 @@
+/// The highest number seen so far, to be waited for.
+public final class Highest: Sendable {
+    private let state = Locked((highest: -1, wanted: Int.max, gate: Gate?.none))
+
+    /// One that has seen no number.
+    public init() {}
+
+    /// The highest number, or -1.
+    public var current: Int { state.withLock { $0.highest } }
+
+    /// Takes note of a number.
+    public func see(_ number: Int) {
+        let gate = state.withLock { state -> Gate? in
+            state.highest = max(state.highest, number)
+            return state.highest >= state.wanted ? state.gate : nil
+        }
+        gate?.open()
+    }
+
+    /// Suspends until a number was seen; gives up loudly.
+    public func reaches(_ number: Int) async {
+        let gate = Gate()
+        let isThere = state.withLock { state in
+            (state.wanted, state.gate) = (number, gate)
+            return state.highest >= number
+        }
+        if !isThere { await gate.opened() }
+    }
+}
