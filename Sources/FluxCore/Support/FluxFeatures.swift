@@ -6,12 +6,11 @@ nonisolated struct FluxFeatures: ~Copyable, Sendable {
     func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
         if let known = featureIfAny(type) { return known }
         let new = make()
-        let first = made.withLock { made in
-            let first = made[ObjectIdentifier(type)] ?? new
+        return made.withLock { made in
+            let first = made[ObjectIdentifier(type)] as? Feature ?? new
             made[ObjectIdentifier(type)] = first
             return first
         }
-        return first as? Feature ?? new
     }
 
     func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature? {

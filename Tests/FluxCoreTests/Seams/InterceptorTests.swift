@@ -205,6 +205,23 @@ import Testing
         #expect(told.notes.values == ["fired fail(1)", "retried 1", "ended failed"])
     }
 
+    @Test func `A registration keeps neither the dispatcher nor the interceptor, which may keep it in turn`() {
+        let gone = Gate()
+        weak var reference: FluxDispatcher?
+        let registration: FluxRegistration
+        do {
+            let dispatcher = FluxDispatcher()
+            reference = dispatcher
+            let (canary, own) = (Canary(gone), Locked<FluxRegistration?>(nil))
+            registration = dispatcher.add(
+                Intercept { action, next in withExtendedLifetime((canary, own)) { next(action) } })
+            own.withLock { $0 = registration }
+            #expect(dispatcher.add(1) == 0)
+        }
+        #expect(gone.isOpen && reference == nil)
+        registration.remove()
+    }
+
     @Test(.stress) func `Stress: added and removed while actions flow, none is lost or told to one twice`() async {
         let counted = Locked(0)
         await onThreads(3) { [dispatcher] thread in
