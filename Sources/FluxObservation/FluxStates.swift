@@ -218,14 +218,15 @@ nonisolated extension FluxSource {
                 return nil
             }
             let token: FluxSubscription
-            if rule == .latest {
+            if isSame != nil && rule != .latest {
+                token = self.tap(tap, startingWithCurrent: startingWithCurrent)
+            } else {
                 // The first that is handed over may be one after the first change: so what that is compared with is read here.
                 if !startingWithCurrent { _ = tap.put(state, false) }
                 let options = FluxSubscriptionOptions(
-                    .latest, on: relay, startingWithCurrent: startingWithCurrent || isSame != nil)
+                    rule == .latest ? .latest : .every, on: relay,
+                    startingWithCurrent: startingWithCurrent || isSame != nil)
                 token = subscribe(options, ended: { channel.end() }) { tap.put($0, true)?.settle() }
-            } else {
-                token = self.tap(tap, startingWithCurrent: startingWithCurrent)
             }
             return FluxStates<Element, Failure>.Iterator(
                 intake: .queue(channel), subscription: token, distinct: given, source: self)
