@@ -29,7 +29,7 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
                 return put(FluxAppliedAction(action: change.action, revision: revision, store: store))
             }
             handle.withAccess { $0.observe(observer) }
-            watches?[store] = FluxSubscription(observer.feed)
+            watches?[store] = observer.feed.token
         }
     }
 

@@ -143,6 +143,6 @@ nonisolated extension FluxDispatcher {
             log.end()
             ended.logs.withLock { $0.append(log) }
         }
-        return delivery.token(feed)
+        return FluxSubscription([delivery.token, feed.token])
     }
 }

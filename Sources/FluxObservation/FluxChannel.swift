@@ -142,9 +142,7 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
         settle()
     }
 
-    func finish() async {
-        cancel()
-    }
+    var token: FluxSubscription { FluxSubscription({ self.cancel() }, dropped: { self.dropped }) }
 
     func flush() async {}
 }

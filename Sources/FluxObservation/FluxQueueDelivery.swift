@@ -13,11 +13,11 @@ import Dispatch
 /// let delivery = FluxQueueDelivery<Change>(on: queue) { change in print(change) }
 /// let due = lock.withLock { table in table.change(); return delivery.put(Change(table)) }
 /// due?.settle()
-/// let token = FluxSubscription(delivery)
+/// let token = delivery.token
 /// ```
 ///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
-nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellable, FluxSettling {
+nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling {
     /// How many elements may wait, and what happens where one more comes.
     ///
     /// Thread safety: a value.
@@ -221,6 +221,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxCancellab
             return old
         }
         FluxPureCode.after { withExtendedLifetime(gone) {} }
+    }
+
+    /// A token that ends it when it goes.
+    public var token: FluxSubscription {
+        FluxSubscription({ self.cancel() }, finish: { await self.finish() }, dropped: { self.dropped })
     }
 
     /// Ends, and waits until the last call of the handler is over.

@@ -139,12 +139,12 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
             if watchers.users > 1 { return }
             // It computes once for all changes that come before it does.
             let alarm = FluxQueueDelivery<Void>(on: queue, bound: .latest) { [weak self] in _ = self?.refresh() }
-            watchers.token = FluxSubscription([parts.watch { alarm.put(()) }, FluxSubscription(alarm)])
+            watchers.token = FluxSubscription([parts.watch { alarm.put(()) }, alarm.token])
         }
         refresh()
         let feed = FluxFeed()
         feed.stops { [weak self] in self?.leave() }
-        return FluxSubscription([join(), FluxSubscription(feed)])
+        return FluxSubscription([join(), feed.token])
     }
 
     /// A subscription has ended; with the last, the view is told of no change and computes only when it is read.

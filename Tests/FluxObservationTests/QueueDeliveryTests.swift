@@ -140,7 +140,7 @@ import Testing
             let canary = Canary(gone)
             let delivery = FluxQueueDelivery<Int> { _ in withExtendedLifetime(canary) {} }
             deliveryGone.withLock { $0 = .init(delivery) }
-            let token = FluxSubscription(delivery)
+            let token = delivery.token
             delivery.put(1)?.settle()
             await delivery.flush()
             withExtendedLifetime(token) {}

@@ -170,9 +170,9 @@ nonisolated extension FluxStore {
     public func watch(
         ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
     ) -> FluxSubscription {
-        let watcher = FluxStoreWatcher(handle, ended: ended, changed)
+        let watcher = FluxStoreWatcher<State>(ended: ended, changed: changed)
         handle.withAccess { $0.observe(watcher) }
-        return FluxSubscription(watcher)
+        return FluxSubscription { [handle] in FluxPureCode.after { handle.withAccess { $0.remove(watcher) } } }
     }
 
     /// Calls a handler with the states that are announced from now on.
@@ -203,16 +203,12 @@ nonisolated extension FluxStore {
 }
 
 /// Watches a store for whoever needs no state.
-nonisolated private final class FluxStoreWatcher<State: FluxState>: FluxStoreObserver, FluxCancellable {
-    private let handle: FluxStoreHandle<State>
+nonisolated private final class FluxStoreWatcher<State: FluxState>: FluxStoreObserver {
     private let ended: @Sendable () -> Void
     private let changed: @Sendable () -> (any FluxSettling)?
 
-    init(
-        _ handle: FluxStoreHandle<State>, ended: @escaping @Sendable () -> Void,
-        _ changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) {
-        (self.handle, self.ended, self.changed) = (handle, ended, changed)
+    init(ended: @escaping @Sendable () -> Void, changed: @escaping @Sendable () -> (any FluxSettling)?) {
+        (self.ended, self.changed) = (ended, changed)
     }
 
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? { changed() }
@@ -221,10 +217,4 @@ nonisolated private final class FluxStoreWatcher<State: FluxState>: FluxStoreObs
         ended()
         return false
     }
-
-    func cancel() {
-        FluxPureCode.after { self.handle.withAccess { $0.remove(self) } }
-    }
-
-    func finish() async { cancel() }
 }

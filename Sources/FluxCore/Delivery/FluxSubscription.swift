@@ -1,22 +1,3 @@
-/// What the token of a subscription ends.
-///
-/// Thread safety: all of it may be used from any thread.
-nonisolated public protocol FluxCancellable: AnyObject, Sendable {
-    /// Ends it without waiting: from here on no call of its handler is decided on (C7).
-    func cancel()
-
-    /// Ends it, and waits until its last call is over.
-    func finish() async
-
-    /// How many elements it was not handed because there was no room for them; 0 unless it has a bound.
-    var dropped: Int { get }
-}
-
-nonisolated extension FluxCancellable {
-    /// What has no bound drops nothing.
-    public var dropped: Int { 0 }
-}
-
 /// The token of a subscription: it lasts until ``unsubscribe()`` is called or the last reference to it goes.
 ///
 /// ```swift
@@ -36,16 +17,35 @@ nonisolated extension FluxCancellable {
 nonisolated public final class FluxSubscription: Sendable {
     private let member: any FluxCancellable
 
-    /// Makes the token of something that can be ended.
+    @usableFromInline init(_ member: any FluxCancellable) { self.member = member }
+
+    /// Makes the token of anything that can be ended.
     ///
-    /// - Parameter member: What it ends.
-    public init(_ member: any FluxCancellable) { self.member = member }
+    /// - Parameters:
+    ///   - cancel: Ends it without waiting: from there on no call of its handler is decided on (C7). It may be called more than
+    ///     once, on any thread.
+    ///   - finish: Waits until its last call is over; called after `cancel`.
+    ///   - dropped: How many elements it was not handed because there was no room for them.
+    public init(
+        _ cancel: @escaping @Sendable () -> Void, finish: @escaping @Sendable () async -> Void = {},
+        dropped: @escaping @Sendable () -> Int = { 0 }
+    ) {
+        member = FluxAnyCancellable(cancelling: cancel, finishing: finish, counting: dropped)
+    }
 
     /// Makes one token of many: it ends them all.
     ///
     /// - Parameter subscriptions: What it ends, in this order, and keeps; a token kept elsewhere too ends there as well.
     /// - Complexity: O(1).
-    public init(_ subscriptions: [FluxSubscription]) { member = FluxTokens(all: subscriptions) }
+    public convenience init(_ subscriptions: [FluxSubscription]) {
+        self.init {
+            for token in subscriptions { token.unsubscribe() }
+        } finish: {
+            for token in subscriptions { await token.finish() }
+        } dropped: {
+            subscriptions.reduce(0) { $0 + $1.dropped }
+        }
+    }
 
     deinit { unsubscribe() }
 
@@ -73,20 +73,32 @@ nonisolated public final class FluxSubscription: Sendable {
     public func store(in subscriptions: inout [FluxSubscription]) { subscriptions.append(self) }
 }
 
-/// What a token of many ends.
-nonisolated private final class FluxTokens: FluxCancellable {
-    let all: [FluxSubscription]
+/// What a token ends.
+@usableFromInline nonisolated protocol FluxCancellable: AnyObject, Sendable {
+    func cancel()
+    func finish() async
+    var dropped: Int { get }
+}
 
-    init(all: [FluxSubscription]) { self.all = all }
+/// What is ended by closures.
+nonisolated private final class FluxAnyCancellable: FluxCancellable {
+    let cancelling: @Sendable () -> Void
+    let finishing: @Sendable () async -> Void
+    let counting: @Sendable () -> Int
 
-    func cancel() {
-        for token in all { token.unsubscribe() }
+    init(
+        cancelling: @escaping @Sendable () -> Void, finishing: @escaping @Sendable () async -> Void,
+        counting: @escaping @Sendable () -> Int
+    ) {
+        (self.cancelling, self.finishing, self.counting) = (cancelling, finishing, counting)
     }
+
+    func cancel() { cancelling() }
 
     func finish() async {
-        cancel()
-        for token in all { await token.finish() }
+        cancelling()
+        await finishing()
     }
 
-    var dropped: Int { all.reduce(0) { $0 + $1.dropped } }
+    var dropped: Int { counting() }
 }

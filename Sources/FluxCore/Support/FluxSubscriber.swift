@@ -46,6 +46,9 @@ import Synchronization
         await outlet.handle.wait(for: outlet.id, forCall: true)
     }
 
+    /// It has no bound.
+    @usableFromInline var dropped: Int { 0 }
+
     /// Lets go of the handler and of the outlet: the mailbox has let go of this.
     @usableFromInline func retire() {
         handler = nil

@@ -42,14 +42,14 @@ enum Watching: CaseIterable, Sendable {
                 let delivery = FluxQueueDelivery(startingWith: access.state.count) { see($0) }
                 let observer = Delivering(store.handle, delivery)
                 access.observe(observer)
-                return FluxSubscription(observer)
+                return FluxSubscription({ observer.cancel() }, finish: { await delivery.finish() })
             }
         }
     }
 }
 
 /// Puts what an observer is told of into a delivery, as a module does.
-private final class Delivering: FluxStoreObserver, FluxCancellable {
+private final class Delivering: FluxStoreObserver {
     private let handle: FluxStoreHandle<Counter>
     private let delivery: FluxQueueDelivery<Int>
 
