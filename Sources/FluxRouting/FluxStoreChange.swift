@@ -27,6 +27,33 @@ nonisolated extension Sequence<FluxStoreChange> {
 }
 
 nonisolated extension FluxNext {
+    /// Goes on as a call of it does, and tells which stores announced a change, each as the action left it.
+    ///
+    /// What another thread changed since is not in there; neither is what an interceptor behind postponed. It costs a copy of each
+    /// changed state, so ask only where the answer is used.
+    ///
+    /// - Parameters:
+    ///   - action: The action at hand, or any other in its place.
+    ///   - body: Gets the store, the revision and the state of each change, in the order made, before this returns.
+    /// - Returns: How many changes the stores announced.
+    /// - Complexity: O(*m* + *n*) for *m* interceptors behind and *n* stores.
+    @discardableResult public func callAsFunction(
+        _ action: any FluxAction, _ body: (_ store: FluxStoreInfo, _ revision: UInt64, _ state: any FluxState) -> Void
+    ) -> Int {
+        // Nil once they are told of: what was postponed comes too late.
+        let changes = FluxLock<[(store: FluxStoreInfo, revision: UInt64, state: any FluxState)]?>([])
+        let next = telling { store, revision, state in
+            if let revision { changes.withLock { $0?.append((store, revision, state())) } }
+        }
+        let announced = next(action)
+        let told = changes.withLock { changes in
+            defer { changes = nil }
+            return changes ?? []
+        }
+        for change in told { body(change.store, change.revision, change.state) }
+        return announced
+    }
+
     /// Goes on as a call of it does, and tells which stores changed, each as the action left it.
     ///
     /// What another thread changed since is not in there. It costs a copy of each changed state, so ask only where the answer

@@ -156,29 +156,6 @@ nonisolated public struct FluxNext: Sendable {
         }
     }
 
-    /// Goes on as a call of it does, and tells which stores announced a change, each as the action left it.
-    ///
-    /// What another thread changed since is not in there; neither is what an interceptor behind postponed. It costs a copy of each
-    /// changed state, so ask only where the answer is used.
-    ///
-    /// - Parameters:
-    ///   - action: The action at hand, or any other in its place.
-    ///   - body: Gets the store, the revision and the state of each change, in the order made, before this returns.
-    /// - Returns: How many changes the stores announced.
-    /// - Complexity: O(*m* + *n*) for *m* interceptors behind and *n* stores.
-    @discardableResult public func callAsFunction(
-        _ action: any FluxAction, _ body: (_ store: FluxStoreInfo, _ revision: UInt64, _ state: any FluxState) -> Void
-    ) -> Int {
-        // Nil once they are told of: what was postponed comes too late.
-        let changes = FluxLock<[(store: FluxStoreInfo, revision: UInt64, state: any FluxState)]?>([])
-        let next = telling { store, revision, state in
-            if let revision { changes.withLock { $0?.append((store, revision, state())) } }
-        }
-        let announced = next(action)
-        for change in changes.withLock({ fluxTake(&$0) }) ?? [] { body(change.store, change.revision, change.state) }
-        return announced
-    }
-
     /// Goes on by way of another dispatcher, and then from here, with what the interceptors of that made of the action.
     ///
     /// In between it goes to the stores of the other dispatcher, unless it is addressed.

@@ -8,16 +8,11 @@ import Dispatch
 /// | `.latest` | the newest; skips, never goes back | nothing                  |
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxDelivery: Sendable, Hashable {
-    @usableFromInline let isConflated: Bool
-
-    @inlinable init(isConflated: Bool) { self.isConflated = isConflated }
-
+nonisolated public enum FluxDelivery: Sendable {
     /// Each announced change exactly once, in order; lossless.
-    @inlinable public static var every: FluxDelivery { FluxDelivery(isConflated: false) }
-
+    case every
     /// The state as it is when it is handed over; ends on the newest (C5).
-    @inlinable public static var latest: FluxDelivery { FluxDelivery(isConflated: true) }
+    case latest
 }
 
 /// How a subscriber wants to be told.

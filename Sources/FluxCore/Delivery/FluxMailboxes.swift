@@ -33,32 +33,19 @@ import Dispatch
         _ handle: FluxStoreHandle<State>, _ options: FluxSubscriptionOptions, _ state: State,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> (member: FluxSubscriber<State>, due: FluxOutlet<State>?) {
-        let outlet = outlet(options) ?? open(handle, options)
+        let isConflated = options.delivery == .latest
+        var found: FluxOutlet<State>?
+        list.updateEach { mailbox in
+            let known = mailbox.outlet
+            if known.isConflated == isConflated && fluxIsSame(known.queue, options.queue) { found = known }
+        }
+        let outlet = found ?? FluxOutlet(handle, id: makeID(), queue: options.queue, isConflated: isConflated)
+        if list.position(of: outlet.id) == nil { list.insert(FluxMailbox(outlet), id: outlet.id) }
         let member = FluxSubscriber(id: makeID(), after: newest, outlet: outlet, handler: handler)
         let isDue = list.update(id: outlet.id) {
             $0.join(member, startingWith: options.startsWithCurrent ? state : nil)
         }
         return (member, isDue == true ? outlet : nil)
-    }
-
-    @inlinable mutating func outlet(_ options: FluxSubscriptionOptions) -> FluxOutlet<State>? {
-        var found: FluxOutlet<State>?
-        list.updateEach { mailbox in
-            let outlet = mailbox.outlet
-            if outlet.isConflated == options.delivery.isConflated && fluxIsSame(outlet.queue, options.queue) {
-                found = outlet
-            }
-        }
-        return found
-    }
-
-    @inlinable mutating func open(
-        _ handle: FluxStoreHandle<State>, _ options: FluxSubscriptionOptions
-    ) -> FluxOutlet<State> {
-        let outlet = FluxOutlet(
-            handle, id: makeID(), queue: options.queue, isConflated: options.delivery.isConflated)
-        list.insert(FluxMailbox(outlet), id: outlet.id)
-        return outlet
     }
 
     /// Removes a handler.

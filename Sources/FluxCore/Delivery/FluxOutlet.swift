@@ -28,7 +28,9 @@ import Dispatch
         var batch = Batch()
         for turn in 0...limit {
             let step: FluxDrainStep = turn == 0 ? .begin : turn == limit ? .pause : .exchange
-            let isDue = handle.step(step, self, &batch)
+            let isDue = handle.lock.withLock { machine in
+                machine.mailboxes.step(step, id, &batch, current: isConflated ? machine.state : nil)
+            }
             for member in batch.gone { member.retire() }
             batch.gone = []
             if !isDue { return }

@@ -188,18 +188,9 @@ nonisolated extension FluxStore {
     ) -> FluxSubscription {
         guard let ended else { return handle.subscribe(options, handler) }
         // Held by the handler alone, which is let go of after the last call.
-        let end = FluxEnding(ended)
+        let end = FluxSubscription(ended)
         return handle.subscribe(options) { state in withExtendedLifetime(end) { handler(state) } }
     }
-}
-
-/// Calls a closure when it is let go of.
-@usableFromInline nonisolated final class FluxEnding: Sendable {
-    private let body: @Sendable () -> Void
-
-    @usableFromInline init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-
-    deinit { body() }
 }
 
 /// Watches a store for whoever needs no state.

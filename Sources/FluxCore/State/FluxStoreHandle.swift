@@ -86,14 +86,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         return FluxSubscription(member)
     }
 
-    @inlinable
-    func step(_ step: FluxDrainStep, _ outlet: FluxOutlet<State>, _ batch: inout FluxOutlet<State>.Batch) -> Bool {
-        lock.withLock { machine in
-            let current = outlet.isConflated ? machine.state : nil
-            return machine.mailboxes.step(step, outlet.id, &batch, current: current)
-        }
-    }
-
     /// Waits until all that is due on an outlet has been handed over, or no call there is under way, or the task is cancelled.
     func wait(for outlet: UInt64, forCall: Bool) async {
         await FluxLatch.wait { latch in

@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import FluxRouting
 import TestSupport
 import Testing
 
