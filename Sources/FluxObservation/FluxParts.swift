@@ -180,7 +180,7 @@ nonisolated extension FluxSource {
             return make(state, change)
         }
         if delivery == .every { return tap(on: queue, startingWithCurrent: startingWithCurrent, take, handler) }
-        return subscribe(FluxSubscriptionOptions(delivery, on: queue, startingWithCurrent: true), ended: nil) { state in
+        return subscribe(delivery, on: queue, startingWithCurrent: true, ended: nil) { state in
             if let element = take(state) { handler(element) }
         }
     }

@@ -27,8 +27,9 @@
         where Downstream.Input == Output, Downstream.Failure == Never {
             let demand = FluxDemand<Output>(AnySubscriber(subscriber))
             subscriber.receive(subscription: demand)
-            let options = FluxSubscriptionOptions(startingWithCurrent: true)
-            demand.hold(source.subscribe(options, ended: { demand.finish() }) { demand.offer($0) })
+            demand.hold(
+                source.subscribe(
+                    .every, on: nil, startingWithCurrent: true, ended: { demand.finish() }, { demand.offer($0) }))
         }
     }
 

@@ -98,8 +98,10 @@ nonisolated extension FluxSource {
         }
         return FluxStates {
             let signal = FluxChannel<Void>(.latest)
-            let options = FluxSubscriptionOptions(.latest, on: relay, startingWithCurrent: startingWithCurrent)
-            let token = subscribe(options, ended: { signal.end() }) { _ in signal.put(())?.settle() }
+            let token = subscribe(
+                rule == .latest ? .latest : .every, on: relay, startingWithCurrent: startingWithCurrent,
+                ended: { signal.end() },
+                { _ in signal.put(())?.settle() })
             return FluxStates<State, Never>.Iterator(
                 intake: .newest(signal, source), subscription: token, distinct: FluxDistinct(by: difference),
                 source: self)
@@ -223,10 +225,10 @@ nonisolated extension FluxSource {
             } else {
                 // The first that is handed over may be one after the first change: so what that is compared with is read here.
                 if !startingWithCurrent { _ = tap.put(state, false) }
-                let options = FluxSubscriptionOptions(
+                token = subscribe(
                     rule == .latest ? .latest : .every, on: relay,
-                    startingWithCurrent: startingWithCurrent || isSame != nil)
-                token = subscribe(options, ended: { channel.end() }) { tap.put($0, true)?.settle() }
+                    startingWithCurrent: startingWithCurrent || isSame != nil,
+                    ended: { channel.end() }, { tap.put($0, true)?.settle() })
             }
             return FluxStates<Element, Failure>.Iterator(
                 intake: .queue(channel), subscription: token, distinct: given, source: self)

@@ -130,8 +130,7 @@ nonisolated extension FluxSource {
     @usableFromInline
     func follow(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
         let isWanted = FluxLock(startingWithCurrent)
-        let options = FluxSubscriptionOptions(.every, on: relay, startingWithCurrent: true)
-        let token = subscribe(options, ended: { tap.delivery.end() }) { state in
+        let token = subscribe(.every, on: relay, startingWithCurrent: true, ended: { tap.delivery.end() }) { state in
             tap.put(state, isWanted.withLock { $0 })?.settle()
             isWanted.withLock { $0 = true }
         }

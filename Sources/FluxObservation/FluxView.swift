@@ -1,3 +1,5 @@
+import Dispatch
+
 #if canImport(FluxCore)
     import FluxCore
 #endif
@@ -183,17 +185,20 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     /// Calls a handler with the values that are announced from now on.
     ///
     /// - Parameters:
-    ///   - options: How to be told; by `FluxDelivery.latest` no value is as good as the one that was handed over before.
+    ///   - delivery: What to get where changes come faster than they are taken; by `.latest` no value is as good as the one that
+    ///     was handed over before.
+    ///   - queue: Where to call the handler; nil: on a serial queue of the view's own.
+    ///   - startingWithCurrent: Whether to be called with the current value first.
     ///   - ended: Called after the last value; nil where nobody asks.
     ///   - handler: Gets the value.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     public func subscribe(
-        _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
+        _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        let distinct = FluxDistinct(by: options.delivery == .latest ? core.parts.isSame : nil)
+        let distinct = FluxDistinct(by: delivery == .latest ? core.parts.isSame : nil)
         return core.following {
-            core.inner.subscribe(options, ended: ended) {
+            core.inner.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended) {
                 if distinct.change(to: $0.value) != nil { handler($0.value) }
             }
         }

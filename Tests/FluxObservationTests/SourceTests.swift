@@ -1,3 +1,4 @@
+import Dispatch
 import FluxCore
 import FluxObservation
 import TestSupport
@@ -17,9 +18,12 @@ import Testing
             ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
         ) -> FluxSubscription { part.watch(ended: ended, changed) }
         func subscribe(
-            _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
+            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
+            ended: (@Sendable () -> Void)?,
             _ handler: @escaping @Sendable (Int) -> Void
-        ) -> FluxSubscription { part.subscribe(options, ended: ended, handler) }
+        ) -> FluxSubscription {
+            part.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
+        }
         func flush() async { await part.flush() }
     }
 

@@ -1,5 +1,3 @@
-import Dispatch
-
 /// What a subscription gets where changes come faster than it takes them.
 ///
 /// | delivery  | gets                               | holds, while it is slow  |
@@ -13,31 +11,6 @@ nonisolated public enum FluxDelivery: Sendable {
     case every
     /// The state as it is when it is handed over; ends on the newest (C5).
     case latest
-}
-
-/// How a subscriber wants to be told.
-///
-/// Thread safety: a value.
-nonisolated public struct FluxSubscriptionOptions: Sendable {
-    /// What to get where changes come faster than they are taken.
-    public var delivery: FluxDelivery
-    /// Where; nil: on the source's own serial queue.
-    public var queue: DispatchQueue?
-    /// Whether to be called with the current state first, in one step with the start (C5).
-    public var startsWithCurrent: Bool
-
-    /// Says how to be told.
-    ///
-    /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken.
-    ///   - queue: Where; nil: on the source's own serial queue.
-    ///   - startingWithCurrent: Whether to be called with the current state first.
-    @inlinable
-    public init(_ delivery: FluxDelivery = .every, on queue: DispatchQueue? = nil, startingWithCurrent: Bool = false) {
-        self.delivery = delivery
-        self.queue = queue
-        startsWithCurrent = startingWithCurrent
-    }
 }
 
 /// The main queue, by a name that lets a handler belong to the main actor: `subscribe(on: .main) { … }`.

@@ -30,21 +30,19 @@ import Dispatch
 
     /// Adds a handler to the mailbox of a queue, which is opened if there is none; returns the outlet if that is to be woken.
     @inlinable mutating func join(
-        _ handle: FluxStoreHandle<State>, _ options: FluxSubscriptionOptions, _ state: State,
+        _ handle: FluxStoreHandle<State>, _ delivery: FluxDelivery, _ queue: DispatchQueue?, _ snapshot: State?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> (member: FluxSubscriber<State>, due: FluxOutlet<State>?) {
-        let isConflated = options.delivery == .latest
+        let isConflated = delivery == .latest
         var found: FluxOutlet<State>?
         list.updateEach { mailbox in
             let known = mailbox.outlet
-            if known.isConflated == isConflated && fluxIsSame(known.queue, options.queue) { found = known }
+            if known.isConflated == isConflated && fluxIsSame(known.queue, queue) { found = known }
         }
-        let outlet = found ?? FluxOutlet(handle, id: makeID(), queue: options.queue, isConflated: isConflated)
+        let outlet = found ?? FluxOutlet(handle, id: makeID(), queue: queue, isConflated: isConflated)
         if list.position(of: outlet.id) == nil { list.insert(FluxMailbox(outlet), id: outlet.id) }
         let member = FluxSubscriber(id: makeID(), after: newest, outlet: outlet, handler: handler)
-        let isDue = list.update(id: outlet.id) {
-            $0.join(member, startingWith: options.startsWithCurrent ? state : nil)
-        }
+        let isDue = list.update(id: outlet.id) { $0.join(member, startingWith: snapshot) }
         return (member, isDue == true ? outlet : nil)
     }
 

@@ -41,12 +41,14 @@ nonisolated public protocol FluxSource<State>: Sendable {
     /// Calls a handler with the states that are announced from now on.
     ///
     /// - Parameters:
-    ///   - options: How to be told.
+    ///   - delivery: What to get where changes come faster than they are taken.
+    ///   - queue: Where to call the handler; nil: on a serial queue of the source's own.
+    ///   - startingWithCurrent: Whether to be called with the current state first, in one step with the start (C5).
     ///   - ended: Called after the last state, once no other can come; nil where nobody asks.
     ///   - handler: Gets the state as the change left it.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     func subscribe(
-        _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
+        _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription
 
@@ -104,8 +106,7 @@ nonisolated extension FluxSource {
         _ handler: @escaping @MainActor @Sendable (State) -> Void
     ) -> FluxSubscription {
         subscribe(
-            FluxSubscriptionOptions(delivery, on: .main, startingWithCurrent: startingWithCurrent), ended: nil,
-            main.bind(handler))
+            delivery, on: .main, startingWithCurrent: startingWithCurrent, ended: nil, main.bind(handler))
     }
 
     /// Calls a handler with the states that are announced from now on: each exactly once and in order (C5).
@@ -120,7 +121,7 @@ nonisolated extension FluxSource {
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     /// - Complexity: O(*q*) for *q* queues that are subscribed on.
     @inlinable public func subscribe(_ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
-        subscribe(FluxSubscriptionOptions(), ended: nil, handler)
+        subscribe(.every, on: nil, startingWithCurrent: false, ended: nil, handler)
     }
 
     /// Calls a handler with the states that are announced from now on, as one asks for.
@@ -140,7 +141,7 @@ nonisolated extension FluxSource {
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         subscribe(
-            FluxSubscriptionOptions(delivery, on: queue, startingWithCurrent: startingWithCurrent), ended: nil, handler)
+            delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: nil, handler)
     }
 }
 
@@ -178,18 +179,22 @@ nonisolated extension FluxStore {
     /// Calls a handler with the states that are announced from now on.
     ///
     /// - Parameters:
-    ///   - options: How to be told.
+    ///   - delivery: What to get where changes come faster than they are taken.
+    ///   - queue: Where to call the handler; nil: on the store's own serial queue.
+    ///   - startingWithCurrent: Whether to be called with the current state first.
     ///   - ended: Called after the last state; nil where nobody asks.
     ///   - handler: Gets the state as the change left it.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
     @inlinable public func subscribe(
-        _ options: FluxSubscriptionOptions, ended: (@Sendable () -> Void)?,
+        _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        guard let ended else { return handle.subscribe(options, handler) }
+        guard let ended else { return handle.subscribe(delivery, queue, startingWithCurrent, handler) }
         // Held by the handler alone, which is let go of after the last call.
         let end = FluxSubscription(ended)
-        return handle.subscribe(options) { state in withExtendedLifetime(end) { handler(state) } }
+        return handle.subscribe(delivery, queue, startingWithCurrent) { state in
+            withExtendedLifetime(end) { handler(state) }
+        }
     }
 }
 

@@ -78,10 +78,13 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     // MARK: - Delivering
 
     @inlinable func subscribe(
-        _ options: FluxSubscriptionOptions, _ handler: @escaping @Sendable (State) -> Void
+        _ delivery: FluxDelivery, _ queue: DispatchQueue?, _ startsWithCurrent: Bool,
+        _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         threads.current.requireImpure("subscribe")
-        let (member, due) = lock.withLock { $0.mailboxes.join(self, options, $0.state, handler) }
+        let (member, due) = lock.withLock { machine in
+            machine.mailboxes.join(self, delivery, queue, startsWithCurrent ? machine.state : nil, handler)
+        }
         due?.settle()
         return FluxSubscription(member)
     }

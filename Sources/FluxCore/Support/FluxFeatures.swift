@@ -19,10 +19,7 @@ nonisolated struct FluxFeatures: ~Copyable, Sendable {
 
     /// Lets go of all, outside the lock.
     func removeAll() {
-        let gone = made.withLock { made in
-            defer { made = [:] }
-            return made
-        }
-        withExtendedLifetime(gone) {}
+        var gone: [ObjectIdentifier: any AnyObject & Sendable] = [:]
+        made.withLock { swap(&$0, &gone) }
     }
 }

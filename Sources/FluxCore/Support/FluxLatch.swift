@@ -40,7 +40,7 @@ nonisolated public final class FluxLatch: Sendable {
     }
 
     /// Suspends until the latch is open, also in a task that is cancelled.
-    public func waitToTheEnd() async {
+    private func waitToTheEnd() async {
         // A checked one: the thread sanitizer would see the `resume()` of an unsafe one, compiled into its caller, read the
         // memory of a task that goes on meanwhile.
         await withCheckedContinuation { continuation in
