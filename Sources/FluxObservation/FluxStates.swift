@@ -99,7 +99,7 @@ nonisolated extension FluxSource {
         return FluxStates {
             let signal = FluxChannel<Void>(.latest)
             let token = subscribe(
-                rule == .latest ? .latest : .every, on: relay, startingWithCurrent: startingWithCurrent,
+                .latest, on: relay, startingWithCurrent: startingWithCurrent,
                 ended: { signal.end() },
                 { _ in signal.put(())?.settle() })
             return FluxStates<State, Never>.Iterator(
