@@ -1,15 +1,7 @@
 import Synchronization
 
 #if FLUX_TSAN
-    #if canImport(Darwin)
-        import Darwin
-    #elseif canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #elseif canImport(Android)
-        import Android
-    #endif
+    import Dispatch
 #endif
 
 /// A value that is reached with a lock held only: the one lock of the library and of the modules on it.
@@ -23,60 +15,35 @@ import Synchronization
 /// counts.withLock { $0["milk", default: 0] += 1 }
 /// ```
 ///
-/// With `-D FLUX_TSAN` it is a pthread mutex, which ThreadSanitizer understands: `Synchronization.Mutex` on Linux is a
-/// futex that the sanitizer does not see, so that it reports races where there are none.
+/// With `-D FLUX_TSAN` a semaphore stands before the mutex. ThreadSanitizer understands that; the way on which a
+/// `Synchronization.Mutex` is waited for on Linux it does not see, so that it reports races where there are none.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
+    @usableFromInline let mutex: Synchronization.Mutex<FluxGuarded<Value>>
     #if FLUX_TSAN
-        @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
-        @usableFromInline let value: UnsafeMutablePointer<Value>
-
-        /// Makes a lock around a value.
-        ///
-        /// - Parameter initialValue: The value.
-        @inlinable public init(_ initialValue: consuming Value) {
-            mutex = .allocate(capacity: 1)
-            pthread_mutex_init(mutex, nil)
-            value = .allocate(capacity: 1)
-            value.initialize(to: initialValue)
-        }
-
-        @inlinable deinit {
-            value.deinitialize(count: 1)
-            value.deallocate()
-            pthread_mutex_destroy(mutex)
-            mutex.deallocate()
-        }
-
-        /// Runs a closure on the value, with the lock held.
-        ///
-        /// - Parameter body: Gets the value; must not use this lock.
-        /// - Returns: What the closure returns.
-        @inlinable public borrowing func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
-            pthread_mutex_lock(mutex)
-            defer { pthread_mutex_unlock(mutex) }
-            return body(&value.pointee)
-        }
-    #else
-        @usableFromInline let mutex: Synchronization.Mutex<FluxGuarded<Value>>
-
-        /// Makes a lock around a value.
-        ///
-        /// - Parameter initialValue: The value.
-        @inlinable public init(_ initialValue: consuming Value) {
-            mutex = Synchronization.Mutex(FluxGuarded(initialValue))
-        }
-
-        // Inlined by force: a dispatch costs little more than the two atomic operations in here.
-        /// Runs a closure on the value, with the lock held.
-        ///
-        /// - Parameter body: Gets the value; must not use this lock.
-        /// - Returns: What the closure returns.
-        @inlinable @inline(__always) public borrowing func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
-            mutex.withLock { guarded in FluxGuarded(body(&guarded.value)) }.value
-        }
+        @usableFromInline let semaphore = DispatchSemaphore(value: 1)
     #endif
+
+    /// Makes a lock around a value.
+    ///
+    /// - Parameter initialValue: The value.
+    @inlinable public init(_ initialValue: consuming Value) {
+        mutex = Synchronization.Mutex(FluxGuarded(initialValue))
+    }
+
+    // Inlined by force: a dispatch costs little more than the two atomic operations in here.
+    /// Runs a closure on the value, with the lock held.
+    ///
+    /// - Parameter body: Gets the value; must not use this lock.
+    /// - Returns: What the closure returns.
+    @inlinable @inline(__always) public borrowing func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
+        #if FLUX_TSAN
+            semaphore.wait()
+            defer { semaphore.signal() }
+        #endif
+        return mutex.withLock { guarded in FluxGuarded(body(&guarded.value)) }.value
+    }
 }
 
 nonisolated extension FluxLock {
