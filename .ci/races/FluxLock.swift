@@ -1,7 +1,8 @@
-// A lock that does not lock, in the place of the library's own: what .ci/check-races has to see reported.
+/// A lock that does not lock, in the place of the library's own: what .ci/check-races has to see reported.
 public struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
     @usableFromInline let place: UnsafeMutablePointer<Value>
 
+    /// Makes it around a value.
     @inlinable public init(_ initialValue: consuming Value) {
         place = .allocate(capacity: 1)
         place.initialize(to: initialValue)
@@ -12,6 +13,7 @@ public struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
         place.deallocate()
     }
 
+    /// Runs a closure on the value.
     @inlinable public borrowing func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
         body(&place.pointee)
     }
