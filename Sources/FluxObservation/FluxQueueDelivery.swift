@@ -213,13 +213,17 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
     public func cancel() { end { ($0.pending, $0.head) = ([], 0) } }
 
     private func end(_ change: (inout Machine) -> Void) {
-        let gone = lock.withLock { machine in
+        let (gone, waiters) = lock.withLock { machine in
             let old = (machine.pending, machine.handler)
+            var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
             machine.isEnded = true
             change(&machine)
             if machine.waiting == 0 { machine.handler = nil }
-            return old
+            // Nobody waits for a queue that may never run.
+            if machine.waiting == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
+            return (old, waiters)
         }
+        for (latch, _) in waiters { latch.open() }
         FluxPureCode.after { withExtendedLifetime(gone) {} }
     }
 

@@ -134,6 +134,24 @@ import Testing
         }
     }
 
+    @Test func `Who waits for what is cancelled goes on, though the queue never runs`() async {
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let token = store.subscribe(to: \.count, on: queue) { _ in }
+        store.dispatch(action: .add(1))
+        let isFlushed = Flag()
+        let flushing = Task {
+            await store.flush()
+            isFlushed.set()
+        }
+        for _ in 0..<1_000 { await Task.yield() }
+        #expect(!isFlushed.isSet)
+        token.unsubscribe()
+        await flushing.value
+        queue.resume()
+    }
+
     @Test func `Neither a delivery nor its handler outlives its token`() async {
         let (gone, deliveryGone) = (Gate(), Locked<Weak?>(nil))
         do {
