@@ -12,18 +12,16 @@
 /// | `finish` | over; settle                  | over, after what waits          | nothing                      |
 /// | `cancel` | over; settle                  | over at once; settle            | over at once; settle         |
 /// | `settle` | the iterator to be woken, if one waits, and what has to go: both outside the lock                        |
-nonisolated struct FluxChannelMachine<Element, Waiter> {
+nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
     enum Taken {
         case element(Element)
         case end(FluxOverflow?)
     }
 
     private let rule: FluxBuffered.Rule
-    /// What waits: that which came since the last of `older` was taken, and before it `older`, the oldest last.
-    private var newer: [Element] = []
-    private var older: [Element] = []
+    private var waiting = FluxWaiting<Element>()
     /// What has to go.
-    private var gone: [Element] = []
+    private var gone: ContiguousArray<Element> = []
     private var waiter: Waiter?
     /// What comes after what waits, once it is over.
     private var end: Taken?
@@ -34,26 +32,24 @@ nonisolated struct FluxChannelMachine<Element, Waiter> {
         self.rule = rule
     }
 
-    private var count: Int { older.count + newer.count }
-
     /// Keeps an element as the rule has it; true: settle.
     mutating func push(_ element: Element) -> Bool {
-        newer.append(element)
+        let count = waiting.count
         switch rule {
-        case _ where end != nil: gone.append(newer.removeLast())
-        case .latest where count > 1: drop(pop())
-        case .newest(let room) where count > room: drop(pop())
-        case .oldest(let room) where count > room: drop(newer.popLast())
-        case .failing(let room) where count > room:
-            drop(newer.popLast())
+        case _ where end != nil: gone.append(element)
+        case .oldest(let room) where count >= room: drop(element)
+        case .failing(let room) where count >= room:
+            drop(element)
             finish(FluxOverflow(limit: room))
-        default: break
+        case .latest where count > 0: drop(waiting.replaceFirst(element))
+        case .newest(let room) where count >= room: drop(waiting.replaceFirst(element))
+        default: waiting.append(element)
         }
         return waiter != nil || !gone.isEmpty
     }
 
     mutating func take() -> Taken? {
-        if let element = pop() { return .element(element) }
+        if let element = waiting.popFirst() { return .element(element) }
         // An error is thrown once.
         defer { if end != nil { end = .end(nil) } }
         return end
@@ -61,7 +57,7 @@ nonisolated struct FluxChannelMachine<Element, Waiter> {
 
     /// Keeps an iterator that found nothing; false: it has to look again.
     mutating func wait(_ iterator: Waiter) -> Bool {
-        if count > 0 || end != nil { return false }
+        if waiting.count > 0 || end != nil { return false }
         waiter = iterator
         return true
     }
@@ -73,11 +69,11 @@ nonisolated struct FluxChannelMachine<Element, Waiter> {
 
     /// Ends it at once.
     mutating func cancel() {
-        gone += older + newer
-        (older, newer, end) = ([], [], .end(nil))
+        gone += waiting.removeAll()
+        end = .end(nil)
     }
 
-    mutating func settle() -> (wake: Waiter?, gone: [Element]) {
+    mutating func settle() -> (wake: Waiter?, gone: ContiguousArray<Element>) {
         defer { (waiter, gone) = (nil, []) }
         return (waiter, gone)
     }
@@ -86,13 +82,40 @@ nonisolated struct FluxChannelMachine<Element, Waiter> {
         if rule != .latest { dropped += 1 }
         if let element { gone.append(element) }
     }
+}
 
-    private mutating func pop() -> Element? {
+/// What waits to be taken, first things first.
+@usableFromInline
+nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
+    /// What came since the last of `older` was taken, and before it `older`, the oldest last.
+    @usableFromInline var newer: ContiguousArray<Element> = []
+    @usableFromInline var older: ContiguousArray<Element> = []
+
+    @inlinable init() {}
+
+    @inlinable var count: Int { newer.count + older.count }
+
+    @inlinable mutating func append(_ element: Element) { newer.append(element) }
+
+    /// Takes the first, amortised in constant time.
+    @inlinable mutating func popFirst() -> Element? {
         if older.isEmpty {
             swap(&older, &newer)
             older.reverse()
         }
         return older.popLast()
+    }
+
+    /// Takes the first, to make room for one behind the last.
+    @inlinable mutating func replaceFirst(_ element: Element) -> Element? {
+        defer { append(element) }
+        return popFirst()
+    }
+
+    /// Takes all, to be let go of outside the lock.
+    @inlinable mutating func removeAll() -> ContiguousArray<Element> {
+        defer { self = FluxWaiting() }
+        return older + newer
     }
 }
 

@@ -59,9 +59,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
         @usableFromInline var phase = Phase.idle
         /// Whether nothing more comes to wait.
         @usableFromInline var isEnded = false
-        @usableFromInline var pending: ContiguousArray<Value?> = []
-        /// The position of the first of those that wait; before it are empty places.
-        @usableFromInline var head = 0
+        @usableFromInline var waiting = FluxWaiting<Value>()
         @usableFromInline var dropped = 0
         /// How many have come to wait, ever.
         @usableFromInline var last = 0
@@ -69,8 +67,6 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
         @usableFromInline var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
 
         @inlinable init(_ handler: @escaping @Sendable (Value) -> Void) { self.handler = Handler(call: handler) }
-
-        @inlinable var waiting: Int { pending.count - head }
 
         /// Keeps an element; true: schedule a drain.
         ///
@@ -86,42 +82,28 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
                 if case .failing = bound, dropped > 0, handler != nil { dropped += 1 }
                 return false
             }
-            if let limit = bound.limit, waiting >= limit {
+            if let limit = bound.limit, waiting.count >= limit {
                 if case .latest = bound {} else { dropped += 1 }
                 switch bound {
                 case .oldest: return false
                 case .failing(_, let error): (element, isEnded) = (error, true)
-                case .none, .latest, .newest: gone = popFirst()
+                case .none, .latest, .newest: gone = waiting.popFirst()
                 }
             }
-            pending.append(element)
+            waiting.append(element)
             last += 1
             defer { if phase == .idle { phase = .scheduled } }
             return phase == .idle
         }
 
-        /// Takes out the oldest of those that wait, amortised in constant time.
-        @inlinable mutating func popFirst() -> Value? {
-            if waiting == 0 { return nil }
-            let element = pending[head]
-            pending[head] = nil
-            head += 1
-            if head == pending.count || head >= 16 && head * 2 >= pending.count {
-                pending.removeFirst(head)
-                head = 0
-                if pending.isEmpty && pending.capacity > 1 << 16 { pending = [] }
-            }
-            return element
-        }
-
         /// Goes on after a call, or at the start: hands out the next element, unless there is none or the drain pauses.
         @inlinable mutating func next(isPausing: Bool) -> Turn {
-            let done = last - waiting
+            let done = last - waiting.count
             var turn = Turn(waiters: waiters.filter { $0.number <= done })
             if !turn.waiters.isEmpty { waiters.removeAll { $0.number <= done } }
-            phase = waiting == 0 ? .idle : isPausing ? .scheduled : .draining
+            phase = waiting.count == 0 ? .idle : isPausing ? .scheduled : .draining
             (turn.handler, turn.isDue) = (handler, phase == .scheduled)
-            if phase == .draining { turn.element = popFirst() }
+            if phase == .draining { turn.element = waiting.popFirst() }
             if isEnded && phase == .idle { handler = nil }
             return turn
         }
@@ -210,17 +192,17 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
     public func end() { end { _ in } }
 
     /// Ends without waiting: what waits is let go of (C7).
-    public func cancel() { end { ($0.pending, $0.head) = ([], 0) } }
+    public func cancel() { end { $0.waiting = FluxWaiting() } }
 
     private func end(_ change: (inout Machine) -> Void) {
         let (gone, waiters) = lock.withLock { machine in
-            let old = (machine.pending, machine.handler)
+            let old = (machine.waiting, machine.handler)
             var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
             machine.isEnded = true
             change(&machine)
-            if machine.waiting == 0 { machine.handler = nil }
+            if machine.waiting.count == 0 { machine.handler = nil }
             // Nobody waits for a queue that may never run.
-            if machine.waiting == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
+            if machine.waiting.count == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
             return (old, waiters)
         }
         for (latch, _) in waiters { latch.open() }
