@@ -64,9 +64,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     }
 
     deinit {
-        guard FluxPureCode.isRunning else { return store.handle.withAccess { $0.remove(recorder) } }
-        // Let go of with some lock held: it is cleared away once there is none.
-        DispatchQueue.global().async { [store, recorder] in store.handle.withAccess { $0.remove(recorder) } }
+        // Let go of with some lock held it is cleared away once there is none.
+        FluxPureCode.after { [store, recorder] in store.handle.withAccess { $0.remove(recorder) } }
     }
 
     // MARK: - Looking back

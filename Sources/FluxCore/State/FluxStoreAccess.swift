@@ -20,10 +20,10 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     @inlinable public var revision: UInt64 { mailboxes.newest }
 
     /// Grows with each change that was applied, announced or not.
-    @inlinable public var stamp: UInt64 { mailboxes.newest &+ silent }
+    @inlinable var stamp: UInt64 { mailboxes.newest &+ silent }
 
     /// Whether the store was let go, and all that was due has been done.
-    public var isEnded: Bool { mailboxes.isEnded }
+    var isEnded: Bool { mailboxes.isEnded }
 
     /// Whether somebody decides on each change, and so may hold some back.
     public var isHeld: Bool { observing?.gate != nil }

@@ -22,11 +22,8 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     /// The dispatcher that it is attached to; nil: none.
     public var dispatcher: FluxDispatcher? { handle.dispatcher }
 
-    /// What it is called, if it was given a name.
-    public var label: String? { handle.label }
-
     /// Its name, or the type of its state.
-    public var description: String { label ?? "FluxStore<\(stateType)>" }
+    public var description: String { handle.label ?? "FluxStore<\(stateType)>" }
 
     /// Its handle, where the state is of a type.
     ///

@@ -97,7 +97,7 @@ nonisolated public enum FluxPureCode {
     }
 
     /// Whether the calling thread runs such code, `FluxState.handle(action:)` included: what was dropped meanwhile is to wait.
-    public static var isRunning: Bool { FluxThreads.shared.current.pointee.pure != nil }
+    static var isRunning: Bool { FluxThreads.shared.current.pointee.pure != nil }
 
     /// Runs a closure now, or soon on another thread if the calling thread runs such code and so may hold a lock: to let go of what
     /// is the user's.
