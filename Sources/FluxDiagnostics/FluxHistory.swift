@@ -1,5 +1,3 @@
-import Dispatch
-
 #if canImport(FluxCore)
     import FluxCore
 #endif
