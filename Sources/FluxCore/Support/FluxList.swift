@@ -1,13 +1,12 @@
-/// An ordered list whose elements are removed by id: who is subscribed, who waits, which events are in flight.
+/// An ordered list whose elements are removed by id: who is subscribed, which stores take an action, which events are in flight.
 ///
 /// The order is that of the ids. A removed element leaves an empty slot; the slots are compacted once most of them are empty. The
-/// first is kept in place: a list of one, the most frequent by far, allocates
-/// nothing.
+/// first is kept in place: a list of one, the most frequent by far, allocates nothing.
 ///
 /// ```swift
-/// var waiters = FluxList<FluxLatch>()
-/// waiters.insert(latch, id: 1)
-/// waiters.remove(id: 1)?.leave()
+/// var tasks = FluxList<FluxTask>()
+/// tasks.insert(task, id: task.id)
+/// tasks.remove(id: task.id)
 /// ```
 ///
 /// Thread safety: a value.

@@ -20,7 +20,7 @@
 ///
 /// `Event` is `any FluxEvent` for rules over several types of event, which creators share by one ``FluxRules``.
 ///
-/// Thread safety: a value; its closures are called on the threads that fire, under a lock.
+/// Thread safety: a value; its closures are called on any thread, under a lock.
 nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     /// Says which events a rule treats as one kind; nil: the rule does not cover the event.
     public typealias Key = @Sendable (_ event: Event) -> (any Hashable & Sendable)?
@@ -169,7 +169,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
 
 /// A rule of one's own, for ``FluxRule/custom(_:for:)``.
 ///
-/// Thread safety: called on the threads that fire, one call at a time per creator.
+/// Thread safety: called on any thread, under a lock: one call at a time for all creators that share the rules.
 nonisolated public protocol FluxRuling<Event>: Sendable {
     /// The events it decides on.
     associatedtype Event: Sendable
