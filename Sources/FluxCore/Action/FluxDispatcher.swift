@@ -139,7 +139,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     }
 
     /// The interceptors, in the order in which an action comes to them.
-    var interceptors: [any FluxDispatchInterceptor] { chain.entries.map(\.interceptor) }
+    public var interceptors: [any FluxDispatchInterceptor] { chain.entries.map(\.interceptor) }
 
     /// Removes interceptors; actions under way that have not reached them pass them by.
     ///

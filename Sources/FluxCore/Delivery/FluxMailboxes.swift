@@ -5,12 +5,12 @@ import Dispatch
 /// A struct under the lock of the store, so that a change goes into the pending lists in the step that makes it: pushed after
 /// the unlock, values would arrive stale.
 @usableFromInline nonisolated struct FluxMailboxes<State: FluxState> {
+    /// The revision of the newest state; first, beside the state, for each dispatch writes both.
+    @usableFromInline var newest: UInt64 = 0
     @usableFromInline var list = FluxList<FluxMailbox<State>>()
     /// Whether the store was let go: all end after what is due.
     @usableFromInline var isEnded = false
     @usableFromInline var lastID: UInt64 = 0
-    /// The revision of the newest state.
-    @usableFromInline var newest: UInt64 = 0
 
     @inlinable init() {}
 
