@@ -36,7 +36,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         _ = handle.feature(FluxStorageCoordinator.self) { self }
         handle.withAccess { access in
             access.observe(self)
-            access.hold(by: admit)
+            access.hold { self.admit($0) }
         }
     }
 
