@@ -152,7 +152,8 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
     func settle() {
         let (wake, gone) = lock.withLock { $0.settle() }
         wake?.open()
-        withExtendedLifetime(gone) {}
+        // A token may be let go of with some lock held.
+        if !gone.isEmpty { FluxPureCode.after { withExtendedLifetime(gone) {} } }
     }
 
     func end() {

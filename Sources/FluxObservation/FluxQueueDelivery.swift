@@ -60,6 +60,10 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
         /// Whether nothing more comes to wait.
         @usableFromInline var isEnded = false
         @usableFromInline var waiting = FluxWaiting<Value>()
+        /// What had to make room: it is the user's, and let go of once no lock is held.
+        @usableFromInline var gone: ContiguousArray<Value> = []
+        /// Whether it was scheduled, and nobody has seen to that.
+        @usableFromInline var isToSchedule = false
         @usableFromInline var dropped = 0
         /// How many have come to wait, ever.
         @usableFromInline var last = 0
@@ -68,14 +72,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
 
         @inlinable init(_ handler: @escaping @Sendable (Value) -> Void) { self.handler = Handler(call: handler) }
 
-        /// Keeps an element; true: schedule a drain.
-        ///
-        /// - Parameters:
-        ///   - element: The element.
-        ///   - bound: How many may wait.
-        ///   - gone: Gets what had to make room, to be let go of outside the lock.
-        /// - Returns: Whether a drain is to be scheduled.
-        @inlinable mutating func put(_ element: Value, _ bound: Bound, _ gone: inout Value?) -> Bool {
+        /// Keeps an element; true: settle.
+        @inlinable mutating func put(_ element: Value, _ bound: Bound) -> Bool {
             var element = element
             if isEnded {
                 // What comes behind one that did not fit, before the error is handed over, is left out as well.
@@ -83,17 +81,18 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
                 return false
             }
             if let limit = bound.limit, waiting.count >= limit {
-                if case .latest = bound {} else { dropped += 1 }
+                // The newest takes the number of the one that it replaces: who waits for that waits for this.
+                if case .latest = bound { last -= 1 } else { dropped += 1 }
                 switch bound {
                 case .oldest: return false
                 case .failing(_, let error): (element, isEnded) = (error, true)
-                case .none, .latest, .newest: gone = waiting.popFirst()
+                case .none, .latest, .newest: if let first = waiting.popFirst() { gone.append(first) }
                 }
             }
             waiting.append(element)
             last += 1
-            defer { if phase == .idle { phase = .scheduled } }
-            return phase == .idle
+            if phase == .idle { (phase, isToSchedule) = (.scheduled, true) }
+            return isToSchedule || !gone.isEmpty
         }
 
         /// Goes on after a call, or at the start: hands out the next element, unless there is none or the drain pauses.
@@ -173,15 +172,20 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
     /// - Returns: Who has to be settled once the caller holds no lock; nil: nobody, as it is awake already.
     /// - Complexity: O(1), amortised.
     @inlinable public func put(_ element: Value) -> (any FluxSettling)? {
-        // What goes is the user's, and let go of outside the lock.
-        var gone: Value?
-        return lock.withLock { $0.put(element, bound, &gone) } ? self : nil
+        lock.withLock { $0.put(element, bound) } ? self : nil
     }
 
     /// Schedules the handing over of what was put; done for who settles what ``put(_:)`` returned.
     public func settle() {
-        queue.async { self.work(self) }
+        let (gone, isToSchedule) = lock.withLock { machine in
+            defer { (machine.gone, machine.isToSchedule) = ([], false) }
+            return (machine.gone, machine.isToSchedule)
+        }
+        if isToSchedule { schedule() }
+        withExtendedLifetime(gone) {}
     }
+
+    @usableFromInline func schedule() { queue.async { self.work(self) } }
 
     /// How many elements were not handed over because there was no room for them.
     public var dropped: Int { lock.withLock { $0.dropped } }
@@ -235,7 +239,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
         for count in 0...limit {
             let turn = lock.withLock { $0.next(isPausing: count == limit) }
             for (latch, _) in turn.waiters { latch.open() }
-            if turn.isDue { return limit == 1 ? settle() : DispatchQueue.global().async { self.settle() } }
+            if turn.isDue { return limit == 1 ? schedule() : DispatchQueue.global().async { self.schedule() } }
             guard let element = turn.element else { return }
             turn.handler?.call(element)
         }

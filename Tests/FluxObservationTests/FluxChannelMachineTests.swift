@@ -28,7 +28,7 @@ import Testing
             machine.finish()
             return machine.settle().wake
         }
-        func cancel() -> (wake: String?, remains: [Int]) {
+        func cancel() -> (wake: String?, remains: ContiguousArray<Int>) {
             machine.cancel()
             let settled = machine.settle()
             return (settled.wake, settled.gone)

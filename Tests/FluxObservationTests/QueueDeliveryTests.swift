@@ -152,6 +152,44 @@ import Testing
         queue.resume()
     }
 
+    /// Reads a store when it goes, which is allowed where no lock is held.
+    private final class Reading: Sendable {
+        let store: FluxStore<Counter>
+        let gone: Recorder<Int>
+        init(_ store: FluxStore<Counter>, _ gone: Recorder<Int>) { (self.store, self.gone) = (store, gone) }
+        deinit { gone.record(store.state.count) }
+    }
+
+    @Test func `What has to make room is let go of once no lock is held, and does not wait for the handler`() {
+        let (store, gone) = (FluxStore(initialState: Counter(), dispatcher: nil), Recorder<Int>())
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let delivery = FluxQueueDelivery<Reading>(on: queue, bound: .newest(1)) { _ in }
+        for count in 0..<3 {
+            let due = store.handle.withAccess { _ in delivery.put(Reading(store, gone)) }
+            due?.settle()
+            #expect(gone.values.count == count)
+        }
+        delivery.cancel()
+        queue.resume()
+    }
+
+    @Test func `Who waits for one that was replaced waits for what took its place`() async {
+        let (queue, seen) = (DispatchQueue(label: "suspended"), Recorder<Int>())
+        queue.suspend()
+        let delivery = FluxQueueDelivery<Int>(on: queue, bound: .latest) { seen.record($0) }
+        delivery.put(1)?.settle()
+        let flushing = Task {
+            await delivery.flush()
+            return seen.values
+        }
+        for _ in 0..<1_000 { await Task.yield() }
+        delivery.put(2)?.settle()
+        queue.resume()
+        #expect(await flushing.value == [2])
+        delivery.cancel()
+    }
+
     @Test func `Neither a delivery nor its handler outlives its token`() async {
         let (gone, deliveryGone) = (Gate(), Locked<Weak?>(nil))
         do {

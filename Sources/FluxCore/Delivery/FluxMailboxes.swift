@@ -12,6 +12,9 @@ import Dispatch
     @usableFromInline var isEnded = false
     @usableFromInline var lastID: UInt64 = 0
 
+    /// How many revisions were left out, since states are numbered without a gap where they wait.
+    @usableFromInline var skipped: UInt64 = 0
+
     @inlinable init() {}
 
     @inlinable mutating func makeID() -> UInt64 {
@@ -41,7 +44,7 @@ import Dispatch
         }
         let outlet = found ?? FluxOutlet(handle, id: makeID(), queue: queue, isConflated: isConflated)
         if list.position(of: outlet.id) == nil { list.insert(FluxMailbox(outlet), id: outlet.id) }
-        let member = FluxSubscriber(id: makeID(), after: newest, outlet: outlet, handler: handler)
+        let member = FluxSubscriber(id: makeID(), after: newest &- skipped, outlet: outlet, handler: handler)
         let isDue = list.update(id: outlet.id) { $0.join(member, startingWith: snapshot) }
         return (member, isDue == true ? outlet : nil)
     }
@@ -59,7 +62,7 @@ import Dispatch
         var rest = FluxRest<State>()
         isEnded = true
         list.updateEach { $0.end(&rest) }
-        list.removeAll { $0.isAbandoned }
+        for mailbox in list.removeAll(where: { $0.isAbandoned }) { rest.waiters += mailbox.waiters }
         return rest
     }
 
@@ -69,7 +72,7 @@ import Dispatch
     @inlinable mutating func step(
         _ step: FluxDrainStep, _ outlet: UInt64, _ batch: inout FluxMailbox<State>.Batch, current: State?
     ) -> Bool {
-        let (newest, isEnded) = (newest, isEnded)
+        let (newest, isEnded) = (newest &- skipped, isEnded)
         let isDue = list.update(id: outlet) {
             $0.step(step, &batch, newest: newest, current: current, isEnded: isEnded)
         }
@@ -82,7 +85,7 @@ import Dispatch
     /// Takes a mailbox out that nobody needs any more.
     @inlinable mutating func drop(_ outlet: UInt64, _ rest: inout FluxRest<State>) {
         guard list.update(id: outlet, { $0.isAbandoned }) == true else { return }
-        if let mailbox = list.remove(id: outlet) { rest.waiters = mailbox.waiters }
+        if let mailbox = list.remove(id: outlet) { rest.waiters += mailbox.waiters }
     }
 }
 

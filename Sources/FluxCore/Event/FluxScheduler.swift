@@ -85,7 +85,8 @@ nonisolated public final class FluxTicket: Sendable {
 
     /// Has the event go on: to the next scheduler, or into its conversion.
     ///
-    /// Of one that has gone on or ended it does nothing.
+    /// A scheduler calls it once for each `fired`, and once for each time that it says yes in `retries`. Of an event that has ended
+    /// it does nothing.
     public func start() {
         let index = place.withLock { $0.index }
         funnel.request(FluxSchedulerFunnel.Step { self.funnel.start(self, from: index) })

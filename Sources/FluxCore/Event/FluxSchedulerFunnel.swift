@@ -57,8 +57,10 @@ import Dispatch
             ticket.place.withLock { $0.index = self.schedulers.count - 1 }
             let attempt = ticket.task.attempt
             isYes = self.schedulers.contains { $0.retries(ticket, attempt: attempt, error) }
-            isYes = isYes && ticket.task.retry(after: error)
-            if isYes { return Effect(body: tell) }
+            let dropped = isYes ? ticket.task.retry(after: error) : nil
+            isYes = dropped != nil
+            // What was to be cancelled of the attempt that failed is the user's, and let go of outside the lock.
+            if isYes { return Effect { withExtendedLifetime(dropped, tell) } }
             ticket.place.withLock { $0.index = self.schedulers.count }
             return nil
         }

@@ -159,7 +159,15 @@ nonisolated public final class FluxTask: Sendable {
     }
 
     /// Notes a failed attempt that is to be followed by another; false: the work has ended meanwhile.
-    func retry(after error: any Error) -> Bool { change { $0.retry(after: error) } != nil }
+    func retry(after error: any Error) -> ContiguousArray<FluxTaskMachine.Cancellation>? {
+        // Who has closed it tells of that.
+        let (dropped, told) = machine.withLock { machine in
+            let dropped = machine.retry(after: error)
+            return (dropped, dropped == nil ? nil : machine.tell())
+        }
+        if let told { see(told) }
+        return dropped
+    }
 
     /// Has a closure called where the work is cancelled; at once if it was.
     func onCancel(_ body: @escaping @Sendable () -> Void) {

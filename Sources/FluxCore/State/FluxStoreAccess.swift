@@ -97,7 +97,10 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     ) -> UInt64 {
         letGo(of: current)
         current = state
-        if let revision { mailboxes.newest = Swift.max(mailboxes.newest, revision &- 1) }
+        if let revision, revision > mailboxes.newest {
+            mailboxes.skipped &+= revision &- 1 &- mailboxes.newest
+            mailboxes.newest = revision &- 1
+        }
         var wakes = FluxWakes()
         let announced = announce(&wakes)
         tell(.replaced(by: action), announced, &wakes)

@@ -39,7 +39,7 @@
     ) -> FluxReducer {
         FluxReducer(Action.self, isReaction: true) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
-            let change = change(action.assumingMemoryBound(to: Action.self).pointee)
+            let change = thread.purely(handle) { change(action.assumingMemoryBound(to: Action.self).pointee) }
             return handle.take(thread, &wakes, witness) { $0.apply(change, pastGate: false, &$1) }
         }
     }

@@ -98,6 +98,36 @@ import Testing
         await store.flush()
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `Who awaits the end of a subscription goes on when the store goes, though the queue stands still`() async {
+        var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
+        let handle = store!.handle
+        let queue = DispatchQueue(label: "stands still")
+        let (entered, gate) = (Gate(), Gate())
+        let token = store!.subscribe(.latest, on: queue) { _ in
+            entered.open()
+            gate.wait()
+            queue.suspend()
+        }
+        store!.dispatch(action: .add(1))
+        await entered.opened()
+        async let finishing: Void = token.finish()
+        await waiters(of: store!, are: 1)
+        gate.open()
+        // The drain has paused, and is scheduled again.
+        func isDraining() -> Bool {
+            handle.lock.withLock { machine in
+                var isDraining = false
+                machine.mailboxes.list.updateEach { isDraining = isDraining || $0.phase == .draining }
+                return isDraining
+            }
+        }
+        while isDraining() { await Task.yield() }
+        store = nil
+        await finishing
+        queue.resume()
+    }
+
     private func waiters(of store: FluxStore<Counter>, are count: Int) async {
         func current() -> Int {
             store.handle.lock.withLock { machine in

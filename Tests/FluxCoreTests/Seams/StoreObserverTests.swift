@@ -1,3 +1,4 @@
+import Dispatch
 import FluxCore
 import TestSupport
 import Testing
@@ -118,6 +119,28 @@ import Testing
         #expect(order.values == [1, 2, 3, 1, 2, 3, 1, 2, 3])
         #expect(settled.counts.values == [5, 6, 7])
         store.handle.withAccess { $0.remove(journal) }
+    }
+
+    /// C5: revisions that are left out are not mistaken for states that wait.
+    @Test func `Who joins before a revision is left out gets nothing from before`() async {
+        let (store, queue) = (store(), DispatchQueue(label: "suspended"))
+        queue.suspend()
+        let (early, late, snapshot) = (Recorder<Int>(), Recorder<Int>(), Recorder<Int>())
+        var tokens = [store.subscribe(on: queue) { early.record($0.count) }]
+        store.dispatch(action: .add(1))
+        tokens.append(store.subscribe(on: queue) { late.record($0.count) })
+        tokens.append(store.subscribe(on: queue, startingWithCurrent: true) { snapshot.record($0.count) })
+        store.handle.withAccess { access in
+            #expect(access.replace(with: Counter(count: 9), by: LogOut(), revision: 9) == 9)
+        }
+        store.dispatch(action: .add(1))
+        queue.resume()
+        await store.flush()
+        #expect(early.values == [1, 9, 10])
+        #expect(late.values == [9, 10])
+        #expect(snapshot.values == [1, 9, 10])
+        #expect(store.revision == 10)
+        tokens.forEach { $0.unsubscribe() }
     }
 
     @Test func `What a gate holds back is not applied until its holder does so, in one step`() async {
