@@ -7,15 +7,16 @@ import Dispatch
     @usableFromInline typealias Batch = FluxMailbox<State>.Batch
 
     @usableFromInline let handle: FluxStoreHandle<State>
+    /// Its lowest bit says whether it delivers the newest state only: beside it the object would be 16 bytes larger.
     @usableFromInline let id: UInt64
     /// The queue to deliver on; nil: the store's own.
     @usableFromInline let queue: DispatchQueue?
-    /// Whether it delivers the newest state only.
-    @usableFromInline let isConflated: Bool
 
     @inlinable init(_ handle: FluxStoreHandle<State>, id: UInt64, queue: DispatchQueue?, isConflated: Bool) {
-        (self.handle, self.id, self.queue, self.isConflated) = (handle, id, queue, isConflated)
+        (self.handle, self.queue, self.id) = (handle, queue, id << 1 | (isConflated ? 1 : 0))
     }
+
+    @inlinable var isConflated: Bool { id & 1 == 1 }
 
     /// Schedules a drain.
     @usableFromInline func settle() {
