@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    @Test func `Who waits for what is cancelled goes on, though the queue never runs`() async {
+    @Test(.timeLimit(.minutes(1))) func `Who waits for what is cancelled goes on, though the queue never runs`() async {
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
