@@ -175,18 +175,28 @@ import Testing
     }
 
     @Test func `Who waits for one that was replaced waits for what took its place`() async {
-        let (queue, seen) = (DispatchQueue(label: "suspended"), Recorder<Int>())
+        let (queue, seen, entered, gate) = (DispatchQueue(label: "suspended"), Recorder<Int>(), Gate(), Gate())
         queue.suspend()
-        let delivery = FluxQueueDelivery<Int>(on: queue, bound: .latest) { seen.record($0) }
+        let delivery = FluxQueueDelivery<Int>(on: queue, bound: .latest) { element in
+            entered.open()
+            gate.wait()
+            seen.record(element)
+        }
         delivery.put(1)?.settle()
+        let isFlushed = Flag()
         let flushing = Task {
             await delivery.flush()
-            return seen.values
+            isFlushed.set()
         }
         for _ in 0..<1_000 { await Task.yield() }
         delivery.put(2)?.settle()
         queue.resume()
-        #expect(await flushing.value == [2])
+        await entered.opened()
+        for _ in 0..<1_000 { await Task.yield() }
+        #expect(!isFlushed.isSet)
+        gate.open()
+        await flushing.value
+        #expect(seen.values == [2])
         delivery.cancel()
     }
 
