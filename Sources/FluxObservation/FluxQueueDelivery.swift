@@ -153,9 +153,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
         _ queue: DispatchQueue?, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void,
         work: @escaping @Sendable (FluxQueueDelivery) -> Void
     ) {
-        if let room = bound.limit, room < 1 {
-            fatalError("FluxCore: a delivery with room for \(room) changes delivers none. Give it room for 1 at least.")
-        }
+        _ = bound.limit.map(FluxBuffered.checked)
         (self.queue, self.bound, self.work) = (
             queue ?? DispatchQueue(label: "FluxQueueDelivery", autoreleaseFrequency: .workItem, target: .global()),
             bound, work

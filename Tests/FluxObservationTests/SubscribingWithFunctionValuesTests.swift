@@ -29,17 +29,7 @@ import Testing
         return (seen, { seen.record($0.number) })
     }
 
-    @Test func `A store takes a value, and a closure in parentheses`() async {
-        let (seen, handler) = recording()
-        let (other, _) = recording()
-        let token = FluxSubscription([store.subscribe(handler), store.subscribe({ other.record($0.number) })])
-        for _ in 0..<3 { store.dispatch(action: .turn) }
-        await store.flush()
-        #expect(seen.values == [1, 2, 3] && other.values == [1, 2, 3])
-        token.unsubscribe()
-    }
-
-    @Test func `So does a view, and what is known as a source alone`() async {
+    @Test func `A view takes a value, as a store does, and what is known as a source alone`() async {
         let view = FluxView(store, by: { $0.number == $1.number }) { $0 }
         let source: any FluxSource<Page> = store
         let (seen, handler) = recording()

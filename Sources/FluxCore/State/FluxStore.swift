@@ -35,7 +35,8 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
         handle.attach(to: dispatcher)
     }
 
-    deinit { handle.end() }
+    // Let go of with some lock held it ends once there is none.
+    deinit { FluxPureCode.after { [handle] in handle.end() } }
 
     // MARK: - Reading
 

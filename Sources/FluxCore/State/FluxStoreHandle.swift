@@ -156,8 +156,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// The store was let go: it leaves its dispatcher, and ends its subscriptions after what is due.
     func end() {
-        // Let go of with some lock held: it ends once there is none.
-        if threads.current.pointee.pure != nil { return DispatchQueue.global().async { self.end() } }
         leave(nil)
         remove { _ in true }
         end(after: lock.withLock { $0.observers }[...])
