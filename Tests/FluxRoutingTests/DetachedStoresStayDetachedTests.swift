@@ -32,6 +32,15 @@ import Testing
         #expect(!dispatcher.detach(store), "it is not there")
     }
 
+    @Test func `Nor does one of each of several stores, nor one that was added before`() {
+        let stores = (0..<3).map { _ in store() }
+        stores[0].on(LogOut.self) { state, _ in state.count = 0 }
+        #expect(dispatcher.detach(Counter.self) == 3)
+        stores[1].on(LogOut.self) { state, _ in state.count = 0 }
+        #expect(dispatcher.dispatch(action: LogOut()) == 0)
+        #expect(stores.map(\.state.count) == [1, 1, 1])
+    }
+
     @Test func `Nor does a history`() {
         let store = store()
         dispatcher.detach(Counter.self)
@@ -47,5 +56,45 @@ import Testing
         store.instrument(Noting(notes: notes))
         #expect(dispatcher.add(1) == 0)
         #expect(notes.values == [] && dispatcher.stores.isEmpty)
+    }
+
+    @Test func `Moved to another dispatcher it is there alone`() {
+        let (store, other) = (store(), FluxDispatcher())
+        dispatcher.detach(Counter.self)
+        store.on(LogOut.self) { state, _ in state.count = 0 }
+        other.attach(store)
+        #expect(other.add(1) == 1 && store.state.count == 2)
+        #expect(dispatcher.dispatch(action: LogOut()) == 0 && store.state.count == 2)
+        #expect(other.dispatch(action: LogOut()) == 1 && store.state.count == 0)
+    }
+
+    @Test func `It can be attached again, with its reaction, once`() {
+        let store = store()
+        dispatcher.detach(Counter.self)
+        store.on(LogOut.self) { state, _ in state.count += 10 }
+        dispatcher.attach(store)
+        #expect(dispatcher.dispatch(action: LogOut()) == 1)
+        #expect(dispatcher.add(1) == 1)
+        #expect(store.state.count == 12 && store.revision == 2)
+        #expect(dispatcher.detach(Counter.self) == 1)
+        #expect(dispatcher.dispatch(action: LogOut()) == 0 && dispatcher.add(1) == 0)
+    }
+
+    @Test(.stress) func `Stress: detached while a reaction is added, it is detached in either order`() async {
+        for round in 0..<2_000 {
+            let store = store()
+            await onThreads(2) { [dispatcher] thread in
+                if (thread == 0) == (round % 2 == 0) {
+                    dispatcher.detach(Counter.self)
+                } else {
+                    store.on(LogOut.self) { state, _ in state.count = 0 }
+                }
+            }
+            // Expected only where it is not so: thousands of expectations that hold take longer than the race.
+            if dispatcher.dispatch(action: LogOut()) != 0 || dispatcher.add(1) != 0 {
+                Issue.record("round \(round): it is attached again")
+                return
+            }
+        }
     }
 }

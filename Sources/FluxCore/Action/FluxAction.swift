@@ -29,18 +29,3 @@ nonisolated public protocol FluxDispatching: Sendable {
     /// - Returns: How many changes the stores have announced by now; 0 where that is not known yet.
     @discardableResult func dispatch<Action: FluxAction>(action: Action) -> Int
 }
-
-nonisolated extension FluxAction {
-    /// Dispatches this action on ``FluxDispatcher/shared``.
-    ///
-    /// - Returns: How many changes the stores announced.
-    @inlinable @discardableResult public func dispatch() -> Int { FluxDispatcher.shared.dispatch(action: self) }
-
-    /// Dispatches this action.
-    ///
-    /// - Parameter dispatcher: Where to.
-    /// - Returns: How many changes the stores announced.
-    @inlinable @discardableResult public func dispatch(with dispatcher: some FluxDispatching) -> Int {
-        dispatcher.dispatch(action: self)
-    }
-}

@@ -57,32 +57,12 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
     @discardableResult public func detach(_ store: FluxStoreInfo) -> Bool { store.handle.leave(self) }
 
-    /// Detaches all stores of a type of state.
-    ///
-    /// - Parameter type: The type.
-    /// - Returns: How many there were.
-    /// - Complexity: O(*n* log *n*) for *n* stores of the dispatcher.
-    @discardableResult public func detach<State: FluxState>(_ type: State.Type) -> Int {
-        FluxPureCode.forbid("detach")
-        return stores.count { $0.stateType == type && detach($0) }
-    }
-
     /// The stores that are attached, in the order in which they get an action.
     ///
     /// - Complexity: O(*n* log *n*) for *n* stores.
     public var stores: [FluxStoreInfo] {
         FluxPureCode.forbid("FluxDispatcher.stores")
         return routes.withLock { $0.stores }.map { FluxStoreInfo(any: $0) }
-    }
-
-    /// Whether any store that is attached here takes a type of action.
-    ///
-    /// - Parameter type: The type of action.
-    /// - Returns: True if one does.
-    /// - Complexity: O(1).
-    public func takes(_ type: any FluxAction.Type) -> Bool {
-        FluxPureCode.forbid("responds(to:)")
-        return routes.withLock { $0.takes(ObjectIdentifier(type)) }
     }
 
     /// Tells somebody of the stores that are here, in one step, and of those that come and go from then on.
@@ -108,60 +88,6 @@ nonisolated extension FluxDispatcher {
             routes.observers.removeAll { $0 === observer }
             if routes.observers.count == count { return }
             for store in routes.stores { store.tell(observer, isAttached: false) }
-        }
-    }
-}
-
-// MARK: - A store and its dispatcher
-
-nonisolated extension FluxStore {
-    /// Lets the store react to a type of action that is not its state's own, such as one that concerns many stores.
-    ///
-    /// ```swift
-    /// cart.on(LogOut.self) { state, action in state.lines = [] }
-    /// dispatcher.dispatch(action: LogOut())
-    /// ```
-    ///
-    /// What it does is a change like any other: one at a time with those of `handle` (C1), announced under a revision of its
-    /// own. The closure is as pure as `handle(action:)`, and the same is not allowed in it (C6). Of several reactions to one type each is
-    /// called, in the order added, and makes a change of its own. It follows the store to other dispatchers.
-    ///
-    /// - Parameters:
-    ///   - type: Which actions.
-    ///   - body: Changes the state.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
-    /// - Complexity: O(1), amortised.
-    @discardableResult public func on<Action: FluxAction>(
-        _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Void
-    ) -> FluxRegistration {
-        handle.route(type) { action in
-            .other(action) { state in
-                body(&state, action)
-                return true
-            }
-        }
-    }
-
-    /// Lets the store react to a type of action, where it may find that there is nothing to change.
-    ///
-    /// - Parameters:
-    ///   - type: Which actions.
-    ///   - body: Changes the state, and returns whether it has: with false nothing is announced, and the state stays as it was.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
-    /// - Complexity: O(1), amortised.
-    @discardableResult
-    public func on<Action: FluxAction, Answer: ExpressibleByBooleanLiteral & Sendable>(
-        _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Answer
-    ) -> FluxRegistration {
-        // With Bool itself a closure of several statements that returns nothing would be ambiguous.
-        handle.route(type) { action in
-            .other(action) { state in
-                let before = state
-                if body(&state, action) as? Bool ?? true { return true }
-                // What it did change all the same would be seen by nobody.
-                state = before
-                return false
-            }
         }
     }
 }

@@ -61,8 +61,6 @@ public typealias FluxDispatchWitness =
     @usableFromInline let isUsed = Synchronization.Atomic<Bool>(false)
     private let list = FluxLock<ContiguousArray<Entry>>([])
 
-    init() {}
-
     /// In the order in which an action comes to them.
     var entries: ContiguousArray<Entry> { list.withLock { $0 } }
 
@@ -129,9 +127,6 @@ nonisolated public struct FluxNext: Sendable {
     /// The work whose action it is; nil if it was not fired.
     public var origin: FluxTask? { passage.origin }
 
-    /// Whether the action goes to another end than the stores of the dispatcher, such as the one store that has a name.
-    public var isAddressed: Bool { passage.isAddressed }
-
     /// How many changes the stores have announced so far, by way of any `next` of this dispatch.
     public var announced: Int { passage.announced.load(ordering: .relaxed) }
 
@@ -166,8 +161,8 @@ nonisolated public struct FluxNext: Sendable {
     /// - Returns: How many changes the stores announced, those behind among them.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
         go {
-            other.begin(action, isAddressed: isAddressed, witness) { action, witness in
-                let announced = isAddressed ? 0 : other.deliver(action, telling: witness)
+            other.begin(action, isAddressed: passage.isAddressed, witness) { action, witness in
+                let announced = passage.isAddressed ? 0 : other.deliver(action, telling: witness)
                 passage.announced.add(announced, ordering: .relaxed)
                 return announced + FluxNext(passage: passage, position: position, witness: witness).proceed(action)
             }

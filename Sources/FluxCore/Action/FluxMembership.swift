@@ -2,35 +2,20 @@ import Dispatch
 
 /// Where a store is attached, and what else it takes there: the few words that every store has.
 nonisolated struct FluxMembership {
-    /// Refers to the dispatcher that the store is attached to.
-    enum Home {
-        case none
-        case dispatcher(FluxDispatcher)
-        /// One that keeps the store, which must not keep it in turn.
-        case keeper(FluxWeakDispatcher)
-    }
-
     /// What the store does about another type of action, and the key of its place.
     struct Reaction {
         let reducer: FluxReducer
         var key: UInt64
     }
 
-    var home = Home.none
+    /// The dispatcher that the store is attached to, or what refers weakly to one that keeps the store.
+    var home: (any AnyObject & Sendable)?
     /// The key of its place for the actions of its state, where the store is attached.
     var key: UInt64 = 0
     /// In the order added.
     var reactions: ContiguousArray<Reaction> = []
 
-    init() {}
-
-    var dispatcher: FluxDispatcher? {
-        switch home {
-        case .none: nil
-        case .dispatcher(let dispatcher): dispatcher
-        case .keeper(let reference): reference.dispatcher
-        }
-    }
+    var dispatcher: FluxDispatcher? { home as? FluxDispatcher ?? (home as? FluxWeakDispatcher)?.dispatcher }
 }
 
 /// Refers to a dispatcher and does not keep it.
@@ -45,8 +30,6 @@ nonisolated final class FluxStoreExtras: Sendable {
     private let lazyQueue = FluxLock<DispatchQueue?>(nil)
     let features = FluxFeatures()
     let label = FluxLock<String?>(nil)
-
-    init() {}
 
     /// Made on first use: it costs more than all the rest.
     var queue: DispatchQueue { lazyQueue.value { fluxQueue("FluxStore") } }
@@ -73,7 +56,7 @@ nonisolated extension FluxStoreHandle {
                 if former === dispatcher { return detach(old, from: &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
-            membership.home = store == nil ? .dispatcher(dispatcher) : .keeper(FluxWeakDispatcher(dispatcher))
+            membership.home = store == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
             guard let former else { return }
             gone.append(former)
             if former !== dispatcher { leave(former, old, &gone) }
@@ -89,7 +72,7 @@ nonisolated extension FluxStoreHandle {
             guard let home = membership.dispatcher, dispatcher == nil || dispatcher === home else { return }
             gone.append(home)
             leave(home, membership, &gone)
-            membership.home = .none
+            membership.home = nil
         }
         return withExtendedLifetime(gone) { !gone.isEmpty }
     }
@@ -153,20 +136,11 @@ nonisolated extension FluxStoreHandle {
     }
 
     /// What leads to the state's own `handle`, as the client's module has specialised it.
-    private var mainReducer: FluxReducer {
-        guard case .reducer(let reducer) = work(.reducer) else { fatalError("FluxCore: a store without a reducer") }
-        return reducer
-    }
+    private var mainReducer: FluxReducer { work(.reducer).reducer! }
 
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer] {
         (type == ObjectIdentifier(State.Action.self) ? [mainReducer] : [])
             + membership.withLock { $0.reactions }.map(\.reducer).filter { $0.action == type }
-    }
-
-    func take(_ action: any FluxAction, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?) -> Int? {
-        let reducers = reducers(of: ObjectIdentifier(Swift.type(of: action)))
-        if reducers.isEmpty { return nil }
-        return reducers.count { $0.apply(action, to: self, threads.current, &wakes, witness) != 0 }
     }
 }

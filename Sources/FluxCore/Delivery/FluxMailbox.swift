@@ -24,7 +24,7 @@
     /// One who is called with the state at which it joined, before anything else; if the mailbox conflates, with that of the batch.
     @usableFromInline typealias Starter = (member: FluxSubscriber<State>, state: State?)
 
-    /// What a drain works on outside the lock.
+    /// What a drain works on outside the lock, or what else is taken out under the lock to be let go of outside.
     @usableFromInline struct Batch {
         @usableFromInline var starters: ContiguousArray<Starter> = []
         /// What is to be delivered, oldest first; the drain takes one after the other out, and gives the buffer back.
@@ -38,6 +38,24 @@
         @usableFromInline var gone: ContiguousArray<Member> = []
 
         @inlinable init() {}
+
+        /// Lets go of those who are members no longer.
+        @inlinable mutating func retire() {
+            for member in gone { member.retire() }
+            gone = []
+        }
+
+        /// Lets those go on who wait.
+        @inlinable mutating func open() {
+            for latch in waiters { latch.open() }
+            waiters = []
+        }
+
+        /// Lets go of what nobody has a use for any more, outside the lock.
+        @inlinable consuming func letGo() {
+            retire()
+            open()
+        }
     }
 
     @usableFromInline let outlet: FluxOutlet<State>
@@ -81,13 +99,13 @@
     /// - Parameters:
     ///   - id: That of the member.
     ///   - rest: Gets what is to be let go of outside the lock.
-    @inlinable mutating func leave(_ id: UInt64, _ rest: inout FluxRest<State>) {
+    @inlinable mutating func leave(_ id: UInt64, _ rest: inout Batch) {
         guard let member = members.remove(id: id) else { return }
         if let position = fluxBisect(starters.count, for: id, { starters[$0].member.id }) {
             rest.starters.append(starters.remove(at: position))
         }
         if members.isEmpty { (rest.states, pending, isMarked) = (pending, [], false) }
-        if phase == .draining { gone.append(member) } else { rest.members.append(member) }
+        if phase == .draining { gone.append(member) } else { rest.gone.append(member) }
     }
 
     /// Adds somebody who waits until all that is due has been delivered, or until no call is under way; false: that is so.
@@ -98,9 +116,9 @@
     }
 
     /// Ends all memberships unless something is due; they end after that then.
-    @inlinable mutating func end(_ rest: inout FluxRest<State>) {
+    @inlinable mutating func end(_ rest: inout Batch) {
         if phase != .idle { return }
-        rest.members += members.removeAll()
+        rest.gone += members.removeAll()
     }
 
     // MARK: - Inputs of the drain

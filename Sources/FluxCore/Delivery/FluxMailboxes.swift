@@ -50,16 +50,16 @@ import Dispatch
     }
 
     /// Removes a handler.
-    @inlinable mutating func leave(_ id: UInt64, _ outlet: UInt64) -> FluxRest<State> {
-        var rest = FluxRest<State>()
+    @inlinable mutating func leave(_ id: UInt64, _ outlet: UInt64) -> FluxMailbox<State>.Batch {
+        var rest = FluxMailbox<State>.Batch()
         list.update(id: outlet) { $0.leave(id, &rest) }
         drop(outlet, &rest)
         return rest
     }
 
     /// Ends all subscriptions after what is due.
-    @inlinable mutating func end() -> FluxRest<State> {
-        var rest = FluxRest<State>()
+    @inlinable mutating func end() -> FluxMailbox<State>.Batch {
+        var rest = FluxMailbox<State>.Batch()
         isEnded = true
         list.updateEach { $0.end(&rest) }
         for mailbox in list.removeAll(where: { $0.isAbandoned }) { rest.waiters += mailbox.waiters }
@@ -77,13 +77,13 @@ import Dispatch
             $0.step(step, &batch, newest: newest, current: current, isEnded: isEnded)
         }
         if isDue == true { return true }
-        var rest = FluxRest<State>()
+        var rest = FluxMailbox<State>.Batch()
         drop(outlet, &rest)
         return false
     }
 
     /// Takes a mailbox out that nobody needs any more.
-    @inlinable mutating func drop(_ outlet: UInt64, _ rest: inout FluxRest<State>) {
+    @inlinable mutating func drop(_ outlet: UInt64, _ rest: inout FluxMailbox<State>.Batch) {
         guard list.update(id: outlet, { $0.isAbandoned }) == true else { return }
         if let mailbox = list.remove(id: outlet) { rest.waiters += mailbox.waiters }
     }
@@ -94,18 +94,3 @@ import Dispatch
 
 /// What a drain asks of the mailboxes.
 @usableFromInline nonisolated enum FluxDrainStep { case begin, exchange, pause }
-
-/// What was taken out under the lock, to be let go of outside.
-@usableFromInline nonisolated struct FluxRest<State: FluxState> {
-    @usableFromInline var members: ContiguousArray<FluxMailbox<State>.Member> = []
-    @usableFromInline var starters: ContiguousArray<FluxMailbox<State>.Starter> = []
-    @usableFromInline var states: ContiguousArray<State?> = []
-    @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
-
-    @inlinable init() {}
-
-    @inlinable func letGo() {
-        for member in members { member.retire() }
-        for latch in waiters { latch.open() }
-    }
-}

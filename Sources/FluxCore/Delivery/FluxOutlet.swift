@@ -32,8 +32,7 @@ import Dispatch
             let isDue = handle.lock.withLock { machine in
                 machine.mailboxes.step(step, id, &batch, current: isConflated ? machine.state : nil)
             }
-            for member in batch.gone { member.retire() }
-            batch.gone = []
+            batch.retire()
             if !isDue { return }
             if turn < limit { deliver(&batch) }
         }
@@ -52,7 +51,6 @@ import Dispatch
             batch.members.call(state, revision: batch.first &+ UInt64(offset))
         }
         batch.states.removeAll(keepingCapacity: true)
-        for latch in batch.waiters { latch.open() }
-        batch.waiters = []
+        batch.open()
     }
 }

@@ -218,6 +218,14 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// a conversion that awaits it itself.
     public func flush() async { await account.flush() }
 
+    /// Waits as ``flush()`` does, for so long at most.
+    ///
+    /// - Parameter duration: How long, by the clock of the creator.
+    /// - Returns: Whether every event fired before the call has ended.
+    public func flush(within duration: Swift.Duration) async -> Bool {
+        await fluxWithin(duration, on: account.clock) { [account] in await account.flush() }
+    }
+
     /// Ends the work of the creator: no new events, a while for those in flight, then the rest is cancelled.
     ///
     /// An event fired from now on is dropped. Returns as soon as all have ended, at the deadline at the latest; where an

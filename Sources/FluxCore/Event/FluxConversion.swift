@@ -104,21 +104,16 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     @inlinable @inline(__always) public func perform(_ body: @escaping @Sendable () async -> Void) {
         if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
             _Concurrency.Task.immediate {
-                self.noteRunner()
+                if let runner = fluxRunningTask() { self.onCancel { runner.cancel() } }
                 await body()
             }
         } else {
             // Older systems start it in its turn on the same queue, which it prefers all along.
             _Concurrency.Task(executorPreference: FluxQueueExecutor(queue)) {
-                self.noteRunner()
+                if let runner = fluxRunningTask() { self.onCancel { runner.cancel() } }
                 await body()
             }
         }
-    }
-
-    /// Has the Swift task that calls this cancelled with the work.
-    @usableFromInline func noteRunner() {
-        if let runner = fluxRunningTask() { onCancel { runner.cancel() } }
     }
 
     /// Has a closure called where the work is cancelled; at once if it was.
@@ -137,17 +132,14 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     public func end(_ outcome: FluxTask.Outcome, sending last: Converter.Action? = nil) {
         let event = event
         if hasEnded.exchange(true, ordering: .relaxed) { return }
-        if let ticket, let error = outcome.error, isRetried(ticket, event, error) { return }
+        if let ticket, let error = outcome.error {
+            let tell = { [creator, attempt, task] in creator.tellRetried(event, attempt, error, task) }
+            if ticket.funnel.retries(ticket, error, tell) { return }
+        }
         task.end(outcome, of: attempt) {
             if let last { creator.destination(last) }
             if let error = outcome.error { creator.report(error, event, isHandled: last != nil) }
             return last != nil
-        }
-    }
-
-    private func isRetried(_ ticket: FluxTicket, _ event: Converter.Event, _ error: any Error) -> Bool {
-        ticket.funnel.retries(ticket, error) { [creator, attempt, task] in
-            creator.tellRetried(event, attempt, error, task)
         }
     }
 }

@@ -82,39 +82,18 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
         for task in open { task.end(.cancelled) }
     }
 
-    func flush() async {
+    @discardableResult func flush() async -> Bool {
         FluxPureCode.forbid("flush()")
-        for task in open { _ = await task.settled() }
+        var isDone = true
+        for task in open { isDone = await task.settled() != nil && isDone }
+        return isDone
     }
 
     func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
         FluxPureCode.forbid("shutdown(within:)")
-        fluxRequire(duration >= .zero, "shutdown(within:) was given a negative duration, \(duration).")
         table.withLock { $0.isShutDown = true }
-        let flushing = _Concurrency.Task { await flush() }
-        // Not waited for: a clock of the user's may go on sleeping all the same.
-        let deadline = Self.deadline(in: duration, on: clock)
-        let sleeping = _Concurrency.Task {
-            await deadline()
-            flushing.cancel()
-        }
-        await withTaskCancellationHandler {
-            await flushing.value
-        } onCancel: {
-            flushing.cancel()
-        }
-        sleeping.cancel()
+        _ = await fluxWithin(duration, on: clock) { await self.flush() }
         cancelAll()
         return table.withLock { $0.counts }
-    }
-
-    /// Waits until a moment that is counted from here: a clock that is moved on by hand may be moved right after.
-    ///
-    /// A century away at most: the clocks of the system stop the program where they are given more than they can count.
-    private static func deadline<Clock: _Concurrency.Clock<Swift.Duration>>(
-        in duration: Swift.Duration, on clock: Clock
-    ) -> @Sendable () async -> Void {
-        let end = clock.now.advanced(by: Swift.min(duration, .seconds(3_000_000_000)))
-        return { try? await clock.sleep(until: end, tolerance: nil) }
     }
 }

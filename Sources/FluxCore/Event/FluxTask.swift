@@ -90,7 +90,7 @@ nonisolated public final class FluxTask: Sendable {
     /// The life of the work so far and from now on, from its start to its end, whenever one begins to look.
     ///
     /// Of several events fired together, each in its turn.
-    public var events: Events { Events(tasks: works) }
+    public var events: Events { Events(tasks: works[...]) }
 
     /// Waits for the end; nil: the task that awaits was cancelled before.
     func settled() async -> Outcome? {
@@ -218,37 +218,30 @@ nonisolated public final class FluxTask: Sendable {
 nonisolated extension FluxTask {
     /// The life of a task as a sequence; any number of iterators, each from the start.
     ///
-    /// Thread safety: the sequence may be shared; an iterator belongs to one task.
-    public struct Events: AsyncSequence, Sendable {
-        let tasks: [FluxTask]
+    /// Of attempts that failed, the latest 64 are told of to who begins to look late.
+    ///
+    /// Thread safety: the sequence may be shared; an iterator belongs to one task at a time.
+    public struct Events: AsyncSequence, AsyncIteratorProtocol, Sendable {
+        var tasks: ArraySlice<FluxTask>
+        /// How many events of the first were seen.
+        var seen = 0
 
         /// Begins at the start of the life, whenever that was.
-        public func makeAsyncIterator() -> Iterator { Iterator(tasks: tasks[...]) }
+        public func makeAsyncIterator() -> Events { self }
 
-        /// Walks through the life of a task.
-        ///
-        /// Of attempts that failed, the latest 64 are told of to who begins to look late.
-        ///
-        /// Thread safety: belongs to one task at a time.
-        public struct Iterator: AsyncIteratorProtocol {
-            var tasks: ArraySlice<FluxTask>
-            /// How many events of the first were seen.
-            var seen = 0
-
-            /// The next event; nil after the end of the work, and when the calling task is cancelled.
-            public mutating func next() async -> LifeEvent? {
-                while let task = tasks.first, !_Concurrency.Task.isCancelled {
-                    var (event, seen): (LifeEvent?, Int) = (nil, seen)
-                    await task.look { machine in
-                        event = machine.next(after: &seen)
-                        return event != nil
-                    }
-                    self.seen = seen
-                    if case .ended = event { (tasks, self.seen) = (tasks.dropFirst(), 0) }
-                    if let event { return event }
+        /// The next event; nil after the end of the work, and when the calling task is cancelled.
+        public mutating func next() async -> LifeEvent? {
+            while let task = tasks.first, !_Concurrency.Task.isCancelled {
+                var (event, seen): (LifeEvent?, Int) = (nil, seen)
+                await task.look { machine in
+                    event = machine.next(after: &seen)
+                    return event != nil
                 }
-                return nil
+                self.seen = seen
+                if case .ended = event { (tasks, self.seen) = (tasks.dropFirst(), 0) }
+                if let event { return event }
             }
+            return nil
         }
     }
 }

@@ -78,4 +78,16 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// persistence: for the end of the load, and until all that was applied is saved. It returns early when the
     /// task is cancelled. A handler that never returns, or a queue that never runs, keeps it waiting.
     public func flush() async { await handle.flush() }
+
+    /// Waits as ``flush()`` does, for so long at most.
+    ///
+    /// - Parameters:
+    ///   - duration: How long.
+    ///   - clock: What it is measured with.
+    /// - Returns: Whether all of it was done; false also where something that was applied can never be saved.
+    public func flush(
+        within duration: Swift.Duration, clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
+    ) async -> Bool {
+        await fluxWithin(duration, on: clock) { await self.handle.flush() }
+    }
 }

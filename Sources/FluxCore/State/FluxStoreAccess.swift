@@ -171,6 +171,4 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     @usableFromInline var gate: FluxStoreGate<State>?
     var wakes: ContiguousArray<any FluxSettling> = []
     var gone: [Any] = []
-
-    init() {}
 }

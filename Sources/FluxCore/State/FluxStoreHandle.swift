@@ -19,7 +19,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let threads = FluxThreads.shared
     /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
-    @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> FluxStoreJobDone
+    @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> (reducer: FluxReducer?, stamp: UInt64)
     let membership = FluxLock(FluxMembership())
     /// Made on first use; locked last of all, for who is told that the store leaves asks for it under the other locks.
     private let lazyExtras = FluxLock<FluxStoreExtras?>(nil)
@@ -32,10 +32,10 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
             case .leave(let id, let outlet):
                 outlet.handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }.letGo()
             case .end(let handle): handle.lock.withLock { $0.mailboxes.end() }.letGo()
-            case .reducer: return .reducer(FluxReducer.main(State.self))
-            case .stamp(let handle): return .stamp(handle.read { $0.stamp })
+            case .reducer: return (FluxReducer.main(State.self), 0)
+            case .stamp(let handle): return (nil, handle.read { $0.stamp })
             }
-            return .done
+            return (nil, 0)
         }
     }
 
@@ -65,10 +65,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @inlinable public var state: State { read { $0.state } }
 
     /// Grows with each change that was applied, announced or not.
-    @usableFromInline var stamp: UInt64 {
-        guard case .stamp(let stamp) = work(.stamp(self)) else { fatalError("FluxCore: a store without a stamp") }
-        return stamp
-    }
+    @usableFromInline var stamp: UInt64 { work(.stamp(self)).stamp }
 
     @inlinable @inline(__always) func read<Value>(_ body: (borrowing Machine) -> Value) -> Value {
         threads.current.requireImpure("state or revision of a store")
@@ -89,8 +86,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         return FluxSubscription(member)
     }
 
-    /// Waits until all that is due on an outlet has been handed over, or no call there is under way, or the task is cancelled.
-    func wait(for outlet: UInt64, forCall: Bool) async {
+    /// Waits until all that is due on an outlet has been handed over, or no call there is under way; false: the task was cancelled.
+    @discardableResult func wait(for outlet: UInt64, forCall: Bool) async -> Bool {
         await FluxLatch.wait { latch in
             lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.wait(latch, forCall: forCall) } } == true
                 ? latch : nil
@@ -143,15 +140,20 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     // MARK: - Ending
 
     /// Whether the store was let go, and all that was due has been done.
-    public var isEnded: Bool { lock.withLock { $0.isEnded } }
+    var isEnded: Bool { lock.withLock { $0.isEnded } }
 
     /// Waits until every change applied before has been handed to every subscription and every observer is done with it.
     ///
-    /// It returns early when the task is cancelled.
-    public func flush() async {
+    /// It returns early when the task is cancelled; returns whether all of it was done.
+    @discardableResult func flush() async -> Bool {
         FluxPureCode.forbid("flush()")
-        for observer in lock.withLock({ $0.observers }) { await observer.flush() }
-        for (outlet, _) in lock.withLock({ $0.mailboxes.list.pairs }) { await wait(for: outlet, forCall: false) }
+        let observers = lock.withLock { $0.observers }.map(\.observer)
+        for observer in observers { await observer.flush() }
+        var isDone = observers.allSatisfy { !_Concurrency.Task.isCancelled && !$0.hasFailed }
+        for (outlet, _) in lock.withLock({ $0.mailboxes.list.pairs }) {
+            isDone = await wait(for: outlet, forCall: false) && isDone
+        }
+        return isDone
     }
 
     /// The store was let go: it leaves its dispatcher, and ends its subscriptions after what is due.
@@ -163,13 +165,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// Ends after those who look on have done what is due, one after the other.
     private func end(after observers: ArraySlice<FluxObserverEntry<State>>) {
-        for (index, observer) in zip(observers.indices, observers) {
-            if observer.ending({ self.end(after: observers[(index + 1)...]) }) { return }
+        for (index, entry) in zip(observers.indices, observers) {
+            if entry.observer.ending({ self.end(after: observers[(index + 1)...]) }) { return }
         }
-        finish()
-    }
-
-    private func finish() {
         _ = work(.end(self))
         extrasIfAny?.features.removeAll()
         let observing = lock.withLock { fluxTake(&$0.observing) }
@@ -188,11 +186,4 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     case reducer
     /// Reads the stamp: a view does so of each of its stores whenever it is read.
     case stamp(FluxStoreHandle<State>)
-}
-
-/// What came of a job.
-@usableFromInline nonisolated enum FluxStoreJobDone {
-    case done
-    case reducer(FluxReducer)
-    case stamp(UInt64)
 }

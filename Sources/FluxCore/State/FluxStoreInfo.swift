@@ -71,7 +71,7 @@ nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer]
     /// Takes an action of any type; returns how many changes were announced, nil if it is of no type that the store takes.
-    func take(_ action: any FluxAction, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?) -> Int?
+    func take<Action: FluxAction>(_ action: Action, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?) -> Int?
     func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool)
     /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
     func leave(_ dispatcher: FluxDispatcher?) -> Bool
@@ -90,8 +90,6 @@ nonisolated extension FluxStoreHandle {
 
     /// Those who are told of events whose actions go to the store.
     public var eventObservers: ContiguousArray<any FluxEventObserver> {
-        lock.withLock { machine in
-            ContiguousArray(machine.observers.map { $0.observer })
-        }
+        ContiguousArray(lock.withLock { $0.observers }.map(\.observer))
     }
 }

@@ -42,8 +42,11 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
     /// - Returns: Whether this observer has something to do before that, and calls `finish`.
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool
 
-    /// Waits until all that was applied before is done with; part of ``FluxStore/flush()``.
+    /// Waits until all that was applied before is done with, or never will be; part of ``FluxStore/flush()``.
     func flush() async
+
+    /// Whether something that was applied will never be done with, however long one waits: it cannot be saved.
+    var hasFailed: Bool { get }
 }
 
 nonisolated extension FluxStoreObserver {
@@ -55,6 +58,9 @@ nonisolated extension FluxStoreObserver {
 
     /// By default there is nothing to wait for.
     public func flush() async {}
+
+    /// By default nothing fails.
+    public var hasFailed: Bool { false }
 }
 
 /// Who decides on changes, in a struct of its own for the lock.
@@ -62,19 +68,15 @@ nonisolated extension FluxStoreObserver {
     @usableFromInline let admits: @Sendable (FluxChange<State>) -> Bool
 }
 
-/// An observer as the store keeps it: closures made where its type is known, or each change would cost three times as much.
+/// An observer as the store keeps it: what each change calls is made where its type is known, or would take three times as long.
 @usableFromInline nonisolated struct FluxObserverEntry<State: FluxState>: Sendable {
-    @usableFromInline let observer: any AnyObject & FluxEventObserver
+    @usableFromInline let observer: any FluxStoreObserver<State>
     @usableFromInline let applied: @Sendable (FluxChange<State>, State, UInt64?) -> (any FluxSettling)?
     @usableFromInline let applying: @Sendable (FluxChange<State>) -> Void
-    @usableFromInline let ending: @Sendable (@escaping @Sendable () -> Void) -> Bool
-    @usableFromInline let flush: @Sendable () async -> Void
 
     @inlinable init<Observer: FluxStoreObserver<State>>(_ observer: Observer) {
         self.observer = observer
         applying = { observer.applying($0) }
         applied = { observer.applied($0, $1, revision: $2) }
-        ending = { observer.ending($0) }
-        flush = { await observer.flush() }
     }
 }

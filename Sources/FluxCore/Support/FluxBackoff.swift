@@ -43,14 +43,12 @@ nonisolated public struct FluxBackoff: Sendable {
     ///   - chance: A random number from 0 to 1.
     /// - Returns: How long to wait.
     public func delay(after attempt: Int, chance: Double) -> Swift.Duration {
-        // A power by squaring, as attempts may be many; compared before it is multiplied, as the product could overflow.
-        var (growth, square, exponent) = (1.0, factor, attempt - 1)
-        while exponent > 0 {
-            if exponent % 2 == 1 { growth *= square }
-            square *= square
-            exponent /= 2
+        var (delay, left) = (base, factor > 1 ? attempt - 1 : 0)
+        while left > 0 && delay < most {
+            // Compared before it is multiplied: the product could overflow.
+            delay = factor < most / delay ? delay * factor : most
+            left -= 1
         }
-        let delay = growth < most / base ? Swift.min(base * growth, most) : most
         return jitter == 0 ? delay : delay * (1 - jitter * chance)
     }
 }

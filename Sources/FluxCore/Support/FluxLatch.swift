@@ -32,41 +32,35 @@ nonisolated public final class FluxLatch: Sendable {
     /// Suspends until the latch is open or the task is cancelled.
     public func wait() async {
         await withTaskCancellationHandler {
-            await waitToTheEnd()
+            // A checked one: the thread sanitizer would see the `resume()` of an unsafe one, compiled into its caller, read the
+            // memory of a task that goes on meanwhile.
+            await withCheckedContinuation { continuation in
+                let isOpen = gate.withLock { gate in
+                    if !gate.isOpen { gate.continuation = continuation }
+                    return gate.isOpen
+                }
+                if isOpen { continuation.resume() }
+            }
         } onCancel: {
             open()
         }
-        seeTheEnd()
+        // Nothing to do, but ThreadSanitizer sees by it that what came before the opening, or with the cancellation, is over.
+        gate.withLock { _ in }
     }
-
-    /// Suspends until the latch is open, also in a task that is cancelled.
-    private func waitToTheEnd() async {
-        // A checked one: the thread sanitizer would see the `resume()` of an unsafe one, compiled into its caller, read the
-        // memory of a task that goes on meanwhile.
-        await withCheckedContinuation { continuation in
-            let isOpen = gate.withLock { gate in
-                if !gate.isOpen { gate.continuation = continuation }
-                return gate.isOpen
-            }
-            if isOpen { continuation.resume() }
-        }
-        seeTheEnd()
-    }
-
-    /// Nothing to do, but ThreadSanitizer sees by it that what came before the opening, or with the cancellation, is over.
-    private func seeTheEnd() { gate.withLock { _ in } }
 
     /// Waits in a list until somebody opens the latch, or the task is cancelled; a list does not grow by those who gave up.
     ///
     /// - Parameters:
     ///   - join: Puts the latch into a list; nil: there is nothing to wait for.
     ///   - withdraw: Takes it out, by what `join` returned; called after every wait.
-    public static func wait<Place>(
+    /// - Returns: False where the task was cancelled while it waited.
+    @discardableResult public static func wait<Place>(
         joining join: (FluxLatch) -> Place?, withdrawing withdraw: (Place) -> Void
-    ) async {
+    ) async -> Bool {
         let latch = FluxLatch()
-        guard let place = join(latch) else { return }
+        guard let place = join(latch) else { return true }
         await latch.wait()
         withdraw(place)
+        return !_Concurrency.Task.isCancelled
     }
 }

@@ -2,20 +2,14 @@ import Dispatch
 
 /// Whether two references are to one queue; on Linux `DispatchQueue.main` is a new object at each use.
 @usableFromInline nonisolated func fluxIsSame(_ one: DispatchQueue?, _ other: DispatchQueue?) -> Bool {
-    if one === other { return true }
-    guard let one, let other else { return false }
-    return FluxMainQueueMark.isMain(one) && FluxMainQueueMark.isMain(other)
+    one === other || one?.getSpecific(key: fluxMainMark) == true && other?.getSpecific(key: fluxMainMark) == true
 }
 
-nonisolated private enum FluxMainQueueMark {
-    static let key: DispatchSpecificKey<Bool> = {
-        let key = DispatchSpecificKey<Bool>()
-        DispatchQueue.main.setSpecific(key: key, value: true)
-        return key
-    }()
-
-    static func isMain(_ queue: DispatchQueue) -> Bool { queue.getSpecific(key: key) == true }
-}
+nonisolated private let fluxMainMark: DispatchSpecificKey<Bool> = {
+    let key = DispatchSpecificKey<Bool>()
+    DispatchQueue.main.setSpecific(key: key, value: true)
+    return key
+}()
 
 /// A serial queue that targets a global one rather than the overcommitting default, so that thousands of busy stores share
 /// a few threads.

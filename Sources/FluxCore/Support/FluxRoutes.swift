@@ -13,7 +13,7 @@
     let action: ObjectIdentifier
     /// Whether it leads to a reaction rather than to the state's own `handle`.
     let isReaction: Bool
-    fileprivate let apply: Apply
+    let apply: Apply
     /// The store, where its dispatcher is to keep it.
     private let kept: (any AnyObject & Sendable)?
 
@@ -48,14 +48,6 @@
     func keeping<State>(_ store: FluxStore<State>) -> FluxReducer {
         FluxReducer(State.Action.self, isReaction: isReaction, keeping: store, apply)
     }
-
-    /// Applies an action of the right type.
-    func apply<Action: FluxAction>(
-        _ action: Action, to handle: AnyObject, _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes,
-        _ witness: FluxDispatchWitness?
-    ) -> UInt64 {
-        withUnsafePointer(to: action) { apply(handle, UnsafeRawPointer($0), thread, &wakes, witness) }
-    }
 }
 
 /// What the lock of a dispatcher guards: per action type, the stores that take it, in the order of priority and attachment.
@@ -84,8 +76,6 @@ nonisolated struct FluxRoutes {
     private var recent: (type: ObjectIdentifier, position: Int)?
     /// Those who are told of stores that come and go.
     var observers: ContiguousArray<any FluxDispatcherObserver> = []
-
-    init() {}
 
     // MARK: - Attaching
 
@@ -149,9 +139,6 @@ nonisolated struct FluxRoutes {
             .compactMap { $0.element.handle.takeUnretainedValue() as? any FluxStoreHandling }
     }
 
-    /// Whether any store takes a type of action.
-    func takes(_ type: ObjectIdentifier) -> Bool { positions[type].map { !routes[$0].isEmpty } ?? false }
-
     private mutating func position(of type: ObjectIdentifier) -> Int? {
         if let recent, recent.type == type { return recent.position }
         guard let position = positions[type] else { return nil }
@@ -181,6 +168,14 @@ nonisolated extension FluxStoreHandle {
                 if machine.stamp != stamp { witness(FluxStoreInfo(self), revision) { machine.state } }
                 return revision ?? 0
             }
+        }
+    }
+
+    func take<Action: FluxAction>(_ action: Action, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?) -> Int? {
+        let reducers = reducers(of: ObjectIdentifier(Action.self))
+        if reducers.isEmpty { return nil }
+        return withUnsafePointer(to: action) { action in
+            reducers.count { $0.apply(self, UnsafeRawPointer(action), threads.current, &wakes, witness) != 0 }
         }
     }
 }

@@ -96,15 +96,16 @@ nonisolated public enum FluxPureCode {
         return body()
     }
 
-    /// Whether the calling thread runs such code, `FluxState.handle(action:)` included: what was dropped meanwhile is to wait.
-    static var isRunning: Bool { FluxThreads.shared.current.pointee.pure != nil }
-
     /// Runs a closure now, or soon on another thread if the calling thread runs such code and so may hold a lock: to let go of what
     /// is the user's.
     ///
     /// - Parameter body: What to run.
     public static func after(_ body: @escaping @Sendable () -> Void) {
-        if isRunning { DispatchQueue.global().async(execute: body) } else { body() }
+        if FluxThreads.shared.current.pointee.pure != nil {
+            DispatchQueue.global().async(execute: body)
+        } else {
+            body()
+        }
     }
 
     /// Stops the program with a message if the calling thread runs pure code.

@@ -178,10 +178,6 @@ import Testing
             handling { _ = $0.stores }
         }
         expect(stores, names: "FluxDispatcher.stores")
-        let responds = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-            handling { _ = $0.takes(Counter.Action.self) }
-        }
-        expect(responds, names: "responds(to:)")
         let detach = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             handling { $0.detach(FluxStore(initialState: Counter(), dispatcher: nil)) }
         }

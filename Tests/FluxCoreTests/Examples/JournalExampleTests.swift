@@ -1,4 +1,5 @@
 import FluxCore
+import FluxRouting
 import Testing
 
 // CONTRIBUTING.md shows the code down to the suite, as it stands here.

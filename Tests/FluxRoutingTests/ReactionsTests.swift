@@ -1,4 +1,5 @@
 import FluxCore
+import FluxRouting
 import TestSupport
 import Testing
 

@@ -1,0 +1,82 @@
+import Dispatch
+import FluxCore
+import TestSupport
+import Testing
+
+/// Who waits for so long at most is told whether all was done.
+@Suite struct FlushWithinTests {
+    let store = FluxStore(initialState: Counter(), dispatcher: nil)
+
+    /// Says that it has failed, as a persistence does that cannot save.
+    final class Failing: FluxStoreObserver {
+        var hasFailed: Bool { true }
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+    }
+
+    /// Is never done.
+    final class Endless: FluxStoreObserver {
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+        func flush() async { await FluxLatch().wait() }
+    }
+
+    @Test func `A store with nothing due is done within no time at all`() async {
+        for _ in 0..<100 { #expect(await store.flush(within: .zero)) }
+    }
+
+    @Test func `A store is done once its subscriptions have been handed what was due`() async {
+        let seen = Recorder<Int>()
+        let token = store.subscribe { seen.record($0.count) }
+        store.dispatch(action: .add(1))
+        #expect(await store.flush(within: .seconds(60)))
+        #expect(seen.values == [1])
+        token.unsubscribe()
+    }
+
+    @Test func `A store whose handler is blocked is not, when the time is over`() async {
+        let (clock, blocked) = (TestClock(), DispatchSemaphore(value: 0))
+        let token = store.subscribe { _ in blocked.wait() }
+        store.dispatch(action: .add(1))
+        let flushing = Task { [store] in await store.flush(within: .seconds(5), clock: clock) }
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(5))
+        #expect(await flushing.value == false)
+        blocked.signal()
+        await store.flush()
+        token.unsubscribe()
+    }
+
+    @Test func `Nor is one with an observer that has failed, or that is never done`() async {
+        store.handle.withAccess { $0.observe(Failing()) }
+        #expect(await store.flush(within: .seconds(60)) == false)
+        let other = FluxStore(initialState: Counter(), dispatcher: nil)
+        other.handle.withAccess { $0.observe(Endless()) }
+        #expect(await other.flush(within: .zero) == false)
+    }
+
+    @Test func `Nor is one whose caller was cancelled while it waited`() async {
+        store.handle.withAccess { $0.observe(Endless()) }
+        let flushing = Task { [store] in await store.flush(within: .seconds(60)) }
+        flushing.cancel()
+        #expect(await flushing.value == false)
+    }
+
+    @Test func `A creator is done once its events have ended`() async {
+        let (creator, clock) = creator()
+        #expect(await creator.flush(within: .zero))
+        let hold = HandlerHold<Counter.Action>()
+        creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        let flushing = Task { await creator.flush(within: .seconds(5)) }
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(5))
+        #expect(await flushing.value == false)
+        #expect(creator.inFlight == 1, "nothing is cancelled")
+        hold.letGo()
+        #expect(await creator.flush(within: .seconds(60)))
+    }
+
+    private func creator() -> (FluxActionCreator<CounterConverter>, TestClock) {
+        let clock = TestClock()
+        return (FluxActionCreator<CounterConverter>(store: store, clock: clock), clock)
+    }
+}
