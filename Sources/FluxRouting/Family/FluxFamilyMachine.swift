@@ -1,0 +1,296 @@
+/// Which members of a family there are, who has one, who waits for one, and which are to be put away.
+///
+/// A key is in one of four phases. `ask`, `close` and `shutDown` may come in each; the others come from whoever makes the
+/// member, puts it away, has a lease or sleeps until the next is due.
+///
+/// | input               | none                | making              | open, in use         | open, not in use    | closing           |
+/// |---------------------|---------------------|---------------------|----------------------|---------------------|-------------------|
+/// | ask                 | is made; waits      | waits               | a lease              | a lease             | waits             |
+/// | ask, once shut down | refused             | refused             | refused              | refused             | refused           |
+/// | made                | -                   | open; all who wait have a lease            | -  | -                  | -                 |
+/// | made, with an error | -                   | none; all who wait get the error           | -  | -                  | -                 |
+/// | release, the last   | -                   | -                   | not in use           | -                   | -                 |
+/// | close               | nothing to do       | closed once not in use | closed once not in use | closing          | waits for the end |
+/// | due, or too many    | -                   | -                   | -                    | closing             | -                 |
+/// | closed              | -                   | -                   | -                    | -                   | none; made anew if somebody waits |
+/// | kept, by an error   | -                   | -                   | -                    | -                   | open; all who wait have a lease |
+/// | shutDown            | -                   | closed once made; who waits is refused | closed once not in use | closing | who waits is refused |
+///
+/// Members that are not in use stand in a line, the one used longest ago first: `idle` after its last use each is due. One that could
+/// not be closed stands in another, until it is tried again, so that a limit does not ask it over and over. Both are linked
+/// through the slots, so each step takes constant time.
+nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
+    /// What to do without the lock, in this order.
+    enum Effect {
+        /// Make the member of a slot.
+        case make(Int, Key)
+        /// Tell that a key is open no longer, and close its member.
+        case close(Int, Key)
+        /// Hand each a lease, which has been counted.
+        case admit([Visitor], Int, Member)
+        case refuse([Visitor], any Error)
+        /// Tell how it ended: true for a member that was put away, false for none.
+        case answer([Closer], Swift.Result<Bool, any Error>)
+        /// Start to sleep until `nextDue()`.
+        case sleep
+        /// Shut down, and the last member is put away.
+        case end
+    }
+
+    enum Asked {
+        case granted(Int, Member)
+        case waits(Int, id: UInt64, Visitor)
+        case refused
+    }
+
+    enum Phase { case making, open, closing }
+
+    struct Entry {
+        let key: Key
+        var phase = Phase.making
+        /// There while it is open or is closed.
+        var member: Member?
+        var leases = 0
+        var visitors: [UInt64: Visitor] = [:]
+        var closers: [UInt64: Closer] = [:]
+    }
+
+    struct Slot {
+        var previous: Int
+        var next: Int
+        /// When it is to be put away, while it stands in a line.
+        var due = Swift.Duration.zero
+        var entry: Entry?
+    }
+
+    let idle: Swift.Duration
+    let limit: Int
+    /// The first two are the ends of the lines, and hold nothing: ``unused`` and ``failed``.
+    private(set) var slots = [Slot(previous: 0, next: 0), Slot(previous: 1, next: 1)]
+    private(set) var index: [Key: Int] = [:]
+    private(set) var openCount = 0
+    private(set) var isShutDown = false
+    private(set) var isSleeping = false
+    /// What cannot be closed is let go of: there is no family any more.
+    private var isAbandoned = false
+    private var free: [Int] = []
+    private var lastID: UInt64 = 0
+    private var effects: [Effect] = []
+
+    private static var unused: Int { 0 }
+    private static var failed: Int { 1 }
+
+    init(idle: Swift.Duration, limit: Int) { (self.idle, self.limit) = (idle, limit) }
+
+    // MARK: - Inputs
+
+    mutating func ask(_ key: Key, _ visitor: () -> Visitor) -> (Asked, [Effect]) {
+        if isShutDown { return (.refused, []) }
+        let slot = index[key] ?? add(key)
+        if slots[slot].entry!.phase == .open {
+            unlink(slot)
+            slots[slot].entry!.leases += 1
+            return (.granted(slot, slots[slot].entry!.member!), [])
+        }
+        lastID += 1
+        let visitor = visitor()
+        slots[slot].entry!.visitors[lastID] = visitor
+        return (.waits(slot, id: lastID, visitor), takeEffects())
+    }
+
+    /// Asks for a key to be closed; nil: there is nothing to wait for.
+    mutating func close(_ key: Key, _ closer: Closer) -> ((slot: Int, id: UInt64)?, [Effect]) {
+        guard let slot = index[key] else { return (nil, []) }
+        lastID += 1
+        slots[slot].entry!.closers[lastID] = closer
+        beginClosingIfUnused(slot)
+        return ((slot, lastID), takeEffects())
+    }
+
+    /// Somebody waits no longer, for a member or for its end; ids are never used again, slots are.
+    mutating func withdraw(_ id: UInt64, from slot: Int) {
+        if slots.indices.contains(slot) {
+            _ = slots[slot].entry?.visitors.removeValue(forKey: id)
+            _ = slots[slot].entry?.closers.removeValue(forKey: id)
+        }
+    }
+
+    mutating func release(_ slot: Int, at now: Swift.Duration) -> [Effect] {
+        slots[slot].entry!.leases -= 1
+        if slots[slot].entry!.leases == 0 { rest(slot, at: now) }
+        return takeEffects()
+    }
+
+    mutating func made(_ slot: Int, _ result: Swift.Result<Member, any Error>, at now: Swift.Duration) -> [Effect] {
+        switch result {
+        case .success(let member):
+            slots[slot].entry!.member = member
+            open(slot) { $0.rest(slot, at: now) }
+        case .failure(let error):
+            let entry = remove(slot)
+            if !entry.visitors.isEmpty { effects.append(.refuse(Array(entry.visitors.values), error)) }
+            if !entry.closers.isEmpty { effects.append(.answer(Array(entry.closers.values), .success(false))) }
+        }
+        return takeEffects()
+    }
+
+    func member(of slot: Int) -> Member? { slots[slot].entry?.member }
+
+    /// The member of a slot has been put away; returns it, to be let go of before the effects.
+    mutating func closed(_ slot: Int) -> (Member?, [Effect]) {
+        let member = fluxMove(&slots[slot].entry!.member)
+        answer(slot, .success(true))
+        if slots[slot].entry!.visitors.isEmpty {
+            _ = remove(slot)
+        } else {
+            slots[slot].entry!.phase = .making
+            effects.append(.make(slot, slots[slot].entry!.key))
+        }
+        return (member, takeEffects())
+    }
+
+    /// The member of a slot could not be put away.
+    mutating func kept(_ slot: Int, _ error: any Error, at now: Swift.Duration) -> (Member?, [Effect]) {
+        answer(slot, .failure(error))
+        if isAbandoned { return (remove(slot).member, takeEffects()) }
+        open(slot) { $0.line(up: slot, behind: Self.failed, at: now) }
+        return (nil, takeEffects())
+    }
+
+    /// Puts away what is due at a moment.
+    mutating func wake(at now: Swift.Duration) -> [Effect] {
+        for line in [Self.unused, Self.failed] {
+            while slots[line].next != line, slots[slots[line].next].due <= now { beginClosing(slots[line].next) }
+        }
+        return takeEffects()
+    }
+
+    /// When the next is due; nil: none is, and nobody sleeps from here on.
+    mutating func nextDue() -> Swift.Duration? {
+        let due = [Self.unused, Self.failed].filter { slots[$0].next != $0 }.map { slots[slots[$0].next].due }.min()
+        isSleeping = due != nil
+        return due
+    }
+
+    /// Puts all away as soon as nobody uses them, and makes no more.
+    ///
+    /// - Parameter closer: Makes who is told of a key; nil: the family was let go of, and nobody asks.
+    /// - Returns: Who is told, of each key.
+    mutating func shutDown(_ closer: (() -> Closer)?) -> ([(key: Key, closer: Closer)], [Effect]) {
+        var told: [(key: Key, closer: Closer)] = []
+        (isShutDown, isAbandoned) = (true, closer == nil)
+        for slot in slots.indices {
+            guard let entry = slots[slot].entry else { continue }
+            if let closer = closer?() {
+                lastID += 1
+                slots[slot].entry!.closers[lastID] = closer
+                told.append((entry.key, closer))
+            }
+            if !entry.visitors.isEmpty {
+                slots[slot].entry!.visitors = [:]
+                effects.append(.refuse(Array(entry.visitors.values), FluxFamilyError.shutDown(key: "\(entry.key)")))
+            }
+            beginClosingIfUnused(slot)
+        }
+        if index.isEmpty { effects.append(.end) }
+        return (told, takeEffects())
+    }
+
+    // MARK: - Steps
+
+    private mutating func takeEffects() -> [Effect] {
+        if effects.isEmpty { return [] }
+        defer { effects = [] }
+        return effects
+    }
+
+    private mutating func add(_ key: Key) -> Int {
+        let slot = free.popLast() ?? slots.count
+        let new = Slot(previous: slot, next: slot, entry: Entry(key: key))
+        if slot == slots.count { slots.append(new) } else { slots[slot] = new }
+        index[key] = slot
+        effects.append(.make(slot, key))
+        return slot
+    }
+
+    private mutating func remove(_ slot: Int) -> Entry {
+        let entry = fluxMove(&slots[slot].entry)!
+        index[entry.key] = nil
+        free.append(slot)
+        if index.isEmpty {
+            // The room that many keys took is given back.
+            if slots.count > 1_024 {
+                (slots, free, index) = ([slots[Self.unused], slots[Self.failed]], [], [:])
+            }
+            if isShutDown { effects.append(.end) }
+        }
+        return entry
+    }
+
+    /// The member of a slot is there: who waits gets it, or else it comes to rest.
+    private mutating func open(_ slot: Int, _ rest: (inout Self) -> Void) {
+        slots[slot].entry!.phase = .open
+        openCount += 1
+        let visitors = slots[slot].entry!.visitors
+        if visitors.isEmpty {
+            rest(&self)
+        } else {
+            slots[slot].entry!.visitors = [:]
+            slots[slot].entry!.leases = visitors.count
+            effects.append(.admit(Array(visitors.values), slot, slots[slot].entry!.member!))
+        }
+        keepToLimit()
+    }
+
+    /// Nobody uses a member any more.
+    private mutating func rest(_ slot: Int, at now: Swift.Duration) {
+        if isShutDown || !slots[slot].entry!.closers.isEmpty { return beginClosing(slot) }
+        line(up: slot, behind: Self.unused, at: now)
+        keepToLimit()
+    }
+
+    private mutating func keepToLimit() {
+        while openCount > limit, slots[Self.unused].next != Self.unused { beginClosing(slots[Self.unused].next) }
+    }
+
+    private mutating func line(up slot: Int, behind line: Int, at now: Swift.Duration) {
+        let last = slots[line].previous
+        // What another thread read of the clock before may come after.
+        slots[slot].due = Swift.max(now + idle, last == line ? .zero : slots[last].due)
+        (slots[slot].previous, slots[slot].next) = (last, line)
+        (slots[last].next, slots[line].previous) = (slot, slot)
+        if !isSleeping { effects.append(.sleep) }
+        isSleeping = true
+    }
+
+    private mutating func unlink(_ slot: Int) {
+        let (previous, next) = (slots[slot].previous, slots[slot].next)
+        (slots[previous].next, slots[next].previous) = (next, previous)
+        (slots[slot].previous, slots[slot].next) = (slot, slot)
+    }
+
+    private mutating func beginClosingIfUnused(_ slot: Int) {
+        if slots[slot].entry!.phase == .open && slots[slot].entry!.leases == 0 { beginClosing(slot) }
+    }
+
+    private mutating func beginClosing(_ slot: Int) {
+        unlink(slot)
+        slots[slot].entry!.phase = .closing
+        openCount -= 1
+        effects.append(.close(slot, slots[slot].entry!.key))
+    }
+
+    private mutating func answer(_ slot: Int, _ result: Swift.Result<Bool, any Error>) {
+        let closers = slots[slot].entry!.closers
+        if closers.isEmpty { return }
+        slots[slot].entry!.closers = [:]
+        effects.append(.answer(Array(closers.values), result))
+    }
+}
+
+/// Moves a value out of its place and leaves nil behind, without a copy.
+nonisolated func fluxMove<Value>(_ place: inout Value?) -> Value? {
+    var value: Value?
+    swap(&value, &place)
+    return value
+}

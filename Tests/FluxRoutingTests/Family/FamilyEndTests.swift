@@ -1,0 +1,153 @@
+import FluxCore
+import FluxRouting
+import TestSupport
+import Testing
+
+/// How a family ends: shut down, or let go of.
+@Suite struct FamilyEndTests {
+    let desks = Desks()
+
+    @Test func `Shut down, it closes all and takes no more`() async throws {
+        let family = desks.family()
+        for key in ["a", "b"] { try await family.with(key) { _ in } }
+        let report = await family.shutdown(within: .seconds(10))
+        #expect(Set(report.closed) == ["a", "b"] && report.failed.isEmpty && report.late.isEmpty)
+        #expect(family.keys.isEmpty && desks.count("closed a") == 1)
+        await #expect(throws: FluxFamilyError.shutDown(key: "a")) { try await family.lease("a") }
+        await #expect(throws: FluxFamilyError.shutDown(key: "c")) { try await family.with("c") { _ in } }
+        #expect(await family.shutdown(within: .zero).closed.isEmpty)
+        #expect("\(FluxFamilyError.shutDown(key: "a"))".contains("\"a\""))
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `It tells what failed and what is late, and finishes later what it can`()
+        async throws
+    {
+        let family = desks.family()
+        desks.refuse("close b")
+        let slow = desks.block("close c")
+        let making = desks.block("make e")
+        for key in ["a", "b", "c"] { try await family.with(key) { _ in } }
+        let lease = try await family.lease("d")
+        let waiting = Task { try await family.with("e") { _ in } }
+        await desks.seen.count(9)
+        var iterator = family.changes.makeAsyncIterator()
+        let ending = Task { await family.shutdown(within: .seconds(10)) }
+        await #expect(throws: FluxFamilyError.shutDown(key: "e")) { try await waiting.value }
+        await desks.clock.sleepers(1)
+        await desks.failures.count(1)
+        while desks.count("closed a") == 0 || family.keys != ["b", "d"] { await Task.yield() }
+        // The sleeper of the family may be there too: both are woken.
+        desks.clock.advance(by: .seconds(10))
+        let report = await ending.value
+        #expect(report.closed == ["a"])
+        #expect(report.failed.mapValues { $0 as? Desks.Refusal } == ["b": .init(key: "close b")])
+        #expect(Set(report.late) == ["c", "d", "e"])
+        #expect(family.keys == ["b", "d"])
+        // All of it goes on.
+        desks.refuse("close b", false)
+        slow.open()
+        making.open()
+        lease.release()
+        try await family.close("b")
+        var left: Set<FluxFamilyChange<String>> = []
+        while let change = await iterator.next() { left.insert(change) }
+        #expect(
+            left == Set(["a", "b", "c", "d", "e"].map { FluxFamilyChange.closed($0) } + [.opened("b"), .opened("e")]))
+        #expect(desks.count("closed e") == 1 && desks.count("closed d") == 1)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A clock that goes on sleeping holds no shutdown up`() async throws {
+        let family = FluxFamily(clock: DeafClock()) { (key: Int) in
+            key
+        } close: { _ in
+        }
+        for key in 0..<10 { try await family.with(key) { _ in } }
+        #expect(await family.shutdown(within: .seconds(10)).closed.count == 10)
+    }
+
+    /// A clock on which nobody is ever woken.
+    struct DeafClock: Clock {
+        typealias Instant = ContinuousClock.Instant
+        var now: Instant { .now }
+        var minimumResolution: Duration { .zero }
+        func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+            let never = AsyncStream<Never>.makeStream()
+            await Task.detached { for await _ in never.stream {} }.value
+            withExtendedLifetime(never) {}
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `Whoever waits for a shutdown may be cancelled`() async throws {
+        let family = desks.family()
+        let gate = desks.block("close a")
+        try await family.with("a") { _ in }
+        let ending = Task { await family.shutdown(within: .seconds(10)) }
+        await desks.seen.count(3)
+        ending.cancel()
+        #expect(await ending.value.late == ["a"])
+        gate.open()
+        #expect(await family.shutdown(within: .seconds(10)).failed.isEmpty)
+    }
+
+    @Test func `Let go of, it closes what nobody uses and the others when they are released`() async throws {
+        var family: FluxFamily? = desks.family()
+        try await family!.with("a") { _ in }
+        let lease = try await family!.lease("b")
+        let gone = Weak(family!)
+        family = nil
+        #expect(await gone.isGone())
+        await desks.seen.count(6)
+        #expect(desks.seen.values.suffix(2) == ["close a", "closed a"])
+        lease.release()
+        await desks.seen.count(8)
+        #expect(desks.seen.values.suffix(2) == ["close b", "closed b"])
+    }
+
+    @Test func `Let go of, it keeps nothing that cannot be closed, and no task`() async throws {
+        var family: FluxFamily? = desks.family()
+        desks.refuse("close a")
+        let ended = Gate()
+        try await family!.with("a") { _ in }
+        await desks.clock.sleepers(1)
+        let watching = family!.watch(ended: { ended.open() }) { nil }
+        family = nil
+        await desks.gone(1).opened()
+        await desks.failures.count(1)
+        await ended.opened()
+        withExtendedLifetime(watching) {}
+    }
+
+    @Test func `A family that is not used keeps no task, and one that is let go of ends it`() async throws {
+        let clock = CountingClock()
+        var family: FluxFamily? = FluxFamily(idle: .seconds(1), clock: clock) { (key: Int) in
+            key
+        } close: { _ in
+        }
+        for key in 0..<100 { try await family!.with(key) { _ in } }
+        await clock.base.sleepers(1)
+        #expect(clock.sleeps.current == 1)
+        let closed = await family!.changes(100) { clock.base.advance(by: .seconds(1)) }
+        #expect(closed.count == 100)
+        await clock.awake.count(1)
+        // Nobody sleeps again until there is something to wait for.
+        try await family!.with(1) { _ in }
+        await clock.base.sleepers(1)
+        #expect(clock.sleeps.current == 2)
+        family = nil
+        await clock.awake.count(2)
+    }
+
+    /// Counts how often it is slept on.
+    final class CountingClock: Clock {
+        let base = TestClock()
+        let sleeps = Locked(0)
+        let awake = Recorder<Bool>()
+        var now: TestClock.Instant { base.now }
+        var minimumResolution: Duration { base.minimumResolution }
+        func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {
+            sleeps.withLock { $0 += 1 }
+            defer { awake.record(true) }
+            try await base.sleep(until: deadline, tolerance: tolerance)
+        }
+    }
+}

@@ -1,0 +1,367 @@
+import FluxCore
+import FluxRouting
+import TestSupport
+import Testing
+
+/// Members on demand: made once, shared, put away, made anew.
+@Suite struct FamilyTests {
+    let desks = Desks()
+
+    // MARK: - Making
+
+    @Test func `A key is made once however many ask at the same time`() async throws {
+        let family = desks.family()
+        let gate = desks.block("make a")
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<100 { group.addTask { try await family.with("a") { $0.number } } }
+            await desks.seen.count(1)
+            gate.open()
+            for try await number in group { #expect(number == 1) }
+        }
+        #expect(desks.seen.values == ["make a", "made a"])
+        #expect(family.keys == ["a"])
+    }
+
+    @Test func `with hands out what its closure returns or throws, where it was called`() async throws {
+        let family = desks.family()
+        #expect(try await family.with("a") { "\($0.key)!" } == "a!")
+        await #expect(throws: Desks.Refusal(key: "mine")) {
+            try await family.with("a") { _ in throw Desks.Refusal(key: "mine") }
+        }
+        // Neither the closure nor what it returns is sendable.
+        let box = Box(0)
+        let same = try await family.with("a") { desk in
+            box.it = desk.number
+            return box
+        }
+        #expect(same.it == 1)
+        try await onMain(family)
+    }
+
+    @MainActor func onMain(_ family: FluxFamily<String, Desk>) async throws {
+        let box = Box(0)
+        try await family.with("a") { desk in
+            MainActor.assertIsolated()
+            box.it = desk.number
+        }
+        #expect(box.it == 1)
+    }
+
+    @Test func `What making throws is thrown to all who wait, and the next who asks tries again`() async throws {
+        let family = desks.family()
+        let gate = desks.block("make a")
+        desks.refuse("make a")
+        await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<10 {
+                group.addTask {
+                    do { try await family.with("a") { _ in } } catch {
+                        return error as? Desks.Refusal == .init(key: "make a")
+                    }
+                    return false
+                }
+            }
+            await desks.seen.count(1)
+            gate.open()
+            for await isRefused in group { #expect(isRefused) }
+        }
+        #expect(family.keys.isEmpty)
+        desks.refuse("make a", false)
+        try await family.with("a") { _ in }
+        #expect(desks.count("made a") == 1)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `Who is cancelled leaves at once, and takes nothing from the others`()
+        async throws
+    {
+        let family = desks.family()
+        let gate = desks.block("make a")
+        let others = (0..<3).map { _ in Task { try await family.with("a") { $0.number } } }
+        let first = Task { try await family.with("a") { $0.number } }
+        await desks.seen.count(1)
+        first.cancel()
+        await #expect(throws: CancellationError.self) { try await first.value }
+        gate.open()
+        for other in others { #expect(try await other.value == 1) }
+        #expect(desks.seen.values == ["make a", "made a"])
+    }
+
+    @Test func `A making that nobody waits for any more goes on, and the member is idle then`() async throws {
+        let family = desks.family()
+        let gate = desks.block("make a")
+        let only = Task { try await family.with("a") { _ in } }
+        await desks.seen.count(1)
+        only.cancel()
+        await #expect(throws: CancellationError.self) { try await only.value }
+        let changes = await family.changes(1) { gate.open() }
+        #expect(changes == [.opened("a")])
+        await desks.clock.sleepers(1)
+        desks.clock.advance(by: .seconds(60))
+        await desks.seen.count(4)
+        #expect(desks.seen.values.suffix(2) == ["close a", "closed a"])
+    }
+
+    @Test func `In a task that is cancelled nothing is opened`() async throws {
+        let family = desks.family()
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await family.lease("a")
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(desks.seen.values.isEmpty)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `Making and closing may ask for another key`() async throws {
+        let family = Locked<FluxFamily<String, String>?>(nil)
+        let made = FluxFamily { (key: String) in
+            if key == "b" { return "b" }
+            return try await family.current!.with("b") { "a with \($0)" }
+        } close: { member in
+            if member != "b" { try await family.current!.with("b") { _ in } }
+        }
+        family.withLock { $0 = made }
+        #expect(try await made.with("a") { $0 } == "a with b")
+        try await made.close("a")
+        #expect(made.keys == ["b"])
+        family.withLock { $0 = nil }
+    }
+
+    // MARK: - Leases
+
+    @Test func `A lease keeps its member open, until it is released or let go of`() async throws {
+        let family = desks.family(idle: .zero)
+        var leases = [try await family.lease("a"), try await family.lease("a")]
+        #expect(leases[0].member === leases[1].member)
+        leases[0].release()
+        leases[0].release()
+        desks.clock.advance(by: .seconds(1_000))
+        #expect(family.keys == ["a"])
+        let changes = await family.changes(1) { leases = [] }
+        #expect(changes == [.closed("a")])
+    }
+
+    @Test func `A lease may be let go of in a handle, under the lock of a store`() async throws {
+        let family = desks.family(limit: 0)
+        let store = FluxStore(initialState: Holding(lease: try await family.lease("a")), dispatcher: nil)
+        let changes = await family.changes(1) { store.dispatch(action: .drop) }
+        #expect(changes == [.closed("a")])
+    }
+
+    struct Holding: FluxState {
+        enum Action: FluxAction { case drop }
+        var lease: FluxLease<Desk>?
+        mutating func handle(action: Action) -> Holding? {
+            lease = nil
+            return self
+        }
+    }
+
+    // MARK: - Idle
+
+    @Test func `What nobody uses is put away after idle, by the clock`() async throws {
+        let family = desks.family()
+        try await family.with("a") { _ in }
+        await desks.clock.sleepers(1)
+        desks.clock.advance(by: .seconds(30))
+        try await family.with("b") { _ in }
+        let changes = await family.changes(1) { desks.clock.advance(by: .seconds(30)) }
+        #expect(changes == [.closed("a")])
+        #expect(family.keys == ["b"])
+        await desks.clock.sleepers(1)
+        desks.clock.advance(by: .seconds(30))
+        await desks.seen.count(8)
+        #expect(family.keys == [])
+    }
+
+    @Test func `The last use counts`() async throws {
+        let family = desks.family()
+        try await family.with("a") { _ in }
+        await desks.clock.sleepers(1)
+        desks.clock.advance(by: .seconds(59))
+        try await family.with("a") { _ in }
+        desks.clock.advance(by: .seconds(59))
+        try await family.with("b") { _ in }
+        #expect(desks.count("close a") == 0)
+        let changes = await family.changes(1) { desks.clock.advance(by: .seconds(1)) }
+        #expect(changes == [.closed("a")])
+    }
+
+    @Test func `Beyond the limit the one used longest ago goes`() async throws {
+        let family = desks.family(limit: 2)
+        for key in ["a", "b", "a", "c"] { try await family.with(key) { _ in } }
+        #expect(family.keys == ["a", "c"])
+        let lease = try await family.lease("a")
+        let other = try await family.lease("d")
+        #expect(family.keys == ["a", "d"])
+        // Those in use stay: then there are more for a while.
+        let third = try await family.lease("e")
+        #expect(family.keys == ["a", "d", "e"])
+        lease.release()
+        #expect(family.keys == ["d", "e"])
+        withExtendedLifetime((other, third)) {}
+    }
+
+    // MARK: - Putting away
+
+    @Test func `Who asks while it is put away waits until it is closed, and gets it anew`() async throws {
+        let family = desks.family()
+        try await family.with("a") { _ in }
+        let gate = desks.block("close a")
+        let closing = Task { try await family.close("a") }
+        await desks.seen.count(3)
+        #expect(family.keys.isEmpty)
+        let next = Task { try await family.with("a") { $0.number } }
+        // Another key is not held up.
+        try await family.with("b") { _ in }
+        #expect(desks.count("make a") == 1)
+        gate.open()
+        #expect(try await next.value == 2)
+        try await closing.value
+        #expect(
+            desks.seen.values.filter { $0.hasSuffix("a") } == [
+                "make a", "made a", "close a", "closed a", "make a", "made a",
+            ])
+    }
+
+    @Test func `The old one is let go of before it is made anew`() async throws {
+        let family = desks.family()
+        _ = try await family.with("a") { $0.number }
+        let gate = desks.block("close a")
+        let gone = desks.gone(1)
+        let closing = Task { try await family.close("a") }
+        await desks.seen.count(3)
+        let next = Task { try await family.with("a") { _ in gone.isOpen } }
+        gate.open()
+        #expect(try await next.value)
+        try await closing.value
+    }
+
+    @Test func `close saves first, and returns once it is let go of`() async throws {
+        let family = desks.family()
+        try await family.with("a") { _ in }
+        try await family.close("a")
+        #expect(desks.seen.values.last == "closed a" && family.keys.isEmpty)
+        #expect(desks.gone(1).isOpen)
+        // None to close.
+        try await family.close("a")
+    }
+
+    @Test func `close throws what closing threw, and the member stays`() async throws {
+        let family = desks.family()
+        let first = try await family.with("a") { ObjectIdentifier($0) }
+        desks.refuse("close a")
+        await #expect(throws: Desks.Refusal(key: "close a")) { try await family.close("a") }
+        #expect(family.keys == ["a"])
+        #expect(try await family.with("a") { ObjectIdentifier($0) } == first)
+        #expect(desks.failures.values.count == 1)
+        desks.refuse("close a", false)
+        try await family.close("a")
+        #expect(family.keys.isEmpty)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `close waits for those who use it, and keeps nobody out`() async throws {
+        let family = desks.family()
+        let lease = try await family.lease("a")
+        let closing = Task { try await family.close("a") }
+        let given = Task { try await family.close("a") }
+        for _ in 0..<100 { try await family.with("a") { _ in } }
+        given.cancel()
+        await #expect(throws: CancellationError.self) { try await given.value }
+        #expect(desks.count("close a") == 0)
+        lease.release()
+        try await closing.value
+        #expect(desks.gone(1).isOpen == false && family.keys.isEmpty)
+        withExtendedLifetime(lease) {}
+    }
+
+    @Test func `What cannot be closed is kept, told of, and tried again after idle`() async throws {
+        let family = desks.family()
+        desks.refuse("close a")
+        for key in ["a", "b"] { try await family.with(key) { _ in } }
+        await desks.clock.sleepers(1)
+        // Both, and one of them comes back.
+        let changes = await family.changes(3) { desks.clock.advance(by: .seconds(60)) }
+        #expect(changes.last == .opened("a") && Set(changes.dropLast()) == [.closed("a"), .closed("b")])
+        await desks.failures.count(1)
+        #expect(desks.failures.values == ["a: Refusal(key: \"close a\")"])
+        #expect(family.keys == ["a"])
+        desks.refuse("close a", false)
+        await desks.clock.sleepers(1)
+        desks.clock.advance(by: .seconds(59))
+        try await family.with("c") { _ in }
+        #expect(desks.count("close a") == 1)
+        let later = await family.changes(1) { desks.clock.advance(by: .seconds(1)) }
+        #expect(later == [.closed("a")])
+    }
+
+    @Test func `What cannot be closed is there for who asks, and he who waits gets it`() async throws {
+        let family = desks.family()
+        let first = try await family.with("a") { ObjectIdentifier($0) }
+        desks.refuse("close a")
+        let gate = desks.block("close a")
+        let closing = Task { try await family.close("a") }
+        await desks.seen.count(3)
+        let next = Task { try await family.with("a") { ObjectIdentifier($0) } }
+        gate.open()
+        #expect(try await next.value == first)
+        await #expect(throws: Desks.Refusal.self) { try await closing.value }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `One that is slow to close holds nobody up`() async throws {
+        let family = desks.family(limit: 1)
+        let gate = desks.block("close a")
+        for number in 0..<100 { try await family.with(number == 0 ? "a" : "\(number)") { _ in } }
+        #expect(family.keys == ["99"])
+        try await family.close("99")
+        #expect(desks.count("closed a") == 0)
+        gate.open()
+        try await family.with("a") { #expect($0.number == 2) }
+    }
+
+    // MARK: - Following
+
+    @Test func `Each iterator gets every change in order, and ends when its task is cancelled`() async throws {
+        let family = desks.family()
+        let (first, second) = (Recorder<FluxFamilyChange<String>>(), Recorder<FluxFamilyChange<String>>())
+        let started = Recorder<Bool>()
+        let tasks = [first, second].map { recorder in
+            Task {
+                var iterator = family.changes.makeAsyncIterator()
+                started.record(true)
+                while let change = await iterator.next() { recorder.record(change) }
+            }
+        }
+        await started.count(2)
+        for key in ["a", "b"] { try await family.with(key) { _ in } }
+        for key in ["a", "b"] { try await family.close(key) }
+        for recorder in [first, second] {
+            await recorder.count(4)
+            #expect(recorder.values == [.opened("a"), .opened("b"), .closed("a"), .closed("b")])
+        }
+        for task in tasks { task.cancel() }
+        for task in tasks { await task.value }
+    }
+
+    @Test func `It is a source of its open members, told before they are closed`() async throws {
+        let family = desks.family()
+        let seen = Recorder<[String]>()
+        let token = family.subscribe { seen.record($0.keys.sorted()) }
+        let gate = desks.block("close a")
+        let told = Recorder<Bool>()
+        let watching = family.watch(ended: {}) { [desks] in
+            told.record(desks.count("close a") == 0)
+            return nil
+        }
+        let stamp = family.stamp
+        for key in ["a", "b"] { try await family.with(key) { _ in } }
+        #expect(family.state.keys.sorted() == ["a", "b"] && family.stamp == stamp + 2)
+        #expect(family.capture(in: FluxCut())().keys.sorted() == ["a", "b"])
+        let closing = Task { try await family.close("a") }
+        await desks.seen.count(5)
+        #expect(told.values == [true, true, true])
+        gate.open()
+        try await closing.value
+        await family.flush()
+        #expect(seen.values == [["a"], ["a", "b"], ["b"]])
+        withExtendedLifetime((token, watching)) {}
+    }
+}
