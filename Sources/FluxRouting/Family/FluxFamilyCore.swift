@@ -140,9 +140,10 @@ nonisolated final class FluxFamilyCore<Key: Hashable & Sendable, Member: Sendabl
         guard let error = await close(slot, key) else { return perform(closed(slot)) }
         let now = timer.now()
         let (member, effects) = machine.withLock { $0.kept(slot, error, at: now) }
+        // It is let go of all the same, for nobody could try again.
+        if member != nil { open.dispatch(action: .closed(key)) }
         ways.tell(key, error)
         perform(effects)
-        withExtendedLifetime(member) {}
     }
 
     /// Lets go of a member, before another is made in its place: it may hold what there is only one of.

@@ -129,7 +129,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         case .failure(let error):
             let entry = remove(slot)
             if !entry.visitors.isEmpty { effects.append(.refuse(Array(entry.visitors.values), error)) }
-            if !entry.closers.isEmpty { effects.append(.answer(Array(entry.closers.values), .success(false))) }
+            answer(entry.closers, .success(false))
         }
         return takeEffects()
     }
@@ -139,20 +139,23 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     /// The member of a slot has been put away; returns it, to be let go of before the effects.
     mutating func closed(_ slot: Int) -> (Member?, [Effect]) {
         let member = fluxMove(&slots[slot].entry!.member)
-        answer(slot, .success(true))
-        if slots[slot].entry!.visitors.isEmpty {
+        let entry = slots[slot].entry!
+        if entry.visitors.isEmpty {
             _ = remove(slot)
         } else {
             slots[slot].entry!.phase = .making
-            effects.append(.make(slot, slots[slot].entry!.key))
+            slots[slot].entry!.closers = [:]
+            effects.append(.make(slot, entry.key))
         }
+        answer(entry.closers, .success(true))
         return (member, takeEffects())
     }
 
     /// The member of a slot could not be put away.
     mutating func kept(_ slot: Int, _ error: any Error, at now: Swift.Duration) -> (Member?, [Effect]) {
-        answer(slot, .failure(error))
         if isAbandoned { return (remove(slot).member, takeEffects()) }
+        answer(slots[slot].entry!.closers, .failure(error))
+        slots[slot].entry!.closers = [:]
         open(slot) { $0.line(up: slot, behind: Self.failed, at: now) }
         return (nil, takeEffects())
     }
@@ -231,15 +234,13 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     private mutating func open(_ slot: Int, _ rest: (inout Self) -> Void) {
         slots[slot].entry!.phase = .open
         openCount += 1
-        let visitors = slots[slot].entry!.visitors
-        if visitors.isEmpty {
-            rest(&self)
-        } else {
-            slots[slot].entry!.visitors = [:]
-            slots[slot].entry!.leases = visitors.count
-            effects.append(.admit(Array(visitors.values), slot, slots[slot].entry!.member!))
-        }
+        // Before anybody is admitted, who would else see more open than there may be.
         keepToLimit()
+        let visitors = slots[slot].entry!.visitors
+        if visitors.isEmpty { return rest(&self) }
+        slots[slot].entry!.visitors = [:]
+        slots[slot].entry!.leases = visitors.count
+        effects.append(.admit(Array(visitors.values), slot, slots[slot].entry!.member!))
     }
 
     /// Nobody uses a member any more.
@@ -280,11 +281,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         effects.append(.close(slot, slots[slot].entry!.key))
     }
 
-    private mutating func answer(_ slot: Int, _ result: Swift.Result<Bool, any Error>) {
-        let closers = slots[slot].entry!.closers
-        if closers.isEmpty { return }
-        slots[slot].entry!.closers = [:]
-        effects.append(.answer(Array(closers.values), result))
+    private mutating func answer(_ closers: [UInt64: Closer], _ result: Swift.Result<Bool, any Error>) {
+        if !closers.isEmpty { effects.append(.answer(Array(closers.values), result)) }
     }
 }
 
