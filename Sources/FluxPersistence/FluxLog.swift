@@ -25,7 +25,7 @@ nonisolated public protocol FluxLog<State>: Sendable {
     /// Adds actions at the end; those whose numbers the log has already are not added again.
     ///
     /// - Parameter entries: The actions, each with a number one higher than the last.
-    /// - Throws: Whatever kept it from doing so; the store reports it, and tries again.
+    /// - Throws: Whatever kept it from doing so; the store reports it, and tries again, unless it is a ``FluxPermanentError``.
     func append(_ entries: [FluxLogEntry<State.Action>]) async throws
 
     /// Stores a snapshot and drops the older one, with all actions up to its number, in one step.
@@ -125,6 +125,8 @@ nonisolated public enum FluxDurabilityError: Error {
     case cancelled
     /// The task was cancelled after the action was applied with this revision; it will be on disk soon.
     case unconfirmed(revision: UInt64?)
-    /// The log could not be read, so nothing is written to it; the action has not been applied.
+    /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied.
     case logNotRead(FluxRestoration)
+    /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
+    case notWritten(any Error, revision: UInt64?)
 }

@@ -5,7 +5,7 @@
 /// Why a ``FluxFile`` could not be read or written; what was in the file is still there, or in the one named.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxFileError: Error, CustomStringConvertible {
+nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvertible {
     /// What is wrong.
     ///
     /// Thread safety: a value.
