@@ -78,10 +78,10 @@ nonisolated struct FluxTaskMachine {
     }
 
     /// Closes it, with a last dispatch under way; of an attempt, or of any.
-    mutating func close(_ outcome: FluxTask.Outcome, of attempt: Int?) -> Bool {
+    mutating func close(_ outcome: FluxTask.Outcome, of attempt: Int?, isLast: Bool = false) -> Bool {
         if end != nil || attempt ?? self.attempt != self.attempt { return false }
         end = outcome
-        underWay += 1
+        if !isLast { underWay += 1 }
         return true
     }
 
