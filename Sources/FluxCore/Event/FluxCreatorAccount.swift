@@ -68,8 +68,7 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
 
     // MARK: - Overseeing
 
-    /// The last first: the end of one that runs must not start those that wait for it, and most end in the order fired, so that
-    /// the last is the only one to wait for.
+    /// The last first: the end of one that runs must not start those that wait for it.
     private var open: [FluxTask] { table.withLock { $0.tasks.pairs.reversed().map(\.element) } }
 
     var inFlight: Int {
@@ -84,8 +83,10 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
 
     @discardableResult func flush() async -> Bool {
         FluxPureCode.forbid("flush()")
-        var isDone = true
-        for task in open { isDone = await task.settled() != nil && isDone }
+        // Most end in the order fired: then the newest is the only one to look at.
+        guard let newest = table.withLock({ $0.tasks.last }) else { return true }
+        var isDone = await newest.settled() != nil
+        for task in open where task.id < newest.id { isDone = await task.settled() != nil && isDone }
         return isDone
     }
 

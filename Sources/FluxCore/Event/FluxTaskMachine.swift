@@ -77,11 +77,11 @@ nonisolated struct FluxTaskMachine {
         return cancellations
     }
 
-    /// Closes it, with a last dispatch under way; of an attempt, or of any.
-    mutating func close(_ outcome: FluxTask.Outcome, of attempt: Int?) -> Bool {
+    /// Closes it, of an attempt or of any; what is sent with the end is a dispatch under way.
+    mutating func close(_ outcome: FluxTask.Outcome, of attempt: Int?, isSending: Bool = false) -> Bool {
         if end != nil || attempt ?? self.attempt != self.attempt { return false }
         end = outcome
-        underWay += 1
+        if isSending { underWay += 1 }
         return true
     }
 

@@ -37,6 +37,9 @@
     /// Whether it has no element.
     @inlinable var isEmpty: Bool { filled == 0 }
 
+    /// The element of the highest id.
+    var last: Element? { rest.last?.element ?? firstElement }
+
     /// How many slots there are, the empty ones included: the positions 0 to this.
     @inlinable var positions: Int { firstID == 0 ? 0 : rest.count + 1 }
 
