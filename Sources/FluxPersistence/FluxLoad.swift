@@ -18,8 +18,10 @@ nonisolated extension FluxStorage {
     ) async throws -> FluxRecovery<State> {
         try _Concurrency.Task.checkCancellation()
         let (answer, start) = (FluxLoadAnswer<FluxRecovery<State>>(), FluxLoadStart(initialState))
-        let loading = _Concurrency.Task { [log, weak start] in
+        let loading = _Concurrency.Task { [log, place, number, weak start] in
             do {
+                await FluxUnwritten.settle(at: place, before: number)
+                try _Concurrency.Task.checkCancellation()
                 let contents = try await FluxLoadMark.$current.withValue(answer.mark) { try await log.load() }
                 guard let start else { return }
                 answer.give(.success(try FluxRecovery(contents, initialState: start.state)))

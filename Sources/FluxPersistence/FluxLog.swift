@@ -125,6 +125,8 @@ nonisolated public enum FluxDurabilityError: Error {
     case cancelled
     /// The task was cancelled after the action was applied with this revision; it will be on disk soon.
     case unconfirmed(revision: UInt64?)
-    /// The log could not be read, so nothing is written to it; the action has not been applied.
+    /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied.
     case logNotRead(FluxRestoration)
+    /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
+    case notWritten(any Error, revision: UInt64?)
 }

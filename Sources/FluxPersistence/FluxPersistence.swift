@@ -10,8 +10,9 @@
 /// ```
 ///
 /// A store calls `load` once and then `save` again and again: never two saves at once, and always with the newest state.
-/// What fails is for the implementation to throw: the store reports it and tries again. `save` replaces the stored state
-/// as a whole or leaves the old one as it was, and has put it where a crash does not reach it when it returns.
+/// What fails is for the implementation to throw: the store reports it and tries again, unless the error is a
+/// ``FluxPermanentError``. `save` replaces the stored state as a whole or leaves the old one as it was, and has put it where
+/// a crash does not reach it when it returns.
 ///
 /// Thread safety: it is used by one task at a time, on any thread. A load that was given up on may still be under way
 /// when the first save begins; its task is cancelled then.
@@ -30,6 +31,35 @@ nonisolated public protocol FluxPersistence<State>: Sendable {
     /// - Parameter state: The state to keep.
     /// - Throws: Whatever kept it from being saved; the store reports it, and tries again.
     func save(_ state: State) async throws
+
+    /// What tells the place it saves to from all others of this process; by default nil.
+    ///
+    /// Who loads from a place waits until the stores of that place that were let go have saved what is due. A persistence
+    /// around another hands on that of the other. It is read once, when a store is made.
+    var place: String? { get }
+}
+
+nonisolated extension FluxPersistence {
+    /// By default a load waits for no other store.
+    public var place: String? { nil }
+}
+
+/// An error that trying again cannot cure, for a persistence or a log of your own to throw.
+///
+/// ```swift
+/// struct DatabaseWasMoved: FluxPermanentError { let path: String }
+/// ```
+///
+/// The store reports it once and writes nothing any more: see ``FluxRestoration/failed(_:)``. What was not written is lost
+/// with the process.
+nonisolated public protocol FluxPermanentError: Error {
+    /// Whether this one is such an error; by default it is.
+    var isPermanent: Bool { get }
+}
+
+nonisolated extension FluxPermanentError {
+    /// By default it is one.
+    public var isPermanent: Bool { true }
 }
 
 /// How the load of a store's stored state has ended.
@@ -44,7 +74,8 @@ nonisolated public enum FluxRestoration: Sendable {
     case empty
     /// The load took longer than it was given, so the store went on from its initial state.
     case timedOut
-    /// The load failed, so the store went on from its initial state.
+    /// The load failed, so the store went on from its initial state; or what was loaded can no longer be saved, because of a
+    /// ``FluxPermanentError``.
     case failed(any Error)
 }
 

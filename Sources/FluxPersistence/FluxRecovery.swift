@@ -14,10 +14,13 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var number: UInt64?
     /// The number of the log's snapshot, if it has one.
     var snapshot: UInt64?
+    /// Whether nothing can be written either.
+    var isPermanent = false
 
     /// Goes on from the initial state, after a load that has come to nothing.
     init(after error: any Error) {
         restoration = error is FluxLoadTimeout ? .timedOut : .failed(error)
+        isPermanent = fluxIsPermanent(error)
     }
 
     /// Goes on from a snapshot and the actions after it.
@@ -46,6 +49,11 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
         // It is announced, so it has a number, even if no action that led to it was.
         if !isEmpty { (self.state, revision) = (state, Swift.max(revision, 1)) }
     }
+}
+
+/// Whether trying again cannot cure an error.
+nonisolated func fluxIsPermanent(_ error: any Error) -> Bool {
+    (error as? any FluxPermanentError)?.isPermanent ?? false
 }
 
 /// Says that a state was loaded, to those who look on at the store.

@@ -12,6 +12,10 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
     @usableFromInline let capacity: Int
     /// After how many actions a snapshot takes their place.
     @usableFromInline let compactEvery: UInt64
+    /// What tells the place from others; nil: nobody waits there.
+    let place: String?
+    /// It is higher than that of any store made before.
+    let number: UInt64
     let loadTimeout: Swift.Duration?
     let backoff: FluxBackoff
     let clock: any _Concurrency.Clock<Swift.Duration>
@@ -39,7 +43,9 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
             fatalError(
                 "FluxCore: with a capacity of \(capacity) no action could be dispatched durably. Give it 1 or more.")
         }
-        (self.log, isLog) = (log, !(log is FluxStateOnlyLog<State>))
+        let persistence = (log as? FluxStateOnlyLog<State>)?.persistence
+        (self.log, isLog) = (log, persistence == nil)
+        (place, number) = (persistence?.place, FluxUnwritten.nextNumber())
         (self.capacity, self.compactEvery) = (capacity, UInt64(compactEvery))
         (self.loadTimeout, self.backoff, self.clock) = (loadTimeout, backoff, clock)
         self.onFailure = onFailure ?? FluxPersistenceFailure.print

@@ -69,7 +69,9 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
                 access.replace(with: state, by: FluxRestored(), revision: recovery.revision)
             }
             let held = lock.withLock {
-                $0.end(recovery.restoration, number: recovery.number, snapshot: recovery.snapshot)
+                $0.end(
+                    recovery.restoration, number: recovery.number, snapshot: recovery.snapshot,
+                    closes: recovery.isPermanent)
             }
             access.hold(by: nil)
             for change in held { access.apply(change, pastGate: true) }
@@ -82,7 +84,11 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
 
     /// A store that is let go while it loads still applies what it has held back; what is due then is written by a task.
     @usableFromInline
-    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool { lock.withLock { $0.letGo(finish) } }
+    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
+        let (isPutOff, isDue) = lock.withLock { ($0.letGo(finish), $0.isDue) }
+        if isDue { FluxUnwritten.keep(storage.number, at: storage.place) { await self.flush() } }
+        return isPutOff
+    }
 
     // MARK: - Waiting
 
@@ -93,12 +99,14 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         return lock.withLock { $0.isReady ? $0.restoration : .loading }
     }
 
-    /// Waits until the load has ended and all that was applied before is written, or the task is cancelled.
+    /// Waits until the load has ended and all that was applied before is written, or never will be, or the task is cancelled.
     @usableFromInline
     func flush() async {
         await wait(for: .load)
         await wait(for: .writes)
     }
+
+    @usableFromInline var hasFailed: Bool { lock.withLock { $0.isClosed } }
 
     /// Applies an action once there is room for it, and waits until it is written.
     @inlinable
@@ -106,17 +114,20 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         if _Concurrency.Task.isCancelled { throw .cancelled }
         guard await wait(for: .room) else { throw .cancelled }
         if let restoration = lock.withLock({ $0.isClosed ? $0.restoration : nil }) { throw .logNotRead(restoration) }
-        var revision: UInt64?
+        var (revision, number): (UInt64?, UInt64) = (nil, 0)
         let isWritten = await wait { latch in
             handle.withAccess { access in
                 revision = access.apply(.action(action), pastGate: true)
                 return lock.withLock { machine in
                     machine.granted -= 1
+                    number = machine.last
                     return machine.wait(for: .writes, latch)
                 }
             }
         }
         if !isWritten { throw .unconfirmed(revision: revision) }
+        let restoration = lock.withLock { $0.done < number ? $0.restoration : nil }
+        if case .failed(let error) = restoration { throw .notWritten(error, revision: revision) }
         return revision
     }
 
@@ -190,14 +201,18 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         }
     }
 
-    /// Reports a failure, and waits until it is time for the next attempt.
+    /// Reports a failure, and waits until it is time for the next attempt; or closes, where none can help.
     @usableFromInline
     func pause(after error: any Error) async {
         let (step, attempt) = lock.withLock { ($0.step, $0.fail()) }
-        let delay = storage.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
-        let deadline = storage.deadline(in: delay)
+        let delay =
+            fluxIsPermanent(error) ? nil : storage.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+        let deadline = delay.map(storage.deadline)
         storage.onFailure(
             FluxPersistenceFailure(operation: step, error: error, attempt: attempt, retryAfter: delay))
-        try? await deadline()
+        if let deadline { return (try? await deadline()) ?? () }
+        let (told, gone) = lock.withLock { $0.close(error) }
+        for waiter in told { waiter.open() }
+        withExtendedLifetime(gone) {}
     }
 }

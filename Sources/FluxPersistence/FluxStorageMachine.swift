@@ -17,6 +17,7 @@
 /// | `begin`   | never              | never                 | the next write; idle if none due | never   |
 /// | `succeed` | never              | never                 | all that it covered is written   | never   |
 /// | `fail`    | never              | never                 | all that it covered is due again | never   |
+/// | `close`   | never              | never                 | closed: it never will be         | never   |
 ///
 /// What was held back is applied between `end` and `open`.
 ///
@@ -40,7 +41,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var restoration = FluxRestoration.loading
     /// All that was held back has been applied.
     @usableFromInline var isReady = false
-    /// Nothing is written, for good: the log could not be read.
+    /// Nothing is written, for good: the log could not be read, or an error cannot be cured.
     @usableFromInline var isClosed = false
     var held: ContiguousArray<Change> = []
     /// Ends the store, where that was let go during the load.
@@ -76,6 +77,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     }
 
     @inlinable var isLoading: Bool { if case .loading = restoration { true } else { false } }
+    /// Whether something was applied, or will be with the end of the load, that is still to be written.
+    var isDue: Bool { isReady ? isWriting : !isLoading || !held.isEmpty }
 
     // MARK: - Inputs of the load
 
@@ -97,10 +100,13 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     ///   - restoration: How it has ended.
     ///   - number: The number of the last action in a log; nil: what is stored could not be read.
     ///   - snapshot: The number of its snapshot; nil: it has none, so that the first write is one.
+    ///   - closes: Whether nothing can be written either.
     /// - Returns: What was held back.
-    mutating func end(_ restoration: FluxRestoration, number: UInt64?, snapshot: UInt64?) -> ContiguousArray<Change> {
+    mutating func end(
+        _ restoration: FluxRestoration, number: UInt64?, snapshot: UInt64?, closes: Bool = false
+    ) -> ContiguousArray<Change> {
         self.restoration = restoration
-        isClosed = isLog && number == nil
+        isClosed = closes || isLog && number == nil
         (last, done) = (number ?? 0, number ?? 0)
         compacted = snapshot
         defer { held = [] }
@@ -110,6 +116,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// All that was held back has been applied; whom to tell, and what to call, outside the lock.
     mutating func open() -> (told: ContiguousArray<Waiter>, finish: (@Sendable () -> Void)?) {
         isReady = true
+        // It keeps who looks on at the store, and so whoever has this machine.
+        defer { finish = nil }
         return (settle(), finish)
     }
 
@@ -168,7 +176,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// - Returns: What to write: the `batch`, or the state that has all up to `batchEnd`.
     @inlinable
     mutating func begin() -> Step? {
-        isWriting = done != last
+        isWriting = done != last && !isClosed
         if !isWriting { return nil }
         swap(&batch, &pending)
         batchEnd = last
@@ -199,6 +207,17 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return attempt
     }
 
+    /// Writes nothing any more, after a write that failed.
+    ///
+    /// - Returns: Whom to tell, and what to let go of outside the lock.
+    mutating func close(
+        _ error: any Error
+    ) -> (told: ContiguousArray<Waiter>, gone: (ContiguousArray<Action>, FluxRestoration)) {
+        let gone = (pending, restoration)
+        (isClosed, restoration, pending) = (true, .failed(error), [])
+        return (settle(), gone)
+    }
+
     // MARK: - Support
 
     /// Whether somebody has what they need from here on; room is kept for them.
@@ -206,7 +225,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     mutating func grants(_ need: FluxStorageNeed, _ number: UInt64) -> Bool {
         switch need {
         case .load: return isReady
-        case .writes: return done >= number
+        case .writes: return done >= number || isClosed
         case .room:
             let isRoom = isReady && (isClosed || batch.count + pending.count + granted < capacity)
             if isRoom { granted += 1 }

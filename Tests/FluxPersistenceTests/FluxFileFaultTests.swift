@@ -34,12 +34,12 @@ import Testing
 
     /// What a program does with its file, and what the file may hold afterwards.
     enum Scenario: CaseIterable {
-        case firstSave, nextSave, saveOverUnread, loadAndSave, loadUnreadable, saveOverLeftover
+        case firstSave, nextSave, saveOverUnread, loadAndSave, loadUnreadable, saveOverLeftover, migrateAndSave
 
         func prepare(_ folder: Folder) async throws {
             switch self {
             case .firstSave: break
-            case .nextSave, .saveOverUnread, .loadAndSave: try await folder.file().save("old")
+            case .nextSave, .saveOverUnread, .loadAndSave, .migrateAndSave: try await folder.file().save("old")
             case .loadUnreadable: folder.write(Array("garbage".utf8))
             case .saveOverLeftover:
                 try await folder.file().save("old")
@@ -50,11 +50,24 @@ import Testing
         func run(_ file: FluxFile<String>) async throws {
             switch self {
             case .firstSave, .saveOverUnread: try await file.save("new")
-            case .nextSave, .loadAndSave, .saveOverLeftover:
+            case .nextSave, .loadAndSave, .saveOverLeftover, .migrateAndSave:
                 _ = try await file.load()
                 try await file.save("new")
             case .loadUnreadable: _ = try await file.load()
             }
+        }
+
+        /// The file as a program of the newest version has it.
+        func file(
+            in folder: Folder, fault: (@Sendable (FluxFileCalls.Call, String) -> FluxFileCalls.Fault?)? = nil
+        ) -> FluxFile<String> {
+            if self != .migrateAndSave { return folder.file(fault: fault) }
+            return folder.file(
+                version: 2, fault: fault,
+                migrate: { version, bytes in
+                    guard version == 1 else { throw Folder.NoText() }
+                    return String(decoding: bytes, as: UTF8.self)
+                })
         }
     }
 
@@ -69,7 +82,7 @@ import Testing
             let folder = Folder()
             try await scenario.prepare(folder)
             let shim = Shim(nth: nth, onwards: isCrash)
-            let file = folder.file(fault: shim.call)
+            let file = scenario.file(in: folder, fault: shim.call)
             var thrown: (any Error)?
             do { try await scenario.run(file) } catch { thrown = error }
             if !shim.isReached { break }
@@ -84,7 +97,12 @@ import Testing
                 #expect(kept.contains(Array("garbage".utf8)), "call \(nth)")
                 continue
             }
-            let text = bytes.isEmpty ? nil : try FluxFileFormat.parse(bytes).content
+            let stored = bytes.isEmpty ? nil : try FluxFileFormat.parse(bytes)
+            let text = stored?.content
+            if scenario == .migrateAndSave {
+                #expect(text == Array((stored?.version == 1 ? "old" : "new").utf8), "call \(nth)")
+                #expect(!folder.names.contains("state.unreadable"))
+            }
             let wasOld = scenario != .firstSave
             let isKept = folder.names.filter { $0.hasPrefix("state.unreadable") }.map { folder.read($0).suffix(3) }
             switch text {
@@ -93,10 +111,10 @@ import Testing
             case nil: #expect(!wasOld || isKept.contains(ArraySlice("old".utf8)), "call \(nth)")
             default: Issue.record("call \(nth): \(String(describing: text))")
             }
-            let next = folder.file()
+            let next = scenario.file(in: folder)
             _ = try await next.load()
             try await next.save("next")
-            #expect(try await folder.file().load() == "next")
+            #expect(try await scenario.file(in: folder).load() == "next")
             #expect(!folder.names.contains("state.new"))
         }
         #expect(nth > 8)
@@ -147,7 +165,7 @@ import Testing
     }
 
     @Test func `Each call's failure names the call`() async throws {
-        for call in FluxFileCalls.Call.allCases where ![.read, .unlink].contains(call) {
+        for call in FluxFileCalls.Call.allCases where ![.read, .access, .unlink].contains(call) {
             let folder = Folder()
             let file = folder.file { found, _ in found == call ? .code(EIO) : nil }
             let error = await #expect(throws: FluxFileError.self) { try await file.save("new") }

@@ -102,10 +102,13 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `A directory that does not exist is said with the path`() async throws {
+    @Test func `A directory that does not exist is said with the path, by a load too`() async throws {
         let path = folder.path + "/none/state"
-        let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).save("new") }
-        #expect(error?.description == "\(path): open \(path).new: No such file or directory")
+        let save = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).save("new") }
+        #expect(save?.description == "\(path): open \(path).new: No such file or directory")
+        let load = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).load() }
+        #expect(load?.description == "\(path): access \(folder.path)/none: No such file or directory")
+        #expect(save?.isPermanent == true && load?.isPermanent == true)
     }
 
     @Test func `A file never read is kept aside by a save, and not overwritten`() async throws {

@@ -42,6 +42,13 @@ import Testing
             result, says: "FluxCore: with a capacity of -3 no action could be dispatched durably. Give it 1 or more.")
     }
 
+    @Test func `A version below zero is refused, with the number`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxFile<Counter>(path: "/nowhere", version: -2, encode: { _ in [] }, decode: { _ in Counter() })
+        }
+        expect(result, says: "FluxCore: the version of a FluxFile cannot be negative (-2). Count them from 0 or 1.")
+    }
+
     @Test func `A timeout of zero and limits of one are taken`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, compactEvery: 1, capacity: 1)

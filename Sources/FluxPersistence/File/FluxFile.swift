@@ -48,6 +48,9 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
         decode: @escaping @Sendable ([UInt8]) throws -> State,
         migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)? = nil
     ) {
+        if version < 0 {
+            fatalError("FluxCore: the version of a FluxFile cannot be negative (\(version)). Count them from 0 or 1.")
+        }
         self.init(
             FluxFileAccess(
                 calls: FluxFileCalls(path: path), version: version, encode: encode, decode: decode, migrate: migrate))
@@ -57,12 +60,17 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
         self.access = access
     }
 
-    /// Reads the state in the file.
+    /// The path, however it is written: its folder, as the system knows it, and the name.
+    public var place: String? { access.calls.place }
+
+    /// Reads the state in the file, once the stores of this process that were let go have saved to it what is due.
     ///
     /// - Returns: The state; nil if there is no file.
     /// - Throws: ``FluxFileError``, with the path; `CancellationError`, at once, in a task that is cancelled: what is read
     ///   then counts as not read.
     public func load() async throws -> State? {
+        // That of a store has done so before.
+        if FluxLoadMark.current == nil { await FluxUnwritten.settle(at: place) }
         try _Concurrency.Task.checkCancellation()
         // A store that has given up on the load goes on from another state, so the file counts as not read then.
         let answer = FluxLoadAnswer<State?>(partOf: .current)

@@ -20,6 +20,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         if load.isVoid { throw _Concurrency.CancellationError() }
         try calls.checkPath()
         let found = try readStored()
+        try calls.checkFolder()
         known.withLock { $0 = .found(found?.identity, by: load, before: $0.valid) }
         return found?.state
     }
@@ -153,10 +154,8 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     /// One that may be written but not read, or whose file system syncs no directories, refuses that each time: what was
     /// renamed in it counts all the same, or no save would ever end.
     private func syncDirectory() throws(FluxFileError) {
-        let end = calls.path.utf8.lastIndex(of: UInt8(ascii: "/"))
-        let directory = end.map { $0 == calls.path.startIndex ? "/" : String(calls.path[..<$0]) } ?? "."
         do {
-            _ = try calls.withFile(directory, for: .directory, calls.syncFile)
+            _ = try calls.withFile(calls.folder, for: .directory, calls.syncFile)
         } catch {
             if !error.isRefused { throw error }
         }

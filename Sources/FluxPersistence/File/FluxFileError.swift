@@ -5,7 +5,7 @@
 /// Why a ``FluxFile`` could not be read or written; what was in the file is still there, or in the one named.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxFileError: Error, CustomStringConvertible {
+nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvertible {
     /// What is wrong.
     ///
     /// Thread safety: a value.
@@ -78,6 +78,17 @@ nonisolated public struct FluxFileError: Error, CustomStringConvertible {
         case .newer(let version): "the file is of version \(version), which comes after the one this program knows"
         case .coding(let error): "the content does not convert: \(error)"
         case .changedByAnother: "something else has written the file in the meantime; it is left as it is"
+        }
+    }
+
+    /// Whether no later attempt can do better: the path cannot be had, or belongs to another writer or a newer version.
+    ///
+    /// A full disk, an error of a device and too many open files may pass; a missing folder, or missing rights, may not.
+    public var isPermanent: Bool {
+        switch reason {
+        case .notAPath, .notAFile, .newer, .changedByAnother: true
+        case .system: isRefusal
+        case .empty, .foreign, .truncated, .damaged, .noMigration, .coding: false
         }
     }
 

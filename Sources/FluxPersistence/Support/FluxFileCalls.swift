@@ -17,7 +17,7 @@
 /// Tests put a fault in front of any of them: that is how it is known what is left when the nth one fails.
 nonisolated struct FluxFileCalls: Sendable {
     enum Call: String, Sendable, CaseIterable {
-        case stat, open, lock = "flock", read, write, sync = "fsync", close, rename, unlink
+        case stat, access, open, lock = "flock", read, write, sync = "fsync", close, rename, unlink
     }
 
     enum Fault: Sendable {
@@ -66,11 +66,36 @@ nonisolated struct FluxFileCalls: Sendable {
     let path: String
     var fault: (@Sendable (Call, _ path: String) -> Fault?)?
 
+    private var slash: String.Index? { path.utf8.lastIndex(of: UInt8(ascii: "/")) }
+
+    /// The folder of the file.
+    var folder: String { slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "." }
+
+    /// What tells the path from all others, however it is written; nil: its folder is not to be found.
+    var place: String? {
+        var status = stat()
+        if stat(folder, &status) != 0 { return nil }
+        return
+            "FluxFile \(status.st_dev) \(status.st_ino) \(path[(slash.map(path.utf8.index(after:)) ?? path.startIndex)...])"
+    }
+
     // MARK: - By path
 
     /// Sees that the path is one: the system would end it at a zero byte, and take what comes before.
     func checkPath() throws(FluxFileError) {
         if path.isEmpty || path.utf8.contains(0) { throw FluxFileError(path, .notAPath) }
+    }
+
+    /// Sees that new files may be made in the folder.
+    func checkFolder() throws(FluxFileError) {
+        try perform(.access, at: folder) { _ in
+            #if canImport(Android)
+                // There it knows no other user than the real one.
+                Int(access(folder, W_OK | X_OK))
+            #else
+                Int(faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS))
+            #endif
+        }
     }
 
     /// What is at a path; nil: nothing.
@@ -197,6 +222,14 @@ nonisolated extension FluxFileError {
 
     /// Whether the system refuses it each time: it may not be done, or not there.
     var isRefused: Bool { [EACCES, EPERM, EINVAL, ENOTSUP].contains(code) }
+
+    /// Whether the system will refuse it for as long as nobody changes the folder or the rights.
+    var isRefusal: Bool {
+        guard case .system(let call, let code) = reason else { return false }
+        // Where a file that was there is gone when it is to be renamed, somebody else was at it.
+        if code == ENOENT { return call == "open" || call == "access" }
+        return [EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG].contains(code)
+    }
 }
 
 nonisolated extension FluxPersistenceFailure {

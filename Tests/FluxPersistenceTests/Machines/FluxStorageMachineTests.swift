@@ -310,6 +310,49 @@ import Testing
         #expect(machine.it.wait(for: .writes, 1) == nil)
     }
 
+    @Test func `After an error that cannot be cured all who wait are told, and nothing is kept or written`() {
+        let machine = Self.log(capacity: 1)
+        _ = machine.it.note("a")
+        _ = machine.it.wait(for: .writes, 10)
+        _ = machine.it.wait(for: .room, 20)
+        _ = machine.it.begin()
+        #expect(machine.it.fail() == 1)
+        _ = machine.it.note("b")
+        let (told, gone) = machine.it.close(Folder.NoText())
+        #expect(told == [10, 20])
+        #expect(gone.0 == ["a", "b"])
+        #expect(machine.it.pending.isEmpty && machine.it.batch.isEmpty)
+        #expect(machine.it.isClosed && machine.it.done == 0, "none of it was written")
+        expect(machine.it.restoration, is: "failed")
+        #expect(machine.it.begin() == nil)
+        #expect(!machine.it.isDue)
+        #expect(machine.it.note("c") == false)
+        #expect(machine.it.last == 2)
+    }
+
+    @Test func `A state that could not be read, and cannot be saved either, is not`() {
+        let machine = Self.loading()
+        _ = machine.it.end(.failed(Folder.NoText()), number: nil, snapshot: nil, closes: true)
+        #expect(machine.it.note("a") == false)
+        #expect(machine.it.wait(for: .writes, 1) == nil)
+    }
+
+    @Test func `Something is due from what was held back until it is written`() {
+        let machine = Self.loading()
+        #expect(!machine.it.isDue)
+        _ = machine.it.hold("a")
+        #expect(machine.it.isDue)
+        _ = machine.it.end(.empty, number: 0, snapshot: nil)
+        #expect(machine.it.isDue, "what was held back is not applied yet")
+        _ = machine.it.note("a")
+        _ = machine.it.open()
+        #expect(machine.it.isDue)
+        _ = machine.it.begin()
+        _ = machine.it.succeed()
+        _ = machine.it.begin()
+        #expect(!machine.it.isDue)
+    }
+
     @Test func `A state that could not be read is saved all the same`() {
         let machine = Self.loading()
         _ = machine.it.end(.timedOut, number: nil, snapshot: nil)

@@ -1,0 +1,247 @@
+import Dispatch
+import FluxCore
+import Foundation
+import TestSupport
+import Testing
+
+@testable import FluxPersistence
+
+/// A store that was let go and whose place is opened again in the same process: the load waits for the save.
+@Suite struct ReopeningTests {
+    let folder = Folder()
+
+    func file(
+        _ path: String? = nil, encoding: Gate = .open, encodes: Gate? = nil, decodes: Recorder<Int>? = nil
+    ) -> FluxFile<Counter> {
+        FluxFile(
+            path: path ?? folder.state,
+            encode: {
+                encodes?.open()
+                encoding.wait()
+                return Array("\($0.count)".utf8)
+            },
+            decode: { bytes in
+                let count = Int(String(decoding: bytes, as: UTF8.self))!
+                decodes?.record(count)
+                return Counter(count: count)
+            })
+    }
+
+    func store(_ persistence: any FluxPersistence<Counter>) -> FluxStore<Counter> {
+        FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+    }
+
+    /// Lets go of a store whose save is under way, and ends when it is asked to.
+    func letGo(saving encoding: Gate) async {
+        let encodes = Gate()
+        let store = store(file(encoding: encoding, encodes: encodes))
+        store.dispatch(action: .add(1))
+        await encodes.opened()
+    }
+
+    func isListed(_ path: String? = nil) -> Bool {
+        FluxUnwritten.shared.withLock { $0.entries[file(path).place!] } != nil
+    }
+
+    func isUnlisted() async -> Bool {
+        for _ in 0..<2_000 where isListed() { try? await Task.sleep(for: .milliseconds(5)) }
+        return !isListed()
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [0, 1, 2])
+    func `Who opens a path waits for the save of the store that was let go`(way: Int) async throws {
+        let (encoding, decodes) = (Gate(), Recorder<Int>())
+        await letGo(saving: encoding)
+        #expect(isListed())
+        let next = file(decodes: decodes)
+        let count = Task {
+            switch way {
+            case 0:
+                return try await FluxStore.restored(from: next, initialState: Counter(), dispatcher: nil).state.count
+            case 1: return try await next.load()?.count ?? -1
+            default:
+                let store = store(next)
+                _ = await store.ready
+                return store.state.count
+            }
+        }
+        for _ in 0..<100 { await Task.yield() }
+        #expect(decodes.values.isEmpty)
+        encoding.open()
+        #expect(try await count.value == 1)
+        #expect(decodes.values == [1])
+        #expect(await isUnlisted())
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `Other spellings of a path are the same path, and another name is not`()
+        async throws
+    {
+        let link = folder.path + "-link"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path)
+        defer { try? FileManager.default.removeItem(atPath: link) }
+        let places = ["/state", "/./state", "//state", "/../\(folder.name)/state"].map { file(folder.path + $0).place }
+        #expect(Set(places + [file(link + "/state").place]).count == 1)
+        #expect(places[0] != file(folder.path + "/other").place)
+        #expect(file("state").place != nil && file("/state").place != file("state").place)
+        #expect(file(folder.path + "/none/state").place == nil)
+        let encoding = Gate()
+        await letGo(saving: encoding)
+        #expect(try await file(folder.path + "/other").load() == nil, "nobody is waited for there")
+        encoding.open()
+        #expect(try await file(link + "/state").load()?.count == 1)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `The time for the load is up also while it waits for the save`() async throws {
+        let (encoding, clock, failures) = (Gate(), TestClock(), Recorder<FluxPersistenceFailure>())
+        await letGo(saving: encoding)
+        let store = FluxStore(
+            initialState: Counter(count: 100), dispatcher: nil, persistence: file(), loadTimeout: .seconds(1),
+            clock: clock, onFailure: { failures.record($0) })
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        expect(await store.ready, is: "timedOut")
+        #expect(store.state.count == 100)
+        encoding.open()
+        #expect(try await file().load()?.count == 1, "it was not lost")
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    func `Who waits for the save can be cancelled, and the save goes on`(isStore: Bool) async throws {
+        let encoding = Gate()
+        await letGo(saving: encoding)
+        let waiting = Task {
+            if isStore { _ = try await FluxStore.restored(from: file(), initialState: Counter(), dispatcher: nil) }
+            _ = try await file().load()
+        }
+        for _ in 0..<20 { await Task.yield() }
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        #expect(isListed(), "it has taken nothing from others")
+        encoding.open()
+        #expect(try await file().load()?.count == 1)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A store that is kept is not waited for: it is another writer`() async throws {
+        let (encoding, encodes) = (Gate(), Gate())
+        let store = store(file(encoding: encoding, encodes: encodes))
+        store.dispatch(action: .add(1))
+        await encodes.opened()
+        #expect(try await file().load() == nil)
+        encoding.open()
+        await store.flush()
+        #expect(!isListed())
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A store that was let go with nothing due is not waited for`() async throws {
+        let gate = Gate()
+        do {
+            let persistence = Named(place: "a place of its own", state: Locked(nil), load: gate)
+            _ = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        }
+        let next = Named(place: "a place of its own", state: Locked(Counter(count: 3)), load: .open)
+        #expect(try await FluxStore.restored(from: next, initialState: Counter(), dispatcher: nil).state.count == 3)
+        gate.open()
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A store that was let go while it loads is waited for, with what it held back`()
+        async throws
+    {
+        let (gate, stored) = (Gate(), Locked<Counter?>(Counter(count: 10)))
+        do {
+            let store = store(Named(place: "a place of others", state: stored, load: gate))
+            store.dispatch(action: .add(1))
+        }
+        let next = Task {
+            let persistence = Named(place: "a place of others", state: stored, load: .open)
+            return try await FluxStore.restored(from: persistence, initialState: Counter(), dispatcher: nil).state.count
+        }
+        for _ in 0..<100 { await Task.yield() }
+        gate.open()
+        #expect(try await next.value == 11)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `Whose save can never succeed is waited for no longer than until that is known`()
+        async throws
+    {
+        try FileManager.default.createDirectory(atPath: folder.state + ".new", withIntermediateDirectories: false)
+        let failures = Recorder<FluxPersistenceFailure>()
+        do {
+            let store = FluxStore(
+                initialState: Counter(), dispatcher: nil, persistence: file(), onFailure: { failures.record($0) })
+            store.dispatch(action: .add(1))
+        }
+        #expect(try await file().load() == nil)
+        #expect(failures.values.count == 1)
+    }
+
+    // MARK: - Stress
+
+    @Test(.stress, arguments: [false, true])
+    func `Stress: a thousand times let go and opened again, and every change is in the file`(sharesFile: Bool)
+        async throws
+    {
+        let shared = file()
+        for round in 0..<1_000 {
+            let store = store(sharesFile ? shared : file())
+            if round % 3 == 1 { _ = await store.ready }
+            store.dispatch(action: .add(1))
+            if round % 7 == 2 { await Task.yield() }
+            store.dispatch(action: .addSilently(1))
+            store.dispatch(action: .add(-1))
+        }
+        #expect(try await file().load()?.count == 1_000)
+        #expect(folder.names == ["state"])
+        #expect(await isUnlisted())
+    }
+
+    @Test(.stress) func `Stress: on many paths at once, each with its own last visitor`() async throws {
+        let paths = (0..<50).map { "\(folder.path)/\($0)" }
+        await withTaskGroup(of: Void.self) { group in
+            for path in paths {
+                group.addTask {
+                    for round in 0..<20 {
+                        guard round % 2 == 0 else {
+                            self.store(self.file(path)).dispatch(action: .add(1))
+                            continue
+                        }
+                        let store = try? await FluxStore.restored(
+                            from: self.file(path), initialState: Counter(), dispatcher: nil)
+                        #expect(store?.state.count == round)
+                        store?.dispatch(action: .add(1))
+                    }
+                }
+            }
+        }
+        for path in paths { #expect(try await file(path).load()?.count == 20) }
+        #expect(folder.names == paths.indices.map(String.init).sorted())
+    }
+
+    @Test(.stress) func `Stress: stores of one place that are all let go while they load do not wait for each other`()
+        async throws
+    {
+        for _ in 0..<20 {
+            let stores = (0..<10).map { _ in
+                FluxStore(initialState: Counter(), dispatcher: nil, persistence: file(), onFailure: { _ in })
+            }
+            await withTaskGroup(of: Void.self) { group in
+                for store in stores.shuffled() { group.addTask { store.dispatch(action: .add(1)) } }
+            }
+        }
+        // They were alive together, so that some may have been refused; but all come to an end.
+        #expect(try await file().load() != nil)
+        #expect(await isUnlisted())
+    }
+
+    /// In memory, with a place that it says, and a load that waits.
+    struct Named: FluxPersistence {
+        let place: String?
+        let state: Locked<Counter?>
+        let load: Gate
+        func load() async throws -> Counter? {
+            await load.opened()
+            return state.current
+        }
+        func save(_ state: Counter) async throws { self.state.withLock { $0 = state } }
+    }
+}
