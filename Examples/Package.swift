@@ -63,7 +63,7 @@ let package = Package(
             ]
         ),
         // Has a link to the source of FluxObservation that needs Combine: OpenCombine stands for it here.
-        .testTarget(name: "RecipesTests", dependencies: flux("FluxCore") + ["OpenCombine"]),
+        .testTarget(name: "RecipesTests", dependencies: flux("FluxCore", "FluxPersistence") + ["OpenCombine"]),
     ],
     swiftLanguageModes: [.v6]
 )

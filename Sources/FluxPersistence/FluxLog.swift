@@ -25,7 +25,7 @@ nonisolated public protocol FluxLog<State>: Sendable {
     /// Adds actions at the end; those whose numbers the log has already are not added again.
     ///
     /// - Parameter entries: The actions, each with a number one higher than the last.
-    /// - Throws: Whatever kept it from doing so; the store reports it, and tries again.
+    /// - Throws: Whatever kept it from doing so; the store reports it, and tries again, unless it is a ``FluxPermanentError``.
     func append(_ entries: [FluxLogEntry<State.Action>]) async throws
 
     /// Stores a snapshot and drops the older one, with all actions up to its number, in one step.

@@ -45,7 +45,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
         }
         let persistence = (log as? FluxStateOnlyLog<State>)?.persistence
         (self.log, isLog) = (log, persistence == nil)
-        (place, number) = (persistence?.place, FluxUnwritten.nextNumber())
+        (place, number) = (persistence?.place, FluxUnwritten.shared.withLock { $0.nextNumber() })
         (self.capacity, self.compactEvery) = (capacity, UInt64(compactEvery))
         (self.loadTimeout, self.backoff, self.clock) = (loadTimeout, backoff, clock)
         self.onFailure = onFailure ?? FluxPersistenceFailure.print

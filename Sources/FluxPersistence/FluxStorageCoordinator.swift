@@ -86,7 +86,9 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     @usableFromInline
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
         let (isPutOff, isDue) = lock.withLock { ($0.letGo(finish), $0.isDue) }
-        if isDue { FluxUnwritten.keep(storage.number, at: storage.place) { await self.flush() } }
+        if isDue, let place = storage.place {
+            FluxUnwritten.keep(storage.number, at: place) { await self.flush() }
+        }
         return isPutOff
     }
 

@@ -14,7 +14,7 @@ nonisolated extension FluxStore {
     ///
     /// After that, a change is followed by a save: one at a time, always of the newest state. A change that was not
     /// announced is saved with the next that is. `flush()` waits for the save, and a store that is let go still does
-    /// it.
+    /// it: who loads from the same ``FluxPersistence/FluxPersistence/place`` waits for that.
     ///
     /// - Parameters:
     ///   - initialState: The state if none is stored.
@@ -156,12 +156,14 @@ nonisolated extension FluxStore {
     ///
     /// It waits for the load, and for room where too many actions are unwritten; then the action is applied as by
     /// `dispatch(action:)`, and it waits for the append or the snapshot that covers the action. Many callers share one
-    /// append. A write that fails is tried again, and this goes on waiting: end that by cancelling the task.
+    /// append. A write that fails is tried again, and this goes on waiting: end that by cancelling the task. It throws where
+    /// that cannot help.
     /// It passes no middleware: that may postpone an action, or send several, and one alone is acknowledged here.
     ///
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
-    /// - Throws: Where the task was cancelled, whether the action was applied; and that the log could not be read.
+    /// - Throws: Where the task was cancelled, whether the action was applied; and that the log could not be read, or takes
+    ///   nothing any more.
     @inlinable @discardableResult
     public func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
         guard let coordinator = handle.featureIfAny(FluxStorageCoordinator<State>.self), coordinator.storage.isLog
@@ -177,7 +179,9 @@ nonisolated extension FluxStore {
 
     // MARK: - Waiting for the load
 
-    /// How the load has ended, once it has; at once, and empty, for a store that has nothing to load from.
+    /// How the load has ended, once it has, or why nothing is saved any more.
+    ///
+    /// At once, and empty, for a store that has nothing to load from.
     ///
     /// Everything that was dispatched before has been applied then. It is `loading` only where the task that waits was
     /// cancelled first.

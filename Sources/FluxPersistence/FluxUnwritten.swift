@@ -13,41 +13,39 @@
 /// | `newest` | the one made last of them  | nil             |
 /// | `remove` | one less; the last: no key | nothing         |
 nonisolated struct FluxUnwritten: Sendable {
-    /// The number of a store, and what waits until it has written all.
-    typealias Entry = (number: UInt64, flush: @Sendable () async -> Void)
+    /// Waits until a store has written all, or never will.
+    typealias Flush = @Sendable () async -> Void
 
     static let shared = FluxLock(FluxUnwritten())
 
-    private(set) var entries: [String: [Entry]] = [:]
+    /// By place, and then by the number of the store.
+    private(set) var stores: [String: [UInt64: Flush]] = [:]
     private var last: UInt64 = 0
 
-    mutating func add(_ entry: Entry, at place: String) { entries[place, default: []].append(entry) }
-
-    func newest(at place: String, before number: UInt64) -> Entry? {
-        entries[place]?.filter { $0.number < number }.max { $0.number < $1.number }
+    mutating func nextNumber() -> UInt64 {
+        last += 1
+        return last
     }
 
-    /// Returns what to keep until there is no lock.
-    mutating func remove(_ number: UInt64, at place: String) -> [Entry] {
-        let all = entries.removeValue(forKey: place) ?? []
-        let rest = all.filter { $0.number != number }
-        if !rest.isEmpty { entries[place] = rest }
-        return all
+    mutating func add(_ number: UInt64, at place: String, _ flush: @escaping Flush) {
+        stores[place, default: [:]][number] = flush
+    }
+
+    func newest(at place: String, before number: UInt64) -> (number: UInt64, flush: Flush)? {
+        stores[place]?.filter { $0.key < number }.max { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    /// Returns what is to be let go of outside the lock.
+    mutating func remove(_ number: UInt64, at place: String) -> Flush? {
+        defer { if stores[place]?.isEmpty == true { stores[place] = nil } }
+        return stores[place]?.removeValue(forKey: number)
     }
 
     // MARK: - For the whole process
 
-    static func nextNumber() -> UInt64 {
-        shared.withLock { all in
-            all.last += 1
-            return all.last
-        }
-    }
-
     /// Keeps a store that was let go until it has written what is due.
-    static func keep(_ number: UInt64, at place: String?, flush: @escaping @Sendable () async -> Void) {
-        guard let place else { return }
-        shared.withLock { $0.add((number, flush), at: place) }
+    static func keep(_ number: UInt64, at place: String, flush: @escaping Flush) {
+        shared.withLock { $0.add(number, at: place, flush) }
         _Concurrency.Task.detached {
             await flush()
             _ = shared.withLock { $0.remove(number, at: place) }
@@ -57,10 +55,10 @@ nonisolated struct FluxUnwritten: Sendable {
     /// Waits until those made before a number have written what is due at a place, or the task is cancelled.
     static func settle(at place: String?, before number: UInt64 = .max) async {
         guard let place else { return }
-        while let entry = shared.withLock({ $0.newest(at: place, before: number) }) {
-            await entry.flush()
+        while let store = shared.withLock({ $0.newest(at: place, before: number) }) {
+            await store.flush()
             if _Concurrency.Task.isCancelled { return }
-            _ = shared.withLock { $0.remove(entry.number, at: place) }
+            _ = shared.withLock { $0.remove(store.number, at: place) }
         }
     }
 }

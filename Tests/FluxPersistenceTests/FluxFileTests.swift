@@ -32,6 +32,17 @@ import Testing
         #expect(store.state.text == "ab")
     }
 
+    @Test func `It is its owner's alone, and has the content after a head of 40 bytes`() async throws {
+        try await folder.file(version: 2).save("the content")
+        try await folder.file(version: 2).save("the content, again")
+        let all = try FileManager.default.attributesOfItem(atPath: folder.state)
+        #expect(all[.posixPermissions] as? Int == 0o600)
+        let bytes = folder.read()
+        #expect(bytes[..<8].elementsEqual("FluxFile".utf8))
+        #expect(bytes[8..<32].filter { $0 != 0 } == [1, 2, 18], "format, version and length")
+        #expect(bytes[40...].elementsEqual("the content, again".utf8))
+    }
+
     // MARK: - Bad input
 
     @Test func `A missing file is no state, and none is made by reading`() async throws {

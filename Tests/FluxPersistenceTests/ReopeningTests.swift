@@ -40,7 +40,7 @@ import Testing
     }
 
     func isListed(_ path: String? = nil) -> Bool {
-        FluxUnwritten.shared.withLock { $0.entries[file(path).place!] } != nil
+        FluxUnwritten.shared.withLock { $0.stores[file(path).place!] } != nil
     }
 
     func isUnlisted() async -> Bool {

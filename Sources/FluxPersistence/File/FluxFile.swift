@@ -21,10 +21,10 @@ import Dispatch
 /// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
 /// off, damaged, foreign, or of a version without a migration, is renamed (`.unreadable` at its end, with a number if
 /// that is taken) and reported. One of a newer version stays in its place, and saves are refused. One that something
-/// else has written meanwhile stays too: two stores cannot share a file. One that is let go saves what is due after that,
-/// so `await` its store's `flush()` first where the path is opened again in the same process.
+/// else has written meanwhile stays too: two stores cannot share a file. Where a store was let go, the next load of its path
+/// in the same process waits for the save that is due.
 ///
-/// Its directory has to exist. One that may be written but not read, or whose file system syncs no directories, is not
+/// Its directory has to exist and to allow new files, or a load throws. One that may be written but not read, or whose file system syncs no directories, is not
 /// synced: a save counts once the file has its name, and a loss of power may bring the old state back. The file can be
 /// read and written by its owner alone. A symbolic link is not followed: it is not a file.
 ///
@@ -37,10 +37,11 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     ///
     /// - Parameters:
     ///   - path: Where it is. Its directory has to exist and to allow new files.
-    ///   - version: The version of what `encode` makes; raise it whenever `decode` no longer takes what was made before.
+    ///   - version: The version of what `encode` makes, not negative; raise it whenever `decode` no longer takes what was made before.
     ///   - encode: Makes bytes of a state.
     ///   - decode: Makes a state of bytes of this version.
-    ///   - migrate: Makes a state of bytes of an older version, which it is given; nil: there is none that it could.
+    ///   - migrate: Makes a state of bytes of an older version, which it is given; nil: there is none that it could. The
+    ///     file stays as it is until the first save.
     public convenience init(
         path: String,
         version: Int = 1,

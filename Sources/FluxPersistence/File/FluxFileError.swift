@@ -81,17 +81,6 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         }
     }
 
-    /// Whether no later attempt can do better: the path cannot be had, or belongs to another writer or a newer version.
-    ///
-    /// A full disk, an error of a device and too many open files may pass; a missing folder, or missing rights, may not.
-    public var isPermanent: Bool {
-        switch reason {
-        case .notAPath, .notAFile, .newer, .changedByAnother: true
-        case .system: isRefusal
-        case .empty, .foreign, .truncated, .damaged, .noMigration, .coding: false
-        }
-    }
-
     /// Whether the content is of no use to this program, so that the file is to be kept aside.
     var isUnreadable: Bool {
         switch reason {

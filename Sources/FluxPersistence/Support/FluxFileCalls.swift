@@ -75,8 +75,8 @@ nonisolated struct FluxFileCalls: Sendable {
     var place: String? {
         var status = stat()
         if stat(folder, &status) != 0 { return nil }
-        return
-            "FluxFile \(status.st_dev) \(status.st_ino) \(path[(slash.map(path.utf8.index(after:)) ?? path.startIndex)...])"
+        let name = slash.map { path[$0...].dropFirst() } ?? path[...]
+        return "FluxFile \(status.st_dev) \(status.st_ino) \(name)"
     }
 
     // MARK: - By path
@@ -223,12 +223,17 @@ nonisolated extension FluxFileError {
     /// Whether the system refuses it each time: it may not be done, or not there.
     var isRefused: Bool { [EACCES, EPERM, EINVAL, ENOTSUP].contains(code) }
 
-    /// Whether the system will refuse it for as long as nobody changes the folder or the rights.
-    var isRefusal: Bool {
-        guard case .system(let call, let code) = reason else { return false }
+    /// Whether no later attempt can do better: the path cannot be had, or belongs to another writer or a newer version.
+    ///
+    /// A full disk, an error of a device and too many open files may pass; a missing folder, or missing rights, may not.
+    public var isPermanent: Bool {
+        switch reason {
+        case .notAPath, .notAFile, .newer, .changedByAnother: true
         // Where a file that was there is gone when it is to be renamed, somebody else was at it.
-        if code == ENOENT { return call == "open" || call == "access" }
-        return [EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG].contains(code)
+        case .system(let call, ENOENT): call == "open" || call == "access"
+        case .system(_, let code): [EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG].contains(code)
+        case .empty, .foreign, .truncated, .damaged, .noMigration, .coding: false
+        }
     }
 }
 
