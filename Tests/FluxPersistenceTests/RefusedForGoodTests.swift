@@ -1,0 +1,258 @@
+import FluxCore
+import Foundation
+import TestSupport
+import Testing
+
+@testable import FluxPersistence
+
+/// What trying again cannot cure: told once, said by the store, and let go of.
+@Suite struct RefusedForGoodTests {
+    struct Moved: FluxPermanentError {}
+    struct Perhaps: FluxPermanentError { let isPermanent: Bool }
+
+    /// Throws what it is given, at each save.
+    struct Refusing: FluxPersistence {
+        let error: any Error
+        let saves = Recorder<Int>()
+        var canary: Canary?
+        func load() async throws -> Counter? { nil }
+        func save(_ state: Counter) async throws {
+            saves.record(state.count)
+            throw error
+        }
+    }
+
+    /// Refuses to append or to compact, once it is told to.
+    final class RefusingLog: FluxLog {
+        let log = MemoryLog<Counter>()
+        let refuses = Locked(false)
+        func load() async throws -> FluxLogContents<Counter> { try await log.load() }
+        func append(_ entries: [FluxLogEntry<Counter.Action>]) async throws {
+            if refuses.current { throw Moved() }
+            try await log.append(entries)
+        }
+        func compact(_ snapshot: FluxSnapshot<Counter>) async throws {
+            if refuses.current { throw Moved() }
+            try await log.compact(snapshot)
+        }
+    }
+
+    let folder = Folder()
+    let failures = Recorder<FluxPersistenceFailure>()
+
+    func file(_ path: String, canary: Canary? = nil) -> FluxFile<Counter> {
+        FluxFile(
+            path: path,
+            encode: {
+                withExtendedLifetime(canary) {}
+                return Array("\($0.count)".utf8)
+            },
+            decode: { Counter(count: Int(String(decoding: $0, as: UTF8.self))!) })
+    }
+
+    func store(_ persistence: any FluxPersistence<Counter>, clock: TestClock = TestClock()) -> FluxStore<Counter> {
+        FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence, backoff: .constant(.seconds(1)),
+            clock: clock, onFailure: { [failures] in failures.record($0) })
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A persistence of one's own says so by its error: told once, and nothing is tried again`() async {
+        let persistence = Refusing(error: Moved())
+        let store = store(persistence)
+        expect(await store.ready, is: "empty")
+        store.dispatch(action: .add(1))
+        await store.flush()
+        for _ in 0..<10 { store.dispatch(action: .add(1)) }
+        await store.flush()
+        #expect(persistence.saves.values.count == 1)
+        #expect(failures.values.map(\.operation) == [.save])
+        #expect(failures.values.map(\.retryAfter) == [nil])
+        guard case .failed(let error) = await store.ready else {
+            Issue.record("the store does not say so")
+            return
+        }
+        #expect(error is Moved)
+        #expect(await store.flush(within: .seconds(3_600), clock: TestClock()) == false)
+        #expect(store.state.count == 11, "in memory it goes on")
+    }
+
+    @Test func `An error that is one only now and then is tried again when it is not`() async {
+        let clock = TestClock()
+        let persistence = Refusing(error: Perhaps(isPermanent: false))
+        let store = store(persistence, clock: clock)
+        store.dispatch(action: .add(1))
+        for attempt in 1...3 {
+            await clock.sleepers(1)
+            #expect(failures.values.last?.retryAfter == .seconds(1))
+            #expect(failures.values.count == attempt)
+            clock.advance(by: .seconds(1))
+        }
+        expect(await store.ready, is: "empty")
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A folder that does not exist is told by the load, once, with path and reason`()
+        async throws
+    {
+        let path = folder.path + "/none/state"
+        let store = store(file(path))
+        store.dispatch(action: .add(1))
+        guard case .failed(let error) = await store.ready else {
+            Issue.record("the store does not say so")
+            return
+        }
+        #expect("\(error)" == "\(path): access \(folder.path)/none: No such file or directory")
+        await store.flush()
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(failures.values.map(\.operation) == [.load])
+        #expect(await store.flush(within: .seconds(3_600), clock: TestClock()) == false)
+        #expect(store.state.count == 2)
+        let thrown = await #expect(throws: FluxFileError.self) {
+            try await FluxStore.restored(from: file(path), initialState: Counter(), dispatcher: nil)
+        }
+        #expect(thrown?.path == path)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A folder that goes later is told by the save, once, and all who wait go on`()
+        async throws
+    {
+        try FileManager.default.createDirectory(atPath: folder.path + "/sub", withIntermediateDirectories: false)
+        let path = folder.path + "/sub/state"
+        let store = store(file(path))
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(await store.flush(within: .seconds(3_600), clock: TestClock()))
+        try FileManager.default.removeItem(atPath: folder.path + "/sub")
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(failures.values.map(\.operation) == [.save])
+        #expect(failures.values.map { "\($0.error)" } == ["\(path): open \(path).new: No such file or directory"])
+        expect(await store.ready, is: "failed")
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A file of a newer version is told by the load, and never by a save`()
+        async throws
+    {
+        try await folder.file(version: 2).save("7")
+        let store = store(file(folder.state))
+        expect(await store.ready, is: "failed")
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(failures.values.map(\.operation) == [.load])
+        #expect(folder.names == ["state"])
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `Of two writers of a file the second is told once, and goes on in memory`()
+        async
+    {
+        let stores = [store(file(folder.state)), store(file(folder.state))]
+        for store in stores { expect(await store.ready, is: "empty") }
+        for (store, amount) in zip(stores, [10, 20]) {
+            store.dispatch(action: .add(amount))
+            await store.flush()
+        }
+        #expect(failures.values.count == 1)
+        #expect(failures.values[0].description.contains("\(folder.state): something else has written the file"))
+        #expect(await stores[0].flush(within: .seconds(3_600), clock: TestClock()))
+        #expect(await stores[1].flush(within: .seconds(3_600), clock: TestClock()) == false)
+    }
+
+    @Test(arguments: [
+        (ENOSPC, false), (EIO, false), (EMFILE, false), (ENFILE, false), (EDQUOT, false), (ENOMEM, false),
+        (EACCES, true), (EPERM, true), (EROFS, true), (ENAMETOOLONG, true), (ELOOP, true), (ENOTDIR, true),
+        (EISDIR, true), (ENOENT, true),
+    ])
+    func `What may pass is told from what does not`(code: Int32, isPermanent: Bool) async throws {
+        let error = await #expect(throws: FluxFileError.self) {
+            try await folder.file { call, _ in call == .open ? .code(code) : nil }.save("new")
+        }
+        #expect(error?.isPermanent == isPermanent)
+    }
+
+    @Test func `Bad content and a new file that is taken away are no reason to give up`() async throws {
+        folder.write(Array("garbage".utf8))
+        let load = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+        #expect(load?.isPermanent == false)
+        let save = await #expect(throws: FluxFileError.self) {
+            try await folder.file { call, _ in call == .rename ? .code(ENOENT) : nil }.save("new")
+        }
+        #expect(save?.isPermanent == false)
+        let long = Folder.file(at: folder.path + "/" + String(repeating: "x", count: 300))
+        #expect(await #expect(throws: FluxFileError.self) { try await long.load() }?.isPermanent == true)
+        #expect(await #expect(throws: FluxFileError.self) { try await Folder.file(at: "").load() }?.isPermanent == true)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `What can never be saved is let go of: ten thousand stores without a folder`()
+        async
+    {
+        let gone = (0..<10_000).map { _ in Gate() }
+        for gate in gone {
+            let store = store(file(folder.path + "/none/state", canary: Canary(gate)))
+            store.dispatch(action: .add(1))
+        }
+        for gate in gone { await gate.opened() }
+        #expect(failures.values.count == 10_000)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `What a save refuses for good is let go of with its store`() async {
+        let gone = Gate()
+        do {
+            let store = store(Refusing(error: Moved(), canary: Canary(gone)))
+            store.dispatch(action: .add(1))
+        }
+        await gone.opened()
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A log that takes nothing any more says so to all who wait, and to who comes later`()
+        async throws
+    {
+        let log = RefusingLog()
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, log: log, capacity: 2,
+            onFailure: { [failures] in failures.record($0) })
+        try await store.dispatch(durably: .add(1))
+        log.refuses.withLock { $0 = true }
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<20 {
+                group.addTask {
+                    do throws(FluxDurabilityError) {
+                        try await store.dispatch(durably: .add(1))
+                        Issue.record("it was refused")
+                    } catch {
+                        switch error {
+                        case .notWritten(let error, let revision): #expect(error is Moved && revision! > 1)
+                        case .logNotRead(.failed(let error)): #expect(error is Moved)
+                        default: Issue.record("\(error)")
+                        }
+                    }
+                }
+            }
+        }
+        await #expect(throws: FluxDurabilityError.self) { try await store.dispatch(durably: .add(1)) }
+        await store.flush()
+        #expect(failures.values.map(\.operation) == [.append])
+        let recovered = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        #expect(recovered.state.count == 1, "and what was acknowledged is there")
+    }
+
+    #if os(Linux)
+        @Test func `A folder that cannot be written is told by the load`() async {
+            await #expect(processExitsWith: .success) {
+                let folder = Folder()
+                try await folder.file().save("old")
+                chmod(folder.path, 0o555)
+                chmod(folder.state, 0o644)
+                // Root may do anything; nobody else may.
+                if geteuid() == 0 { try #require(setegid(65_534) == 0 && seteuid(65_534) == 0) }
+                let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+                #expect(error?.description == "\(folder.state): access \(folder.path): Permission denied")
+                #expect(error?.isPermanent == true)
+                if getuid() == 0 { try #require(seteuid(0) == 0 && setegid(0) == 0) }
+                chmod(folder.path, 0o755)
+                #expect(try await folder.file().load() == "old")
+            }
+        }
+    #endif
+}
