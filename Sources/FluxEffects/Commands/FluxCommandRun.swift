@@ -135,7 +135,7 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
             onFailure: { error, run in
                 // One that the state knows nothing of would be lost where nobody keeps the task.
                 if run.hasToldOfFailure.load(ordering: .relaxed) { return }
-                FluxEffectsMessages.warn(
+                fluxEffectsWarn(
                     "\(Command.self) failed with \(error), and has no reduce(state:error:) that tells of it.")
             },
             observers: { handle.eventObservers },

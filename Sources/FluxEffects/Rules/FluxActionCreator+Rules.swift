@@ -87,12 +87,13 @@ nonisolated extension FluxActionConverter {
         _ rules: [FluxRule<Event>], _ clock: any _Concurrency.Clock<Swift.Duration>
     ) -> [any FluxScheduler] {
         // Only the callback form, which cannot throw, lets events share a conversion.
-        FluxEffectsMessages.require(
-            !sharesConversions || !rules.contains { $0.isRetry },
-            """
-            a rule .retry was given to a creator of \(Self.self), whose callback form cannot throw. Make it a \
-            FluxAsyncActionConverter, or leave the rule out.
-            """)
+        if sharesConversions && rules.contains(where: \.isRetry) {
+            fatalError(
+                """
+                FluxCore: a rule .retry was given to a creator of \(Self.self), whose callback form cannot throw. Make it a \
+                FluxAsyncActionConverter, or leave the rule out.
+                """)
+        }
         return rules.isEmpty ? [] : [FluxRules(rules, clock: clock)]
     }
 }

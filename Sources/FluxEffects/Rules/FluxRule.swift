@@ -42,7 +42,8 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         case sequence(Condition?)
         case debounce(Swift.Duration)
         case throttle(Swift.Duration, latest: Bool)
-        case concurrency(Int)
+        case concurrency(Int, waiting: Int?)
+        case shared(FluxLimit)
         case retry(limit: Int, FluxBackoff)
         case custom(any FluxRuling<Event>)
     }
@@ -51,6 +52,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     let key: Key
 
     var isRetry: Bool { if case .retry = kind { true } else { false } }
+    var limit: FluxLimit? { if case .shared(let limit) = kind { limit } else { nil } }
 
     // MARK: - Rules
 
@@ -90,7 +92,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func debounce(
         for key: @escaping Key = { _ in true }, _ duration: Swift.Duration
     ) -> FluxRule {
-        FluxEffectsMessages.require(duration >= .zero, "FluxRule.debounce: a duration cannot be negative (\(duration))")
+        if duration < .zero { fatalError("FluxCore: FluxRule.debounce: a duration cannot be negative (\(duration))") }
         return FluxRule(kind: .debounce(duration), key: key)
     }
 
@@ -104,19 +106,31 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func throttle(
         for key: @escaping Key = { _ in true }, _ interval: Swift.Duration, latest: Bool
     ) -> FluxRule {
-        FluxEffectsMessages.require(
-            interval >= .zero, "FluxRule.throttle: an interval cannot be negative (\(interval))")
+        if interval < .zero { fatalError("FluxCore: FluxRule.throttle: an interval cannot be negative (\(interval))") }
         return FluxRule(kind: .throttle(interval, latest: latest), key: key)
     }
 
     /// Only so many events are in flight behind this rule; the others wait in order.
     ///
-    /// - Parameter limit: How many, at least 1.
+    /// - Parameters:
+    ///   - limit: How many, at least 1.
+    ///   - waiting: How many may wait; one more is dropped at once. nil, the default, for any number.
     /// - Returns: The rule.
-    public static func concurrency(_ limit: Int) -> FluxRule {
-        FluxEffectsMessages.require(limit > 0, "FluxRule.concurrency: with a limit of \(limit) no event could ever run")
-        return FluxRule(kind: .concurrency(limit)) { _ in true }
+    public static func concurrency(_ limit: Int, waiting: Int? = nil) -> FluxRule {
+        if limit < 1 { fatalError("FluxCore: FluxRule.concurrency: with a limit of \(limit) no event could ever run") }
+        if let waiting, waiting < 0 {
+            fatalError("FluxCore: FluxRule.concurrency: no less than 0 can wait (\(waiting))")
+        }
+        return FluxRule(kind: .concurrency(limit, waiting: waiting)) { _ in true }
     }
+
+    /// Only so many events are in flight in all creators that were given the same limit; the others wait in order.
+    ///
+    /// Wherever it stands, it applies behind all other rules of the list.
+    ///
+    /// - Parameter limit: The places that they share.
+    /// - Returns: The rule.
+    public static func concurrency(_ limit: FluxLimit) -> FluxRule { FluxRule(kind: .shared(limit)) { _ in nil } }
 
     /// A conversion that throws is tried again; for asynchronous converters.
     ///
@@ -130,7 +144,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func retry(
         for key: @escaping Key = { _ in true }, limit: Int, backoff: FluxBackoff = .none
     ) -> FluxRule {
-        FluxEffectsMessages.require(limit >= 0, "FluxRule.retry: a limit cannot be negative (\(limit))")
+        if limit < 0 { fatalError("FluxCore: FluxRule.retry: a limit cannot be negative (\(limit))") }
         return FluxRule(kind: .retry(limit: limit, backoff), key: key)
     }
 
@@ -140,7 +154,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     ///   - ruling: Decides on each event that the rule covers.
     ///   - key: Which events belong together: the rule sees those in flight of one key. By default all.
     /// - Returns: The rule.
-    /// - Complexity: O(*k*) for *k* events in flight of one key, for each that is fired.
+    /// - Complexity: That of the ruling, and O(*m*) for the *m* events that it names.
     public static func custom(
         _ ruling: some FluxRuling<Event>,
         for key: @escaping Key = { _ in true }
@@ -180,7 +194,32 @@ nonisolated public protocol FluxRuling<Event>: Sendable {
     ///   - event: The event that has reached this rule.
     ///   - inFlight: The events that have passed this rule before and have not ended, in that order.
     /// - Returns: What to do.
-    func decide(on event: Event, inFlight: [FluxInFlight<Event>]) -> FluxDecision
+    func decide(on event: Event, inFlight: FluxInFlightEvents<Event>) -> FluxDecision
+}
+
+/// The events in flight that a ``FluxRuling`` may look at, in the order in which they passed it.
+///
+/// Thread safety: it is for the call that it was given to.
+nonisolated public struct FluxInFlightEvents<Event: Sendable>: Sequence {
+    let group: FluxRuleGroup
+    let entries: [UInt64: FluxRuleMachine<Event>.Entry]
+
+    /// How many there are.
+    ///
+    /// - Complexity: O(1).
+    public var count: Int { group.members.count }
+
+    /// Whether there is none.
+    public var isEmpty: Bool { group.members.isEmpty }
+
+    /// Begins with the one that passed the rule first.
+    ///
+    /// - Complexity: O(*k* log *k*) for *k* events.
+    public func makeIterator() -> Array<FluxInFlight<Event>>.Iterator {
+        group.ids.compactMap { id in
+            entries[id].map { FluxInFlight(id: id, event: $0.event, isExecuting: $0.isExecuting) }
+        }.makeIterator()
+    }
 }
 
 /// An event in flight as a ``FluxRuling`` sees it.
@@ -191,7 +230,7 @@ nonisolated public struct FluxInFlight<Event: Sendable>: Sendable {
     public let id: UInt64
     /// The event that was fired.
     public let event: Event
-    /// Whether its conversion has started; false while a rule further on holds it back.
+    /// Whether its conversion has started, or waits for a ``FluxLimit``; false while a rule further on holds it back.
     public let isExecuting: Bool
 }
 

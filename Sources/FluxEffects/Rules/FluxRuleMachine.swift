@@ -148,7 +148,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
             block(id, until: matching(stage, key, event, condition))
         case .sequence(nil), .concurrency:
             if groups[stage][key]?.isHolding != true && hasRoom(stage, key) { return true }
-            hold(stage, id, key)
+            if isFull(stage, key) { end(id, .dropped) } else { hold(stage, id, key) }
             return false
         case .debounce(let duration):
             dropHeld(stage, key)
@@ -167,30 +167,33 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
             dropHeld(stage, key)
             hold(stage, id, key)
             return false
-        case .retry:
+        case .retry, .shared:
             break
         case .custom(let ruling):
-            return decide(ruling, groups[stage][key]?.ids ?? [], id, event)
+            switch decide(ruling, stage, event, key) {
+            case .start: break
+            case .drop:
+                end(id, .dropped)
+                return false
+            case .cancel(let others): cancel(others.filter { isMember($0, stage, key) }, before: id)
+            case .wait(let others): block(id, until: others.filter { isMember($0, stage, key) })
+            }
         }
         return true
     }
 
-    private mutating func decide(
-        _ ruling: any FluxRuling<Event>, _ ids: [ID], _ id: ID, _ event: Event
-    ) -> Bool {
-        let inFlight = ids.compactMap { id in
-            entries[id].map { FluxInFlight(id: id, event: $0.event, isExecuting: $0.isExecuting) }
-        }
-        let known = Set(ids)
-        switch ruling.decide(on: event, inFlight: inFlight) {
-        case .start: break
-        case .drop:
-            end(id, .dropped)
-            return false
-        case .cancel(let others): cancel(others.filter(known.contains), before: id)
-        case .wait(let others): block(id, until: others.filter(known.contains))
-        }
-        return true
+    /// What a rule of one's own is shown is shared, and gone before anything changes: so nothing is copied.
+    private func decide(_ ruling: any FluxRuling<Event>, _ stage: Int, _ event: Event, _ key: AnyHashable)
+        -> FluxDecision
+    {
+        let group = groups[stage][key] ?? FluxRuleGroup()
+        return ruling.decide(on: event, inFlight: FluxInFlightEvents(group: group, entries: entries))
+    }
+
+    /// Whether an event has passed a rule, with a key.
+    private func isMember(_ id: ID, _ stage: Int, _ key: AnyHashable) -> Bool {
+        guard let place = entries[id]?.places.first(where: { $0.stage == stage })?.place else { return false }
+        return groups[stage][key]?.members[place] == id
     }
 
     private func matching(
@@ -206,9 +209,17 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         let count = groups[stage][key]?.members.count ?? 0
         return switch rules[stage].kind {
         case .sequence(nil): count == 0
-        case .concurrency(let limit): count < limit
+        case .concurrency(let limit, _): count < limit
         default: false
         }
+    }
+
+    /// Whether as many as may wait at a limit do.
+    private func isFull(_ stage: Int, _ key: AnyHashable) -> Bool {
+        guard case .concurrency(let limit, let waiting?) = rules[stage].kind, let group = groups[stage][key] else {
+            return false
+        }
+        return group.members.count + group.held.count - limit >= waiting
     }
 
     // MARK: - Holding

@@ -26,11 +26,22 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         case attempt(UInt64)
     }
 
+    /// An event, and the limits in which it needs a place once the rules let it start.
+    private struct Guest {
+        let ticket: FluxTicket
+        let limits: ArraySlice<FluxLimit>
+
+        /// Under the lock of the limit before: that is why they are in one order everywhere.
+        func goOn() {
+            if let limit = limits.first { limit.places.take(ticket, limits.dropFirst()) } else { ticket.start() }
+        }
+    }
+
     /// The machine, what its ids stand for, and those who sleep for it.
     private struct Book {
         var machine: Machine
         /// By the ids of their tasks, which the machine knows them by.
-        var tickets: [UInt64: FluxTicket] = [:]
+        var guests: [UInt64: Guest] = [:]
         /// Those who sleep, by a number each, with their tasks once these are known.
         var sleeps: [UInt64: (alarm: Alarm, task: _Concurrency.Task<Void, Never>?)] = [:]
         var alarms: [Alarm: UInt64] = [:]
@@ -41,9 +52,10 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
         // MARK: - Inputs
 
-        mutating func fired(_ ticket: FluxTicket, _ event: Event) {
-            let id = ticket.task.id
-            tickets[id] = ticket
+        mutating func fired(_ guest: Guest, _ event: Event) {
+            let id = guest.ticket.task.id
+            // It was here already, by way of another scheduler, and has its place.
+            if guests.updateValue(guest, forKey: id) != nil { return guest.goOn() }
             perform(machine.fire(id, event, keys: machine.rules.map { $0.key(event).map { AnyHashable($0) } }))
         }
 
@@ -62,7 +74,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
         mutating func ended(_ ticket: FluxTicket) {
             let id = ticket.task.id
-            tickets[id] = nil
+            guests[id] = nil
             wake(.attempt(id))
             perform(machine.ended(id))
         }
@@ -73,7 +85,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             alarms[alarm] = nil
             switch alarm {
             case .rule(let timer): perform(machine.elapsed(timer))
-            case .attempt(let id): tickets[id]?.start()
+            case .attempt(let id): guests[id]?.ticket.start()
             }
         }
 
@@ -82,9 +94,9 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         private mutating func perform(_ effects: [Machine.Effect]) {
             for effect in effects {
                 switch effect {
-                case .start(let id): tickets[id]?.start()
-                case .end(let id, .dropped): tickets[id]?.drop()
-                case .end(let id, _): tickets[id]?.cancel()
+                case .start(let id): guests[id]?.goOn()
+                case .end(let id, .dropped): guests[id]?.ticket.drop()
+                case .end(let id, _): guests[id]?.ticket.cancel()
                 case .sleep(let timer, let duration): sleep(.rule(timer), duration)
                 case .wake(let timer): wake(.rule(timer))
                 }
@@ -104,6 +116,8 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     }
 
     private let clock: any _Concurrency.Clock<Swift.Duration>
+    /// Each once, in an order that is the same everywhere.
+    private let limits: [FluxLimit]
     private let book: FluxLock<Book>
 
     /// Makes the scheduler of some rules.
@@ -115,7 +129,9 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
     ) {
         self.clock = clock
-        book = FluxLock(Book(machine: Machine(rules: rules)))
+        let limits = rules.compactMap(\.limit).map { (ObjectIdentifier($0), $0) }
+        self.limits = Dictionary(limits) { limit, _ in limit }.sorted { $0.key < $1.key }.map(\.value)
+        book = FluxLock(Book(machine: Machine(rules: rules.filter { $0.limit == nil })))
     }
 
     deinit {
@@ -128,9 +144,12 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     ///
     /// - Parameter ticket: The event.
     /// - Complexity: O(log *n*) for *n* events in flight; O(*k*) where a condition has to look at the *k* of one key.
-    public func fired(_ ticket: FluxTicket) {
+    public func fired(_ ticket: FluxTicket) { take(ticket, limits[...]) }
+
+    /// Takes an event through the rules, and then through limits.
+    private func take(_ ticket: FluxTicket, _ limits: ArraySlice<FluxLimit>) {
         guard let event = ticket.event as? Event else { return ticket.start() }
-        decide { $0.fired(ticket, event) }
+        decide { $0.fired(Guest(ticket: ticket, limits: limits), event) }
     }
 
     /// Has an event tried again, if a rule says so.
@@ -150,7 +169,15 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     ///   - ticket: The event.
     ///   - outcome: How it ended.
     public func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) {
-        decide { $0.ended(ticket) }
+        end(ticket, limits[...])
+    }
+
+    private func end(_ ticket: FluxTicket, _ limits: ArraySlice<FluxLimit>) {
+        decide { book in
+            // Those behind first: what goes on then finds its place there. And under this lock: nothing gets there meanwhile.
+            if let limit = limits.first { limit.places.end(ticket, limits.dropFirst()) }
+            book.ended(ticket)
+        }
     }
 
     /// Decides under the lock, and does outside it what is no matter of tickets.

@@ -8,16 +8,8 @@
     import Android
 #endif
 
-/// What the effects say where they are used in the wrong way, or where nobody listens.
-nonisolated enum FluxEffectsMessages {
-    /// Stops the program with a message unless a value that it was given makes sense, in release builds too.
-    static func require(_ condition: Bool, _ message: @autoclosure () -> String) {
-        if !condition { fatalError("FluxCore: \(message())") }
-    }
-
-    /// Writes a line to the standard error output: for what would be lost in silence otherwise.
-    static func warn(_ message: String) {
-        let line = Array("FluxCore: \(message)\n".utf8)
-        _ = write(2, line, line.count)
-    }
+/// Writes a line to the standard error output: for what would be lost in silence otherwise.
+nonisolated func fluxEffectsWarn(_ message: String) {
+    let line = Array("FluxCore: \(message)\n".utf8)
+    _ = write(2, line, line.count)
 }

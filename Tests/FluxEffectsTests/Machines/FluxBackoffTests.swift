@@ -98,6 +98,14 @@ import Testing
             _ = FluxRule<Named>.concurrency(0)
         }
         expect(concurrency, names: "FluxRule.concurrency: with a limit of 0 no event could ever run")
+        let shared = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxLimit(-1)
+        }
+        expect(shared, names: "with a limit of -1 no event could ever run")
+        let waiting = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxRule<Named>.concurrency(1, waiting: -2)
+        }
+        expect(waiting, names: "FluxRule.concurrency: no less than 0 can wait (-2)")
         let retry = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxRule<Named>.retry(for: Named.letter, limit: -1)
         }

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 @testable import FluxEffects
@@ -215,6 +216,24 @@ import Testing
         ])
     }
 
+    @Test func `Of those over the limit only so many wait`() {
+        let rig = RuleRig([.concurrency(2, waiting: 1)])
+        rig.expect([
+            ("a", "start 1"), ("b", "start 2"), ("c", ""), ("d", "dropped 4"), ("end 3", ""), ("e", ""),
+            ("f", "dropped 6"), ("end 1", "start 5"), ("g", ""), ("end 2", "start 7"), ("end 5", ""), ("end 7", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `Where none may wait, one more is dropped, and not who comes as another ends`() {
+        let rig = RuleRig([.sequence(for: Named.letter), .concurrency(1, waiting: 0)])
+        rig.expect([
+            ("a", "start 1"), ("a", ""), ("b", "dropped 3"), ("end 1", "start 2"), ("end 2", ""), ("b", "start 4"),
+            ("end 4", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
     // MARK: - Several rules
 
     @Test func `What has ended is seen by no rule`() {
@@ -278,9 +297,9 @@ import Testing
     // MARK: - A rule of one's own
 
     struct Own: FluxRuling {
-        let body: @Sendable (Named, [FluxInFlight<Named>]) -> FluxDecision
+        let body: @Sendable (Named, FluxInFlightEvents<Named>) -> FluxDecision
 
-        func decide(on event: Named, inFlight: [FluxInFlight<Named>]) -> FluxDecision { body(event, inFlight) }
+        func decide(on event: Named, inFlight: FluxInFlightEvents<Named>) -> FluxDecision { body(event, inFlight) }
     }
 
     @Test func `A rule of one's own starts, drops, cancels and lets wait`() {
@@ -329,6 +348,30 @@ import Testing
         rig.expect([("a", "start 1"), ("a", ""), ("b", "start 3"), ("end 1", "start 2"), ("c", "start 4")])
         #expect(seen.log.withLock { $0 } == [[], ["1+a"], ["1+a", "2-a"], ["2+a", "3+b"]])
     }
+
+    @Test func `It may name only those that have passed it with the same key`() {
+        let own = Own { event, _ in event.name.contains("!") ? .wait([1, 2, 3]) : .start }
+        let rig = RuleRig([.custom(own, for: Named.letter), .sequence(for: { $0.name.contains("s") ? true : nil })])
+        rig.expect([
+            ("as", "start 1"), ("bs", ""), ("-", "start 3"), ("b!", ""), ("end 1", "start 2"), ("end 2", "start 4"),
+        ])
+    }
+
+    #if canImport(Glibc)
+        @Test func `One that counts is handed no copy of what is in flight`() async {
+            await #expect(processExitsWith: .success) {
+                let own = Own { _, inFlight in inFlight.isEmpty || inFlight.count < 20_000 ? .start : .drop }
+                let rig = RuleRig([.custom(own)])
+                for _ in 1...20_000 { _ = rig.fire("a") }
+                // A table of 20,000 takes hundreds of pages, and each copy would be mapped anew.
+                Heap.mapLargeBlocks()
+                let before = Heap.pageFaults
+                for _ in 1...1_000 where rig.fire("a").count != 1 { fatalError("not dropped") }
+                let faults = Heap.pageFaults - before
+                guard faults < 1_000 else { fatalError("\(faults) page faults") }
+            }
+        }
+    #endif
 
     final class Seen: Sendable {
         let log = FluxLock<[[String]]>([])

@@ -38,7 +38,7 @@ private struct Seeded: RandomNumberGenerator {
 
 /// Answers in each of the ways, by the mark of the event.
 private struct AnyRuling: FluxRuling {
-    func decide(on event: Marked, inFlight: [FluxInFlight<Marked>]) -> FluxDecision {
+    func decide(on event: Marked, inFlight: FluxInFlightEvents<Marked>) -> FluxDecision {
         let alike = inFlight.filter { $0.event.mark % 3 == event.mark % 3 }.map(\.id) + [0, .max]
         return switch event.mark % 5 {
         case 0: .wait(alike)
@@ -90,7 +90,10 @@ private final class RandomRun {
         case 2: .sequence(for: key, when: condition)
         case 3: .debounce(for: key, .seconds(1))
         case 4: .throttle(for: key, .seconds(1), latest: condition == nil)
-        case 5: .concurrency(Int.random(in: 1...3, using: &random))
+        case 5:
+            .concurrency(
+                Int.random(in: 1...3, using: &random),
+                waiting: condition == nil ? nil : Int.random(in: 0...2, using: &random))
         case 6: .retry(for: key, limit: 1)
         default: .custom(AnyRuling())
         }
@@ -176,7 +179,7 @@ private final class RandomRun {
                     if condition?(one, other) ?? true { fail("two at once at rule \(stage)") }
                 }
             }
-        case .concurrency(let limit):
+        case .concurrency(let limit, _):
             if executing.count > limit { fail("\(executing.count) at once at rule \(stage)") }
         default: break
         }

@@ -189,7 +189,7 @@ import Testing
     @Test func `A rule of one's own sees what is in flight`() async {
         struct AtMostOneOdd: FluxRuling {
             func decide(
-                on event: WorkConverter.Event, inFlight: [FluxInFlight<WorkConverter.Event>]
+                on event: WorkConverter.Event, inFlight: FluxInFlightEvents<WorkConverter.Event>
             ) -> FluxDecision {
                 if event.number.isMultiple(of: 2) { return .wait(inFlight.map(\.id) + [0, 12_345]) }
                 return inFlight.contains { $0.event.number % 2 == 1 && $0.isExecuting } ? .drop : .start

@@ -20,7 +20,7 @@ private enum Holding: FluxActionConverter {
 
 /// Never minds.
 private struct Lenient: FluxRuling {
-    func decide(on event: Holding.Event, inFlight: [FluxInFlight<Holding.Event>]) -> FluxDecision { .start }
+    func decide(on event: Holding.Event, inFlight: FluxInFlightEvents<Holding.Event>) -> FluxDecision { .start }
 }
 
 extension Workload {
