@@ -38,7 +38,13 @@ let package = Package(
             name: "SQLiteLog",
             dependencies: flux("FluxCore", "FluxPersistence") + [.product(name: "GRDB", package: "GRDB.swift")]
         ),
-        .executableTarget(name: "durable-counter", dependencies: flux("FluxCore", "FluxPersistence") + ["SQLiteLog"]),
+        .executableTarget(
+            name: "durable-counter",
+            dependencies: flux("FluxCore", "FluxPersistence") + [
+                "SQLiteLog",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]
+        ),
         .testTarget(
             name: "SQLiteLogTests",
             dependencies: flux("FluxCore", "FluxPersistence", "FluxTesting") + [
@@ -63,7 +69,10 @@ let package = Package(
             ]
         ),
         // Has a link to the source of FluxObservation that needs Combine: OpenCombine stands for it here.
-        .testTarget(name: "RecipesTests", dependencies: flux("FluxCore", "FluxPersistence") + ["OpenCombine"]),
+        .testTarget(
+            name: "RecipesTests",
+            dependencies: flux("FluxCore", "FluxEffects", "FluxPersistence") + ["OpenCombine"]
+        ),
     ],
     swiftLanguageModes: [.v6]
 )

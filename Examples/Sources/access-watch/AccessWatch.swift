@@ -11,7 +11,8 @@ struct AccessWatch: AsyncParsableCommand {
             Reads Common and Combined Log Format, as Apache httpd and nginx write them. Every line counts as a request \
             or as malformed; a malformed one is reported on standard error with its number and the reason.
 
-            The exit status is 0, also where lines are malformed, and 2 if a file cannot be read.
+            The exit status is 0, also where lines are malformed, 1 if the summary cannot be written, and 2 if a file \
+            cannot be read.
             """
     )
 
@@ -36,6 +37,7 @@ struct AccessWatch: AsyncParsableCommand {
     }
 
     func run() async throws {
+        Stream.endWithClosedPipes()
         let console = Console(isJSON: json, isFollowing: follow, pathLimit: paths, reportLimit: reports ?? .max)
         do throws(LogFileError) {
             var logs: [LogFile] = []

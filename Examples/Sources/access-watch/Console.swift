@@ -1,6 +1,14 @@
 import AccessLog
 import Synchronization
 
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
 /// What the user sees: summaries on standard output, everything else on standard error.
 ///
 /// Called by the subscription, the feed and the command, hence the lock.
@@ -46,7 +54,7 @@ final class Console: Sendable {
         status.withLock { status in
             hideProgress(&status)
             status.linesToReplace = 0
-            errors.write("access-watch: \(text.harmless)\n")
+            tell("access-watch: \(text.harmless)\n")
         }
     }
 
@@ -57,7 +65,7 @@ final class Console: Sendable {
             hideProgress(&status)
             print(summary, &status)
             if status.reportsWithheld > 0 {
-                errors.write("access-watch: \(status.reportsWithheld) more malformed lines\n")
+                tell("access-watch: \(status.reportsWithheld) more malformed lines\n")
             }
         }
     }
@@ -75,7 +83,7 @@ final class Console: Sendable {
         if shown.isEmpty { return }
         hideProgress(&status)
         status.linesToReplace = 0
-        errors.write(shown.map { "\($0.file):\($0.number): \($0.flaw)".harmless + "\n" }.joined())
+        tell(shown.map { "\($0.file):\($0.number): \($0.flaw)".harmless + "\n" }.joined())
     }
 
     private func show(_ progress: ReadingProgress, lines: Int, _ status: inout Status) {
@@ -84,11 +92,11 @@ final class Console: Sendable {
         status.lastProgress = now
         status.isProgressShown = true
         let share = progress.size.map { $0 > 0 ? "  \(progress.bytesRead * 100 / $0)%" : "" } ?? ""
-        errors.write("\r\u{1B}[K\(progress.file.harmless)\(share)  \(lines) lines")
+        tell("\r\u{1B}[K\(progress.file.harmless)\(share)  \(lines) lines")
     }
 
     private func hideProgress(_ status: inout Status) {
-        if status.isProgressShown { errors.write("\r\u{1B}[K") }
+        if status.isProgressShown { tell("\r\u{1B}[K") }
         status.isProgressShown = false
     }
 
@@ -96,12 +104,23 @@ final class Console: Sendable {
     private func print(_ summary: AccessSummary, _ status: inout Status) {
         if isJSON {
             // Nothing in the report can fail to be encoded.
-            output.write((try? JSONReport(summary, limit: pathLimit).line() + "\n") ?? "")
-            return
+            return put((try? JSONReport(summary, limit: pathLimit).line() + "\n") ?? "")
         }
         let lines = TextReport(summary, limit: pathLimit).lines + (isFollowing ? [""] : [])
         let replacement = status.linesToReplace > 0 ? "\u{1B}[\(status.linesToReplace)A\u{1B}[J" : ""
-        output.write(replacement + lines.joined(separator: "\n") + "\n")
+        put(replacement + lines.joined(separator: "\n") + "\n")
         status.linesToReplace = isFollowing && output.isTerminal ? lines.count : 0
+    }
+
+    /// Writes a summary; where that fails there is nothing left to do.
+    private func put(_ text: String) {
+        guard let reason = output.write(text) else { return }
+        tell("access-watch: standard output: \(reason)\n")
+        exit(1)
+    }
+
+    /// Writes to standard error: there is nobody to tell where that fails.
+    private func tell(_ text: String) {
+        _ = errors.write(text)
     }
 }

@@ -20,16 +20,22 @@ struct Stream: Sendable {
         isTerminal = isatty(descriptor) == 1
     }
 
-    /// Writes a text; what nobody can take any more is dropped.
-    func write(_ text: String) {
+    /// Has the write into a pipe that nobody reads end the program, quietly, also where whoever started it would not.
+    static func endWithClosedPipes() {
+        signal(SIGPIPE, SIG_DFL)
+    }
+
+    /// Writes a text; returns what the system says where that fails, and drops the rest.
+    func write(_ text: String) -> String? {
         var text = text
-        text.withUTF8 { buffer in
+        return text.withUTF8 { buffer in
             var rest = UnsafeRawBufferPointer(buffer)
             while let start = rest.baseAddress, !rest.isEmpty {
                 let count = writeBytes(descriptor, start, rest.count)
-                if count < 0 && errno != EINTR { return }
+                if count < 0 && errno != EINTR { return String(cString: strerror(errno)) }
                 rest = UnsafeRawBufferPointer(rebasing: rest[max(count, 0)...])
             }
+            return nil
         }
     }
 }

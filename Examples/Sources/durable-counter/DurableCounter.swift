@@ -1,30 +1,53 @@
-import Dispatch
+import ArgumentParser
 import FluxCore
 import FluxPersistence
 import SQLiteLog
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Darwin)
+#if canImport(Darwin)
     import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
 #endif
 
 /// Several producers that count, each number on disk before the next: what the crash test starts and kills.
-///
-///     durable-counter PATH PRODUCERS
-///
-/// It prints what it has recovered, and then a line for each number that was acknowledged.
 @main
-enum DurableCounter {
-    static func main() async throws {
-        let arguments = CommandLine.arguments
-        guard arguments.count == 3, let producers = Int(arguments[2]) else {
-            say("usage: durable-counter PATH PRODUCERS")
-            exit(2)
+struct DurableCounter: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "durable-counter",
+        abstract: "Counts in an SQLite database until it is killed, and goes on where it was.",
+        discussion: """
+            Prints a line with what it has recovered, then one for each number that is safe on disk: "acknowledged", the \
+            producer and the number.
+
+            The exit status is 1 if a line cannot be written, and 2 if the database cannot be used.
+            """
+    )
+
+    @Argument(help: "The database; made if there is none.")
+    var path: String
+
+    @Argument(help: "How many count, at the same time and each for itself.")
+    var producers = 1
+
+    func validate() throws {
+        if producers < 1 { throw ValidationError("There must be at least one producer.") }
+    }
+
+    func run() async throws {
+        do {
+            let log = try SQLiteLog<Marks>(path: path, coding: .json())
+            let store = try await FluxStore.restored(
+                from: log, initialState: Marks(), dispatcher: nil, compactEvery: 100)
+            try await count(store)
+        } catch {
+            say("\(error)", to: STDERR_FILENO)
+            throw ExitCode(2)
         }
-        let log = try SQLiteLog<Marks>(path: arguments[1], coding: .json())
-        let store = try await FluxStore.restored(
-            from: log, initialState: Marks(), dispatcher: nil, compactEvery: 100)
+    }
+
+    private func count(_ store: FluxStore<Marks>) async throws {
         let recovered = store.state
         let marks = (0..<producers).map { "\(recovered.marks[$0, default: 0])" }.joined(separator: " ")
         say("recovered \(recovered.count) \(recovered.disorder) \(store.revision) \(marks)")
@@ -42,12 +65,15 @@ enum DurableCounter {
             try await group.waitForAll()
         }
     }
+}
 
-    /// Writes a line in one call, so that a kill cuts none in two.
-    static func say(_ line: String) {
-        var text = line + "\n"
-        text.withUTF8 { _ = write(1, $0.baseAddress, $0.count) }
-    }
+/// Writes a line in one call, so that a kill cuts none in two; what it tells of a failure begins with the program's name.
+private func say(_ line: String, to descriptor: Int32 = STDOUT_FILENO) {
+    var text = descriptor == STDOUT_FILENO ? line + "\n" : "durable-counter: \(line)\n"
+    let isWritten = text.withUTF8 { write(descriptor, $0.baseAddress, $0.count) == $0.count }
+    if isWritten || descriptor != STDOUT_FILENO { return }
+    say("standard output: \(String(cString: strerror(errno)))", to: STDERR_FILENO)
+    exit(1)
 }
 
 /// Which number each producer has come to, and how often one was not the next.

@@ -84,6 +84,32 @@ struct CommandTests {
         }
     }
 
+    /// Runs the program as a line of a shell has it, which names it and the log as `"$0" "$@"`.
+    private func shell(_ line: String) async throws -> (status: Int32, output: String, errors: String) {
+        let path = try folder.file("log", Data(goodLine(path: "/a").utf8))
+        let shell = URL(filePath: "/bin/sh")
+        return try await Command(program: shell, ["-c", line, Command.accessWatch.path, path]).finish()
+    }
+
+    @Test(
+        "a summary that cannot be written is one line and status 1",
+        .enabled(if: FileManager.default.fileExists(atPath: "/dev/full")), arguments: ["", "--json", "--follow"])
+    func full(option: String) async throws {
+        let result = try await shell(#"exec "$0" \#(option) "$@" > /dev/full"#)
+        #expect(result.status == 1)
+        #expect(result.errors == "access-watch: standard output: No space left on device\n")
+    }
+
+    @Test("a pipe that nobody reads ends it quietly, also where that is ignored", arguments: ["", "trap '' PIPE;"])
+    func closedPipe(before: String) async throws {
+        let pipe = folder.url.appending(component: "pipe").path
+        #expect(mkfifo(pipe, 0o600) == 0)
+        // Both ends, then the one to write to alone: there is no reader from the start.
+        let result = try await shell(#"\#(before) exec 3<>'\#(pipe)' 4>'\#(pipe)' 3<&-; exec "$0" "$@" >&4"#)
+        #expect(result.status == SIGPIPE)
+        #expect(result.errors == "")
+    }
+
     @Test("a mistake in the options is a usage error")
     func usage() async throws {
         let result = try await Command(["--paths=-1"]).finish()

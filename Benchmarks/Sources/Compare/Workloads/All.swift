@@ -1,7 +1,7 @@
 extension Workload {
     /// Every workload, in the order of the table.
     static let all: [Workload] = [
-        dispatch, throughDispatcher, fireBatches, fireOne, fireAsync, rules,
+        dispatch, throughDispatcher, fireBatches, fireOne, fireAsync, rules, sharedLimit,
         oneSubscriber, manySubscribers, latestSubscriber, selectors, iterators, views,
         viewsOfMany, oneForMany,
         twoThreads, twoStores,

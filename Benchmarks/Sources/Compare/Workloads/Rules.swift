@@ -23,6 +23,25 @@ private struct Lenient: FluxRuling {
     func decide(on event: Holding.Event, inFlight: FluxInFlightEvents<Holding.Event>) -> FluxDecision { .start }
 }
 
+/// Counts, and looks at none.
+private struct Counting: FluxRuling {
+    func decide(on event: Holding.Event, inFlight: FluxInFlightEvents<Holding.Event>) -> FluxDecision {
+        inFlight.count < 1_000_000 ? .start : .drop
+    }
+}
+
+/// Suspends once, so that a limit is reached.
+private enum Yielding: FluxAsyncActionConverter {
+    struct Event: FluxEvent {}
+
+    static func convert(
+        event: Event, dependency: Void, send: @escaping @Sendable (Sample.Action) -> Void
+    ) async throws {
+        await Task.yield()
+        send(.add(1))
+    }
+}
+
 extension Workload {
     private static let kinds: [(name: String, rule: FluxRule<Holding.Event>)] = [
         ("unique, earlier", .unique(cancelling: .earlier, for: { $0.key })),
@@ -32,7 +51,10 @@ extension Workload {
         ("debounce", .debounce(for: { $0.key }, .seconds(3_600))),
         ("throttle", .throttle(for: { $0.key }, .seconds(3_600), latest: true)),
         ("concurrency", .concurrency(10)),
+        ("concurrency, with an end to the row", .concurrency(5, waiting: 5)),
+        ("shared limit", .concurrency(FluxLimit(10))),
         ("custom", .custom(Lenient(), for: { $0.key })),
+        ("custom, counting all", .custom(Counting())),
     ]
 
     /// A logarithm makes four times of ten what it makes of ten thousand.
@@ -48,6 +70,29 @@ extension Workload {
             }
         },
         bounds: kinds.map { .ratio("\($0.name), 10000 in flight", atMost: 4, of: "\($0.name), 10 in flight") }
+    )
+
+    /// What an event costs does not grow with how many creators wait.
+    static let sharedLimit = Workload(
+        name: "w1l",
+        title: "an event on each of many creators, fire to applied, all with one limit of 40",
+        cells: [
+            Cell("a limit") { effort in
+                try [100, 10_000].map { count in
+                    let store = FluxStore(initialState: Sample(), dispatcher: nil)
+                    let limit = FluxLimit(40)
+                    let creators = (0..<count).map { _ in
+                        FluxActionCreator<Yielding>(store: store, rules: [.concurrency(limit)])
+                    }
+                    let value = try effort.measure(count, total: { store.state.count }) { _ in
+                        for creator in creators { creator.fire(.init()) }
+                        blocking { for creator in creators { await creator.flush() } }
+                    }
+                    return Reading(name: "\(count) creators", value: value)
+                }
+            }
+        ],
+        bounds: [.ratio("10000 creators", atMost: 4, of: "100 creators")]
     )
 
     /// The time of firing one event, in ns, while so many are in flight; each with the key of one of them.

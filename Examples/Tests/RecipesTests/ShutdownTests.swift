@@ -1,0 +1,110 @@
+import FluxCore
+import FluxPersistence
+import Foundation
+import Synchronization
+import Testing
+
+// MARK: - The recipe: a graceful shutdown of everything, in the right order
+
+/// Whoever has stores and creators, and ends them in the order in which nothing is lost.
+final class Service: Sendable {
+    private let parts = Mutex<(stores: [Ledger], isOpen: Bool)>(([], true))
+
+    /// Opens a ledger; nil once the service has been shut down.
+    func open(_ path: String) async throws -> Ledger? {
+        let ledger = try await Ledger(path: path)
+        return parts.withLock { parts in
+            if parts.isOpen { parts.stores.append(ledger) }
+            return parts.isOpen ? ledger : nil
+        }
+    }
+
+    /// Ends everything; returns what became of all events.
+    func shutdown(within duration: Duration) async -> [FluxShutdown] {
+        // 1. Nobody comes in any more.
+        let ledgers = parts.withLock { parts in
+            parts.isOpen = false
+            return parts.stores
+        }
+        // 2. The creators, all at once: no new events, a while for those in flight, then the rest is cancelled. When this
+        //    returns, every action that there will be has been dispatched.
+        let reports = await withTaskGroup(of: FluxShutdown.self) { group in
+            for ledger in ledgers { group.addTask { await ledger.creator.shutdown(within: duration) } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        // 3. Then the stores: what was dispatched is handed to every subscription, and saved. Not before the creators, or what
+        //    those dispatch last comes too late for it.
+        await withTaskGroup(of: Void.self) { group in
+            for ledger in ledgers { group.addTask { await ledger.store.flush() } }
+        }
+        // 4. Let go of everything: the files are closed.
+        parts.withLock { $0.stores = [] }
+        return reports
+    }
+}
+
+/// One store with its creator, in a file.
+final class Ledger: Sendable {
+    let store: FluxStore<Entries>
+    let creator: FluxActionCreator<Posting>
+
+    init(path: String) async throws {
+        let file = FluxFile<Entries>(
+            path: path, version: 1, encode: { Array(try JSONEncoder().encode($0)) },
+            decode: { try JSONDecoder().decode(Entries.self, from: Data($0)) })
+        store = try await FluxStore.restored(from: file, initialState: Entries(), dispatcher: nil)
+        creator = FluxActionCreator(store: store)
+    }
+}
+
+enum Posting: FluxAsyncActionConverter {
+    enum Event: FluxEvent { case post(Int) }
+    enum Action: FluxAction { case add(Int) }
+
+    static func convert(event: Event, dependency: Void, send: @escaping @Sendable (Action) -> Void) async throws {
+        await Task.yield()
+        switch event {
+        case .post(let amount): send(.add(amount))
+        }
+    }
+}
+
+struct Entries: FluxState, Codable {
+    private(set) var amounts: [Int] = []
+
+    mutating func handle(action: Posting.Action) -> Entries? {
+        switch action {
+        case .add(let amount): amounts.append(amount)
+        }
+        return self
+    }
+}
+
+// MARK: - Its test
+
+@Suite struct ShutdownTests {
+    @Test func `What was fired before is in the files, and what comes later is refused`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(component: "Shutdown-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let paths = (0..<20).map { folder.appending(component: "\($0)").path }
+
+        let service = Service()
+        var creators: [FluxActionCreator<Posting>] = []
+        for path in paths {
+            let ledger = try #require(try await service.open(path))
+            for amount in 1...50 { ledger.creator.fire(.post(amount)) }
+            creators.append(ledger.creator)
+        }
+        let reports = await service.shutdown(within: .seconds(60))
+        #expect(reports.map(\.completed) == Array(repeating: 50, count: 20))
+        #expect(try await service.open(paths[0]) == nil)
+        for creator in creators { #expect(await creator.fire(.post(51)).outcome.isDropped) }
+        creators = []
+
+        for path in paths {
+            let ledger = try await Ledger(path: path)
+            #expect(ledger.store.state.amounts.sorted() == Array(1...50), "\(path)")
+        }
+    }
+}
