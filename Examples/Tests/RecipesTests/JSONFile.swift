@@ -14,12 +14,12 @@ extension FluxFile where State: Codable {
     ///   - migrate: Makes a state of the JSON of an older version; nil: there is none that it could.
     /// - Returns: What a store loads from and saves to.
     static func json(
-        path: String, version: Int = 1, migrate: (@Sendable (_ version: Int, _ json: Data) throws -> State)? = nil
+        path: String, version: Int = 1, migrate: (@Sendable (_ version: Int, _ json: [UInt8]) throws -> State)? = nil
     ) -> FluxFile {
         FluxFile(
             path: path, version: version,
             encode: { Array(try JSONEncoder().encode($0)) },
             decode: { try JSONDecoder().decode(State.self, from: Data($0)) },
-            migrate: migrate.map { migrate in { try migrate($0, Data($1)) } })
+            migrate: migrate)
     }
 }

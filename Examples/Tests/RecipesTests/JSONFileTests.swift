@@ -48,7 +48,7 @@ import Testing
     @Test func `The next version decodes what the first has made, by a migration`() async throws {
         try await FluxFile<OldTodo>.json(path: path).save(OldTodo(titles: ["milk"]))
         let file = FluxFile<Todo>.json(path: path, version: 2) { version, json in
-            let old = try JSONDecoder().decode(OldTodo.self, from: json)
+            let old = try JSONDecoder().decode(OldTodo.self, from: Data(json))
             return Todo(items: old.titles.map { Todo.Item(title: $0) })
         }
         let store = try await FluxStore.restored(from: file, initialState: Todo(), dispatcher: nil)
