@@ -53,6 +53,8 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         public mutating func next(
             isolation actor: isolated (any _Concurrency.Actor)? = #isolation
         ) async throws(Failure) -> Element? {
+            // An optimising compiler may let go of what is not used any more, field by field.
+            defer { withExtendedLifetime((source, subscription)) {} }
             while true {
                 switch intake {
                 case .queue(let channel):

@@ -13,6 +13,9 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     /// The state, and the number of the change that announced it.
     var numbered: (state: State, revision: UInt64) { get }
 
+    /// Whether it follows from the same stores for good.
+    var hasFixedStores: Bool { get }
+
     /// The serial queue of all handlers that were given no other.
     var queue: DispatchQueue { get }
 
@@ -22,6 +25,8 @@ nonisolated protocol FluxTappable<State>: FluxSource {
 
 nonisolated extension FluxStore: FluxTappable {
     @usableFromInline var numbered: (state: State, revision: UInt64) { handle.withAccess { ($0.state, $0.revision) } }
+
+    @usableFromInline var hasFixedStores: Bool { true }
 
     @usableFromInline var queue: DispatchQueue { handle.queue }
 
@@ -50,6 +55,8 @@ nonisolated extension FluxView: FluxTappable {
         _ = core.upToDate()
         return core.inner.handle.withAccess { ($0.state.value, $0.revision) }
     }
+
+    @usableFromInline var hasFixedStores: Bool { core.sources.isFixed }
 
     @usableFromInline var queue: DispatchQueue { core.inner.queue }
 
@@ -141,7 +148,7 @@ nonisolated extension FluxSource {
     var relay: DispatchQueue { (self as? any FluxTappable)?.iteratorQueue ?? FluxIteratorQueue().queue }
 
     /// Whether two states are as good as equal, if it announces only those that are not; nil: it announces any.
-    var difference: (@Sendable (State, State) -> Bool)? { (self as? FluxView<State>)?.core.parts.isSame }
+    var difference: (@Sendable (State, State) -> Bool)? { (self as? FluxView<State>)?.core.isSame }
 }
 
 /// Hands each change to a closure that puts what it makes of that into a delivery, and ends the delivery with the store.

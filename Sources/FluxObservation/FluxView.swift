@@ -29,8 +29,11 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     @usableFromInline let core: FluxViewCore<State>
 
     @inlinable
-    init(_ parts: FluxViewParts<State>) {
-        core = FluxViewCore(parts)
+    init(
+        _ sources: FluxViewSources, by isSame: @escaping @Sendable (State, State) -> Bool,
+        capture: @escaping @Sendable (FluxCut) -> @Sendable () -> State
+    ) {
+        core = FluxViewCore(sources, by: isSame, capture)
     }
 
     deinit {
@@ -45,7 +48,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
-    @inlinable
+    @inlinable @_disfavoredOverload
     public convenience init<each Source: FluxSource>(
         _ source: repeat each Source,
         by isSame: @escaping @Sendable (State, State) -> Bool,
@@ -53,11 +56,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ) {
         var sources: [any FluxSource] = []
         for source in repeat each source { sources.append(source) }
-        self.init(
-            FluxViewParts(sources, by: isSame) { cut in
-                let captures = (repeat (each source).capture(in: cut))
-                return { transform(repeat (each captures)()) }
-            })
+        self.init(FluxViewSources(sources), by: isSame) { cut in
+            let captures = (repeat (each source).capture(in: cut))
+            return { transform(repeat (each captures)()) }
+        }
     }
 
     /// Makes a view that announces what is not equal to the value before.
@@ -67,7 +69,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
-    @inlinable
+    @inlinable @_disfavoredOverload
     public convenience init<each Source: FluxSource>(
         _ source: repeat each Source,
         transform: @escaping @Sendable (repeat (each Source).State) -> State
@@ -90,11 +92,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         _ transform: @escaping @Sendable ([Sources.Element.State]) -> State
     ) where Sources.Element: FluxSource {
         let sources = Array(sources)
-        self.init(
-            FluxViewParts(sources, by: isSame) { cut in
-                let captures = sources.map { $0.capture(in: cut) }
-                return { transform(captures.map { $0() }) }
-            })
+        self.init(FluxViewSources(sources), by: isSame) { cut in
+            let captures = sources.map { $0.capture(in: cut) }
+            return { transform(captures.map { $0() }) }
+        }
     }
 
     /// Makes a view of any number of sources of one type that announces what is not equal to the value before.
@@ -128,11 +129,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         by isSame: @escaping @Sendable (State, State) -> Bool,
         _ transform: @escaping @Sendable ([Input]) -> State
     ) {
-        self.init(
-            FluxViewParts(sources, by: isSame) { cut in
-                let captures = sources.map { $0.capture(in: cut) }
-                return { transform(captures.map { $0() }) }
-            })
+        self.init(FluxViewSources(sources), by: isSame) { cut in
+            let captures = sources.map { $0.capture(in: cut) }
+            return { transform(captures.map { $0() }) }
+        }
     }
 
     /// Makes a view of sources of which nothing is known but their state.
@@ -148,6 +148,115 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(sources, by: { $0 == $1 }, transform)
     }
 
+    /// Makes a view of a collection of sources of which nothing is known but their state, compared by a function of yours.
+    ///
+    /// - Parameters:
+    ///   - sources: What to combine: stores and views together, such as the values of a dictionary.
+    ///   - isSame: Whether two values are as good as equal.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @_disfavoredOverload
+    public convenience init<Input: Sendable>(
+        _ sources: some Collection<any FluxSource<Input>>,
+        by isSame: @escaping @Sendable (State, State) -> Bool,
+        _ transform: @escaping @Sendable ([Input]) -> State
+    ) {
+        self.init(Array(sources), by: isSame, transform)
+    }
+
+    /// Makes a view of a collection of sources of which nothing is known but their state.
+    ///
+    /// - Parameters:
+    ///   - sources: What to combine: stores and views together, such as the values of a dictionary.
+    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
+    ///     held.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
+    @_disfavoredOverload
+    public convenience init<Input: Sendable>(
+        _ sources: some Collection<any FluxSource<Input>>, transform: @escaping @Sendable ([Input]) -> State
+    ) where State: Equatable {
+        self.init(Array(sources), by: { $0 == $1 }, transform)
+    }
+
+    /// Makes a view of all members of a group, compared by a function of yours.
+    ///
+    /// - Parameters:
+    ///   - group: The members by key, such as a family.
+    ///   - isSame: Whether two values are as good as equal.
+    ///   - transform: Makes the value from the states of the members, by key. Called on any thread, with no lock held.
+    /// - Complexity: O(*n*) for *n* members, and one call of `transform`.
+    @inlinable
+    public convenience init<Group: FluxSource, Key: Hashable & Sendable, Member: FluxSource>(
+        _ group: Group,
+        by isSame: @escaping @Sendable (State, State) -> Bool,
+        _ transform: @escaping @Sendable ([Key: Member.State]) -> State
+    ) where Group.State == [Key: Member] {
+        self.init(group, { $0 }, by: isSame, transform)
+    }
+
+    /// Makes a view of all members of a group, as they come and go, that announces what is not equal to the value before.
+    ///
+    /// ```swift
+    /// let guests = FluxView(rooms) { rooms in rooms.values.reduce(0) { $0 + $1.guests.count } }
+    /// ```
+    ///
+    /// It keeps the group and none of its members. One that comes or goes is a change like any other.
+    ///
+    /// - Parameters:
+    ///   - group: The members by key, such as a family.
+    ///   - transform: Makes the value from the states of the members, by key. Called on any thread, with no lock held.
+    /// - Complexity: O(*n*) for *n* members, and one call of `transform`.
+    @inlinable
+    public convenience init<Group: FluxSource, Key: Hashable & Sendable, Member: FluxSource>(
+        _ group: Group, transform: @escaping @Sendable ([Key: Member.State]) -> State
+    ) where State: Equatable, Group.State == [Key: Member] {
+        self.init(group, { $0 }, by: { $0 == $1 }, transform)
+    }
+
+    /// Makes a view of what all members of a group have, compared by a function of yours.
+    ///
+    /// - Parameters:
+    ///   - group: The members by key, such as a family.
+    ///   - source: What to read of a member, as a key path or a closure: quick, as pure as `handle(action:)`, and the same
+    ///     source at each call.
+    ///   - isSame: Whether two values are as good as equal.
+    ///   - transform: Makes the value from the states of the members, by key. Called on any thread, with no lock held.
+    /// - Complexity: O(*n*) for *n* members, and one call of `transform`.
+    @inlinable
+    public convenience init<Group: FluxSource, Key: Hashable & Sendable, Member: Sendable, Source: FluxSource>(
+        _ group: Group,
+        _ source: @escaping @Sendable (Member) -> Source,
+        by isSame: @escaping @Sendable (State, State) -> Bool,
+        _ transform: @escaping @Sendable ([Key: Source.State]) -> State
+    ) where Group.State == [Key: Member] {
+        let members = FluxMembers(group, source)
+        self.init(FluxViewSources(members), by: isSame) { cut in
+            let capture = members.capture(in: cut)
+            return { transform(capture()) }
+        }
+    }
+
+    /// Makes a view of what all members of a group have that announces what is not equal to the value before.
+    ///
+    /// ```swift
+    /// let guests = FluxView(desks, \.store) { rooms in rooms.values.reduce(0) { $0 + $1.guests.count } }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - group: The members by key, such as a family.
+    ///   - source: What to read of a member, as a key path or a closure: quick, as pure as `handle(action:)`, and the same
+    ///     source at each call.
+    ///   - transform: Makes the value from the states of the members, by key. Called on any thread, with no lock held.
+    /// - Complexity: O(*n*) for *n* members, and one call of `transform`.
+    @inlinable
+    public convenience init<Group: FluxSource, Key: Hashable & Sendable, Member: Sendable, Source: FluxSource>(
+        _ group: Group, _ source: @escaping @Sendable (Member) -> Source,
+        transform: @escaping @Sendable ([Key: Source.State]) -> State
+    ) where State: Equatable, Group.State == [Key: Member] {
+        self.init(group, source, by: { $0 == $1 }, transform)
+    }
+
     // MARK: - As a source
 
     /// The value as the sources are at this moment.
@@ -156,10 +265,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     @inlinable public var state: State { core.upToDate().value }
 
     /// The sum of those of the sources.
-    @inlinable public var stamp: UInt64 { core.parts.stamp }
+    @inlinable public var stamp: UInt64 { core.sources.stamp() }
 
     /// Those of the sources.
-    public var stores: [FluxStoreInfo] { core.parts.stores }
+    public var stores: [FluxStoreInfo] { core.sources.stores() }
 
     /// Takes what the value follows from, for the cut of another view.
     ///
@@ -179,7 +288,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     public func watch(
         ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
     ) -> FluxSubscription {
-        FluxSubscription([core.inner.watch(ended: ended) { nil }, core.parts.watch(changed)])
+        FluxSubscription([core.inner.watch(ended: ended) { nil }, core.sources.watch(changed)])
     }
 
     /// Calls a handler with the values that are announced from now on.
@@ -196,7 +305,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        let distinct = FluxDistinct(by: delivery == .latest ? core.parts.isSame : nil)
+        let distinct = FluxDistinct(by: delivery == .latest ? core.isSame : nil)
         return core.following {
             core.inner.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended) {
                 if distinct.change(to: $0.value) != nil { handler($0.value) }
@@ -206,7 +315,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
 
     /// Waits until every change made before the call has been handed to every subscription, or the task is cancelled.
     public func flush() async {
-        core.refresh()
+        core.upToDate()
         await core.inner.flush()
     }
 }

@@ -4,64 +4,6 @@ import Dispatch
     import FluxCore
 #endif
 
-/// What a view follows from.
-@usableFromInline
-nonisolated final class FluxViewParts<Value: Sendable>: Sendable {
-    private let sources: [any FluxSource]
-    @usableFromInline let stores: [FluxStoreInfo]
-    /// Whether two values are as good as equal.
-    @usableFromInline let isSame: @Sendable (Value, Value) -> Bool
-    /// Whether a store is read more than once in a cut.
-    private let isShared: Bool
-    /// A closure made where the types of the sources are known: that keeps reading them cheap.
-    @usableFromInline let capture: @Sendable (FluxCut) -> @Sendable () -> Value
-    /// The number of the last cut, held while a cut is taken: of two that read the stores at the same time, neither would
-    /// be the later one in all of them.
-    private let cuts = FluxLock<UInt64>(0)
-
-    @usableFromInline
-    init(
-        _ sources: [any FluxSource], by isSame: @escaping @Sendable (Value, Value) -> Bool,
-        _ capture: @escaping @Sendable (FluxCut) -> @Sendable () -> Value
-    ) {
-        (self.sources, self.isSame, self.capture) = (sources, isSame, capture)
-        stores = sources.flatMap { $0.stores }
-        isShared = Set(stores).count < stores.count
-    }
-
-    /// The sum of the stamps of all stores.
-    @usableFromInline var stamp: UInt64 { sources.reduce(0) { $0 &+ $1.stamp } }
-
-    func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
-        FluxSubscription(sources.map { $0.watch(ended: {}, changed) })
-    }
-
-    /// Takes what the value follows from, at a moment between two actions; the stamp is not newer than that.
-    @usableFromInline
-    func cut() -> (number: UInt64, stamp: UInt64, compute: @Sendable () -> Value) {
-        while true {
-            let dispatchers = dispatchers
-            let taken = cuts.withLock { number in
-                number += 1
-                return FluxDispatcher.paused(dispatchers) { [number] in
-                    (number: number, stamp: stamp, compute: capture(FluxCut(isShared: isShared)))
-                }
-            }
-            // A store may have moved before its dispatcher was stopped.
-            if dispatchers.elementsEqual(self.dispatchers, by: { $0 === $1 }) { return taken }
-        }
-    }
-
-    /// The dispatchers of the stores at this moment; neighbours of one dispatcher count once.
-    private var dispatchers: [FluxDispatcher] {
-        var found: [FluxDispatcher] = []
-        for store in stores {
-            if let dispatcher = store.dispatcher, found.last !== dispatcher { found.append(dispatcher) }
-        }
-        return found
-    }
-}
-
 /// The part of a view that lives as long as anything is due; its handle, ``FluxView``, may go before.
 ///
 /// It holds the last value in a store of its own, so that it is watched in all the ways a store is.
@@ -75,45 +17,68 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     }
 
     @usableFromInline let inner: FluxStore<FluxDerived<Value>>
-    @usableFromInline let parts: FluxViewParts<Value>
+    @usableFromInline let sources: FluxViewSources
+    /// Whether two values are as good as equal.
+    @usableFromInline let isSame: @Sendable (Value, Value) -> Bool
+    /// A closure made where the types of the sources are known: that keeps reading them cheap.
+    @usableFromInline let capture: @Sendable (FluxCut) -> @Sendable () -> Value
     private let watchers = FluxLock(Watchers())
     /// Where the view computes for those who watch it.
     private let queue = DispatchQueue(label: "FluxView", autoreleaseFrequency: .workItem, target: .global())
 
     @inlinable
-    init(_ parts: FluxViewParts<Value>) {
-        self.parts = parts
-        let first = parts.cut()
+    init(
+        _ sources: FluxViewSources, by isSame: @escaping @Sendable (Value, Value) -> Bool,
+        _ capture: @escaping @Sendable (FluxCut) -> @Sendable () -> Value
+    ) {
+        (self.sources, self.isSame, self.capture) = (sources, isSame, capture)
+        let stamp = sources.stamp()
+        let first = Self.cut(sources, capture)
         inner = FluxStore(
-            initialState: FluxDerived(value: first.compute(), stamp: first.stamp, cut: first.number), dispatcher: nil)
+            initialState: FluxDerived(value: first.compute(), stamp: stamp, cut: first.number), dispatcher: nil)
     }
 
     // MARK: - Computing
+
+    /// Takes what the value follows from, at a moment between two actions.
+    @inlinable
+    static func cut(
+        _ sources: FluxViewSources, _ capture: @Sendable (FluxCut) -> @Sendable () -> Value
+    ) -> (number: UInt64, compute: @Sendable () -> Value) {
+        while true {
+            var compute: (@Sendable () -> Value)?
+            let number = sources.cut { compute = capture($0) }
+            if let number, let compute { return (number, compute) }
+        }
+    }
 
     /// The value, computed anew only if a change was applied since it was computed last.
     ///
     /// Stamps only grow. So if their sum is that of the known value, no store has changed since, and the value is that of a
     /// moment in this call: no dispatcher has to be stopped.
-    @inlinable
+    @inlinable @discardableResult
     func upToDate() -> FluxDerived<Value> {
         FluxPureCode.forbid("a view")
         let known = inner.state
-        return known.stamp == parts.stamp ? known : refresh()
+        let stamp = sources.stamp()
+        return known.stamp == stamp ? known : refresh(stamp)
     }
 
     /// Brings the value up to the sources, and announces it if it is another.
-    @inlinable @inline(never) @discardableResult
-    func refresh() -> FluxDerived<Value> {
-        let cut = parts.cut()
+    ///
+    /// It is kept with the stamp from before the cut, which has all that this tells of, and perhaps more.
+    @inlinable @inline(never)
+    func refresh(_ stamp: UInt64) -> FluxDerived<Value> {
+        let cut = Self.cut(sources, capture)
         var known = inner.state
-        if known.cut >= cut.number || known.stamp == cut.stamp { return known }
+        if known.cut >= cut.number || known.stamp == stamp { return known }
         let value = cut.compute()
         while known.cut < cut.number {
             // Compared with no lock held; where another thread was faster, compared again.
             inner.dispatch(
                 action: FluxDerived.Action(
-                    next: FluxDerived(value: value, stamp: cut.stamp, cut: cut.number), known: known.cut,
-                    isSame: parts.isSame(known.value, value)))
+                    next: FluxDerived(value: value, stamp: stamp, cut: cut.number), known: known.cut,
+                    isSame: isSame(known.value, value)))
             known = inner.state
         }
         return known
@@ -125,23 +90,26 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         if !cut.isShared {
             // No store was read in the cut before, so what is known may stand for reading them now.
             let known = inner.state
-            if known.stamp == parts.stamp { return { known.value } }
+            if known.stamp == sources.stamp() { return { known.value } }
         }
-        return parts.capture(cut)
+        return capture(cut)
     }
 
     // MARK: - Watching
 
     /// Computes at each change of a source for as long as a subscription lasts.
     func following(_ join: () -> FluxSubscription) -> FluxSubscription {
-        watchers.withLock { watchers in
+        let isFirst = watchers.withLock { watchers in
             watchers.users += 1
-            if watchers.users > 1 { return }
-            // It computes once for all changes that come before it does.
-            let alarm = FluxQueueDelivery<Void>(on: queue, bound: .latest) { [weak self] in _ = self?.refresh() }
-            watchers.token = FluxSubscription([parts.watch { alarm.put(()) }, alarm.token])
+            return watchers.users == 1
         }
-        refresh()
+        if isFirst {
+            // It computes once for all changes that come before it does. Who joins meanwhile is told by what follows here.
+            let alarm = FluxViewAlarm(on: queue) { [weak self] in _ = self?.upToDate() }
+            let token = sources.watch { alarm.ring() }
+            watchers.withLock { $0.token = token }
+        }
+        upToDate()
         let feed = FluxFeed()
         feed.stops { [weak self] in self?.leave() }
         return FluxSubscription([join(), feed.token])
@@ -163,6 +131,6 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     /// store that ends the subscriptions.
     @usableFromInline
     func end() {
-        if watchers.withLock({ $0.users > 0 }) { queue.async { self.refresh() } }
+        if watchers.withLock({ $0.users > 0 }) { queue.async { self.upToDate() } }
     }
 }

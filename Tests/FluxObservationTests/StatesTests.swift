@@ -205,6 +205,37 @@ import Testing
         }
     }
 
+    @Test func `A loop over a view that is made for it goes on for as long as there is an iterator`() async {
+        let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: nil) }
+        let isOver = Flag()
+        let change = Task.detached {
+            while !isOver.isSet {
+                stores[0].dispatch(action: .add(1))
+                await Task.yield()
+            }
+        }
+        for await sum in FluxView(stores[0], stores[1], transform: { $0.count + $1.count }).states where sum > 10 {
+            break
+        }
+        for await sum in FluxView(stores, transform: { $0[0].count }).values(of: \.self, .every) where sum > 20 {
+            break
+        }
+        for await count in stores[0].view(\.count).states(.every) where count > 30 { break }
+        var iterators = [
+            stores[0].view(\.count).states.makeAsyncIterator(),
+            stores[0].view(\.count).states(.every).makeAsyncIterator(),
+            stores[0].view(\.count).values(of: \.self).makeAsyncIterator(),
+        ]
+        for index in iterators.indices {
+            let first = await iterators[index].next() ?? .max
+            var last: Int? = first
+            while let count = last, count < first + 10 { last = await iterators[index].next() }
+            #expect(last != nil, "though the sequence and the view are gone")
+        }
+        isOver.set()
+        await change.value
+    }
+
     @Test func `Parts that are not Equatable are compared as one says, in sequences and views`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let isSame: @Sendable (Counter, Counter) -> Bool = { $0.count / 10 == $1.count / 10 }

@@ -3,6 +3,7 @@ extension Workload {
     static let all: [Workload] = [
         dispatch, throughDispatcher, fireBatches, fireOne, fireAsync, rules,
         oneSubscriber, manySubscribers, latestSubscriber, selectors, iterators, views,
+        viewsOfMany, oneForMany,
         twoThreads, twoStores,
         otherTypes, footprint, growingArray, latency,
         durableOne, durableSome, durableMany, restart,

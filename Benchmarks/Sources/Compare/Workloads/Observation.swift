@@ -172,7 +172,52 @@ extension Workload {
                 }
             },
         ],
-        floor: "by hand"
+        floor: "by hand",
+        bounds: [.ratio("view, changed", atMost: 3)]
+    )
+
+    static let viewsOfMany = Workload(
+        name: "w11n",
+        title: "n stores changed once each and a view of them flushed, per store",
+        cells: [1_000, 10_000, 100_000].flatMap { count in
+            [false, true].map { isWatched in
+                Cell(isWatched ? "\(count), watched" : "\(count)") { effort in
+                    let stores = (0..<count).map { _ in FluxStore(initialState: Sample()) }
+                    let view = FluxView(stores) { $0.reduce(0) { $0 + $1.count } }
+                    let token = isWatched ? view.subscribe { _ in } : nil
+                    defer { withExtendedLifetime(token) {} }
+                    return try effort.measure(count) {
+                        view.state
+                    } batch: { _ in
+                        for store in stores { store.dispatch(action: .add(1)) }
+                        blocking { await view.flush() }
+                    }
+                }
+            }
+        },
+        bounds: [1_000, 10_000, 100_000].map { .ratio("\($0), watched", atMost: 10, of: "\($0)") }
+    )
+
+    static let oneForMany = Workload(
+        name: "w11o",
+        title: "one action that 4,000 stores take, and a view of them flushed, per store",
+        cells: [false, true].map { isWatched in
+            Cell(isWatched ? "watched" : "unwatched") { effort in
+                let dispatcher = FluxDispatcher()
+                let stores = (0..<4_000).map { _ in FluxStore(initialState: Sample(), dispatcher: dispatcher) }
+                let view = FluxView(stores) { $0.reduce(0) { $0 + $1.count } }
+                let token = isWatched ? view.subscribe { _ in } : nil
+                defer { withExtendedLifetime(token) {} }
+                return try effort.measure(stores.count) {
+                    view.state
+                } batch: { _ in
+                    dispatcher.dispatch(action: Sample.Action.add(1))
+                    blocking { await view.flush() }
+                }
+            }
+        },
+        floor: "unwatched",
+        bounds: [.ratio("watched", atMost: 10)]
     )
 }
 

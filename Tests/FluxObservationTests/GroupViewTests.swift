@@ -1,0 +1,189 @@
+import Dispatch
+import FluxCore
+import FluxObservation
+import TestSupport
+import Testing
+
+/// A view of the members of a group follows as they come and go, and keeps none of them.
+@Suite struct GroupViewTests {
+    private final class Desk: Sendable {
+        let store: FluxStore<Counter>
+        init(_ store: FluxStore<Counter>) { self.store = store }
+    }
+
+    private func store(_ count: Int = 0, _ dispatcher: FluxDispatcher? = nil) -> FluxStore<Counter> {
+        FluxStore(initialState: Counter(count: count), dispatcher: dispatcher)
+    }
+
+    @Test func `Read and watched, it has those who are there`() async {
+        let rooms = Group<FluxStore<Counter>>()
+        let view = FluxView(rooms) { $0.mapValues(\.count) }
+        let same = FluxView(rooms, by: { $0 == $1 }) { $0.mapValues(\.count) }
+        #expect(view.state == [:])
+        for isWatched in [false, true] {
+            let token = isWatched ? view.subscribe { _ in } : nil
+            rooms.open(1, store(1))
+            rooms.open(2, store(2))
+            #expect(view.state == [1: 1, 2: 2])
+            rooms.state[2]?.dispatch(action: .addSilently(1))
+            #expect(view.state == [1: 1, 2: 3])
+            rooms.close(1)
+            #expect(view.state == [2: 3])
+            rooms.open(2, store(9))
+            #expect(view.state == [2: 9], "another under the same key")
+            #expect(same.state == view.state)
+            rooms.close(2)
+            #expect(view.state == [:])
+            token?.unsubscribe()
+        }
+        #expect(view.stores == rooms.stores)
+    }
+
+    @Test func `What one takes away with it no other makes up for`() {
+        let rooms = Group<FluxStore<Counter>>()
+        let view = FluxView(rooms) { $0.mapValues(\.count) }
+        let busy = store()
+        rooms.open(1, busy)
+        for _ in 0..<10 { busy.dispatch(action: .add(1)) }
+        #expect(view.state == [1: 10])
+        let next = store(100)
+        rooms.close(1)
+        rooms.open(1, next)
+        for _ in 0..<8 { next.dispatch(action: .add(1)) }
+        #expect(view.state == [1: 108], "though there are as many changes in all as before")
+    }
+
+    @Test func `Whoever watches is told of members that come, of what they do, and that they go`() async {
+        let desks = Group<Desk>()
+        let view = FluxView(desks, \.store) { $0.mapValues(\.count) }
+        let other = FluxView(desks, \.store, by: { $0 == $1 }) { $0.count }
+        let seen = Locked([[Int: Int]]())
+        let gates = [Gate(), Gate(), Gate()]
+        let token = view.subscribe { state in
+            seen.withLock { $0.append(state) }
+            switch state {
+            case [1: 0]: gates[0].open()
+            case [1: 5]: gates[1].open()
+            case [:]: gates[2].open()
+            default: break
+            }
+        }
+        desks.open(1, Desk(store()))
+        await gates[0].opened()
+        #expect(other.state == 1)
+        desks.state[1]?.store.dispatch(action: .add(5))
+        await gates[1].opened()
+        desks.close(1)
+        await gates[2].opened()
+        #expect(seen.current == [[1: 0], [1: 5], [:]])
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `A view of such views follows too, and tells of what comes later`() async {
+        let dispatcher = FluxDispatcher()
+        let rooms = Group<FluxStore<Counter>>()
+        let count = FluxView(rooms) { $0.values.reduce(0) { $0 + $1.count } }
+        let house = store(0, dispatcher)
+        let both = FluxView(count, house) { [$0, $1.count] }
+        let last = Highest()
+        let token = both.subscribe { last.see($0.reduce(0, +)) }
+        for key in 0..<10 { rooms.open(key, store(0, dispatcher)) }
+        await both.flush()
+        #expect(both.stores.count == 12)
+        dispatcher.add(3)
+        await last.reaches(33)
+        #expect(both.state == [30, 3])
+        let parts = Group<FluxView<Int>>()
+        let ofParts = FluxView(parts.store.view(\.all.count), FluxView(parts) { $0.values.reduce(0, +) }) { [$0, $1] }
+        parts.open(1, count)
+        parts.open(2, house.view(\.count))
+        #expect(ofParts.state == [2, 33])
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `It keeps no member, whether it is watched or not`() async {
+        for isWatched in [false, true] {
+            let desks = Group<Desk>()
+            let view = FluxView(desks, \.store) { $0.count }
+            let token = isWatched ? view.subscribe { _ in } : nil
+            let gone: [Weak]
+            do {
+                let desk = Desk(store())
+                gone = [Weak(desk), Weak(desk.store), Weak(desk.store.handle)]
+                desks.open(1, desk)
+            }
+            await view.flush()
+            #expect(view.state == 1)
+            desks.close(1)
+            for one in gone { #expect(await one.isGone()) }
+            withExtendedLifetime((token, view)) {}
+        }
+    }
+
+    /// The number of the last action.
+    private struct Mark: FluxState {
+        var last = 0
+        mutating func handle(action: Number) -> Mark? {
+            last = action.number
+            return self
+        }
+    }
+
+    private struct Number: FluxAction { let number: Int }
+
+    @Test(.stress) func `Stress: while they come and go, what is read and told of is a cut, and never goes back`() async
+    {
+        let dispatcher = FluxDispatcher()
+        let rooms = Group<FluxStore<Mark>>()
+        let view = FluxView(rooms) { Set($0.values.map(\.last)).subtracting([0]).sorted() }
+        let torn = Recorder<[Int]>()
+        let newest = Locked([0, 0])
+        let see: @Sendable (Int, [Int]) -> Void = { reader, numbers in
+            guard let number = numbers.last else { return }
+            let isBack = newest.withLock { newest in
+                defer { newest[reader] = number }
+                return number < newest[reader]
+            }
+            if isBack || numbers.count > 1 { torn.record(numbers) }
+        }
+        let token = view.subscribe { see(0, $0) }
+        await onThreads(3) { thread in
+            for round in 0..<2_000 {
+                switch thread {
+                case 0:
+                    rooms.open(round % 20, FluxStore(initialState: Mark(), dispatcher: dispatcher))
+                    if round % 3 == 0 { rooms.close((round + 7) % 20) }
+                case 1: dispatcher.dispatch(action: Number(number: round + 1))
+                default: see(1, view.state)
+                }
+            }
+        }
+        dispatcher.dispatch(action: Number(number: 10_000))
+        await view.flush()
+        #expect(torn.values == [])
+        #expect(view.state == [10_000])
+        #expect(newest.current[0] == 10_000, "told of the last")
+        withExtendedLifetime(token) {}
+    }
+
+    @Test(.stress) func `Stress: 10,000 that are opened and closed again leave no memory behind`() async {
+        await #expect(processExitsWith: .success) {
+            let rooms = Group<FluxStore<Counter>>()
+            let view = FluxView(rooms) { $0.count }
+            let token = view.subscribe { _ in }
+            let kept = await Heap.bytesKept(warmUp: 10_000, runs: 10_000) { count in
+                for key in 0..<count {
+                    rooms.open(key, FluxStore(initialState: Counter(), dispatcher: nil))
+                }
+                await view.flush()
+                #expect(view.state == count)
+                let last = rooms.state[count - 1].map { Weak($0.handle) }
+                for key in 0..<count { rooms.close(key) }
+                await view.flush()
+                #expect(await last?.isGone() == true)
+            }
+            #expect(kept < 32, "\(kept) bytes for each")
+            withExtendedLifetime(token) {}
+        }
+    }
+}

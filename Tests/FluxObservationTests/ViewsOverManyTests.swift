@@ -1,0 +1,76 @@
+import Dispatch
+import FluxCore
+import FluxObservation
+import TestSupport
+import Testing
+
+/// A watched view of many stores computes once for all changes that come before it does.
+@Suite struct ViewsOverManyTests {
+    private static let count = 2_000
+
+    /// Has the computations of a view wait, and counts them.
+    private final class Brake: Sendable {
+        let isOn = Flag()
+        let (isReached, opens) = (Gate(), Gate())
+        let computed = Locked(0)
+
+        func sum(_ states: [Counter]) -> Int {
+            computed.withLock { $0 += 1 }
+            if isOn.isSet {
+                isReached.open()
+                opens.wait()
+            }
+            return states.reduce(0) { $0 + $1.count }
+        }
+    }
+
+    private func stores(_ dispatcher: FluxDispatcher?) -> [FluxStore<Counter>] {
+        (0..<Self.count).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+    }
+
+    @Test func `Whatever comes while it computes is computed once more`() async {
+        let (stores, brake) = (stores(nil), Brake())
+        let view = FluxView(stores) { brake.sum($0) }
+        let last = Highest()
+        let token = view.subscribe { last.see($0) }
+        let before = brake.computed.current
+        brake.isOn.set()
+        stores[0].dispatch(action: .add(1))
+        await brake.isReached.opened()
+        for store in stores { store.dispatch(action: .add(1)) }
+        brake.opens.open()
+        await last.reaches(Self.count + 1)
+        await view.flush()
+        #expect(brake.computed.current - before == 2)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `One action that all of them take is one change of the view`() async {
+        let dispatcher = FluxDispatcher()
+        let (stores, brake) = (stores(dispatcher), Brake())
+        let view = FluxView(stores) { brake.sum($0) }
+        let last = Highest()
+        let token = view.subscribe { last.see($0) }
+        let before = brake.computed.current
+        // The whole of it happens under the lock that a computation needs.
+        dispatcher.add(1)
+        await last.reaches(Self.count)
+        #expect(brake.computed.current - before == 1)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `Any collection will do`() {
+        let stores = Dictionary(uniqueKeysWithValues: stores(nil).prefix(4).enumerated().map { ($0, $1) })
+        for store in stores.values { store.dispatch(action: .add(1)) }
+        let sources = stores.mapValues { $0 as any FluxSource<Counter> }
+        let sums: [FluxView<Int>] = [
+            FluxView(stores.values) { $0.reduce(0) { $0 + $1.count } },
+            FluxView(stores.values.lazy.filter { _ in true }) { $0.reduce(0) { $0 + $1.count } },
+            FluxView(Array(stores.values)[...]) { $0.reduce(0) { $0 + $1.count } },
+            FluxView(stores.values, by: { $0 == $1 }) { $0.reduce(0) { $0 + $1.count } },
+            FluxView(sources.values) { $0.reduce(0) { $0 + $1.count } },
+            FluxView(sources.values, by: { $0 == $1 }) { $0.reduce(0) { $0 + $1.count } },
+        ]
+        #expect(sums.map(\.state) == [4, 4, 4, 4, 4, 4])
+    }
+}
