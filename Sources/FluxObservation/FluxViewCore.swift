@@ -105,7 +105,9 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         }
         if isFirst {
             // It computes once for all changes that come before it does. Who joins meanwhile is told by what follows here.
-            let alarm = FluxViewAlarm(on: queue) { [weak self] in _ = self?.upToDate() }
+            let alarm = FluxViewAlarm(on: queue) { [weak self] in
+                if let self, isWatched { upToDate() }
+            }
             let token = sources.watch { alarm.ring() }
             watchers.withLock { $0.token = token }
         }
@@ -131,6 +133,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     /// store that ends the subscriptions.
     @usableFromInline
     func end() {
-        if watchers.withLock({ $0.users > 0 }) { queue.async { self.upToDate() } }
+        if isWatched { queue.async { self.upToDate() } }
     }
+
+    private var isWatched: Bool { watchers.withLock { $0.users > 0 } }
 }
