@@ -52,6 +52,8 @@ nonisolated extension FluxPersistence {
 ///
 /// The store reports it once and writes nothing any more: see ``FluxRestoration/failed(_:)``. What was not written is lost
 /// with the process.
+///
+/// Thread safety: it is asked on any thread, with no lock held.
 nonisolated public protocol FluxPermanentError: Error {
     /// Whether this one is such an error; by default it is.
     var isPermanent: Bool { get }

@@ -183,7 +183,7 @@ import Testing
         #expect(await #expect(throws: FluxFileError.self) { try await Folder.file(at: "").load() }?.isPermanent == true)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `What can never be saved is let go of: ten thousand stores without a folder`()
+    @Test(.stress) func `What can never be saved is let go of: ten thousand stores without a folder`()
         async
     {
         let gone = (0..<10_000).map { _ in Gate() }
