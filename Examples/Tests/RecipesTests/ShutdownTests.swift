@@ -19,8 +19,8 @@ final class Service: Sendable {
         }
     }
 
-    /// Ends everything; returns what became of all events.
-    func shutdown(within duration: Duration) async -> [FluxShutdown] {
+    /// Ends everything; returns what became of all events, and whether all that they changed is saved.
+    func shutdown(within duration: Duration) async -> (events: [FluxShutdown], isSaved: Bool) {
         // 1. Nobody comes in any more.
         let ledgers = parts.withLock { parts in
             parts.isOpen = false
@@ -28,18 +28,19 @@ final class Service: Sendable {
         }
         // 2. The creators, all at once: no new events, a while for those in flight, then the rest is cancelled. When this
         //    returns, every action that there will be has been dispatched.
-        let reports = await withTaskGroup(of: FluxShutdown.self) { group in
+        let events = await withTaskGroup(of: FluxShutdown.self) { group in
             for ledger in ledgers { group.addTask { await ledger.creator.shutdown(within: duration) } }
             return await group.reduce(into: []) { $0.append($1) }
         }
         // 3. Then the stores: what was dispatched is handed to every subscription, and saved. Not before the creators, or what
         //    those dispatch last comes too late for it.
-        await withTaskGroup(of: Void.self) { group in
-            for ledger in ledgers { group.addTask { await ledger.store.flush() } }
+        let isSaved = await withTaskGroup(of: Bool.self) { group in
+            for ledger in ledgers { group.addTask { await ledger.store.flush(within: duration) } }
+            return await group.reduce(true) { $0 && $1 }
         }
         // 4. Let go of everything: the files are closed.
         parts.withLock { $0.stores = [] }
-        return reports
+        return (events, isSaved)
     }
 }
 
@@ -96,8 +97,9 @@ struct Entries: FluxState, Codable {
             for amount in 1...50 { ledger.creator.fire(.post(amount)) }
             creators.append(ledger.creator)
         }
-        let reports = await service.shutdown(within: .seconds(60))
-        #expect(reports.map(\.completed) == Array(repeating: 50, count: 20))
+        let report = await service.shutdown(within: .seconds(60))
+        #expect(report.events.map(\.completed) == Array(repeating: 50, count: 20))
+        #expect(report.isSaved)
         #expect(try await service.open(paths[0]) == nil)
         for creator in creators { #expect(await creator.fire(.post(51)).outcome.isDropped) }
         creators = []
