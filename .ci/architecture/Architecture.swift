@@ -12,7 +12,8 @@ enum Limits {
     static let linesOfCode = 2_300
     static let types = 36
     static let declarations = 200
-    static let linesOfCodeOfAll = 6_500
+    // 6,500 when the core had become small; families, shared limits, saving that tells the truth and views of many came after.
+    static let linesOfCodeOfAll = 7_700
     static let linesOfReadme = 250
 }
 
