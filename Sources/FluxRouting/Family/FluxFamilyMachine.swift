@@ -80,7 +80,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     // MARK: - Inputs
 
-    /// Asks for a member, which whoever makes one if there is none; without one `visitor` waits for it; nil: refused.
+    /// Asks for a member; without one in the answer `visitor` waits for it; nil: refused.
     mutating func ask(
         _ key: Key, _ visitor: () -> Visitor
     ) -> (answer: (slot: Int, id: UInt64, member: Member?)?, [Effect]) {
