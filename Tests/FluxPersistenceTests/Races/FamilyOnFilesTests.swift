@@ -64,9 +64,9 @@ import Testing
     {
         let rooms = rooms(in: folder.path, idle: .zero)
         let count = 100
-        // Ten rounds for each room in each of the ten tasks: a thousand that meet anyhow.
+        // A thousand visits, each of which comes when another has just ended.
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for task in 0..<10 {
+            for task in 0..<5 {
                 group.addTask {
                     for round in 0..<count {
                         let id = "r\((round + task * 3) % count)"
@@ -86,7 +86,7 @@ import Testing
         #expect(names.count == count)
         for name in names {
             let room = try Room.room(FluxFileFormat.parse(folder.read(name)).content)
-            #expect(room.bids == 20, "\(name)")
+            #expect(room.bids == 10, "\(name)")
         }
     }
 
