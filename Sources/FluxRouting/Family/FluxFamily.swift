@@ -151,20 +151,24 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation,
         _ body: (_ member: Member) async throws -> Result
     ) async throws -> Result {
-        let (slot, member) = try await ask(for: key)
+        let (slot, member) = try await ask(for: key, isolation: actor)
         defer { release(slot) }
         return try await body(member)
     }
 
     /// Takes a lease of the member of a key, which is open until that is released or let go of.
     ///
-    /// - Parameter key: The key.
+    /// - Parameters:
+    ///   - key: The key.
+    ///   - actor: Where to come back to: where this is called.
     /// - Returns: The lease.
     /// - Throws: What making the member has thrown; ``FluxFamilyError/shutDown(key:)``; `CancellationError`, at once, where the
     ///   task is cancelled.
     /// - Complexity: O(1) for one that is open.
-    public func lease(_ key: Key) async throws -> FluxLease<Member> {
-        let (slot, member) = try await ask(for: key)
+    public func lease(
+        _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation
+    ) async throws -> FluxLease<Member> {
+        let (slot, member) = try await ask(for: key, isolation: actor)
         return FluxLease(member) { self.release(slot) }
     }
 
@@ -226,7 +230,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     // MARK: - What the machine decides
 
-    private func ask(for key: Key) async throws -> Grant {
+    /// Where it is called, so that an open member costs no way to another thread and back.
+    private func ask(for key: Key, isolation actor: isolated (any _Concurrency.Actor)?) async throws -> Grant {
         try _Concurrency.Task.checkCancellation()
         var visitor: FluxFamilyAnswer<Grant>?
         let (answer, effects) = machine.withLock { machine in
