@@ -27,24 +27,53 @@ import Dispatch
 /// it is cancelled. Keys are hashed and compared under a lock of the family, so that may not use it. One task sleeps for all
 /// members, while any is open and not in use.
 ///
-/// When the family is let go of, it closes what nobody uses at once, and the others when their leases are released. A program that
-/// ends right after that does not wait for it: ``shutdown(within:)`` does.
+/// A lease keeps the family, and so does what is being made or closed. When the last reference is gone, all that is open is closed
+/// once; but a program that ends right after that does not wait for it: ``shutdown(within:)`` does.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Sendable>: FluxSource {
-    let core: FluxFamilyCore<Key, Member>
+    typealias Grant = (slot: Int, member: Member)
+    typealias Machine = FluxFamilyMachine<Key, Member, FluxFamilyAnswer<Grant>, FluxFamilyAnswer<Bool>>
 
-    private init(
-        _ idle: Swift.Duration, _ limit: Int, _ clock: any _Concurrency.Clock<Swift.Duration>,
-        _ ways: FluxFamilyCore<Key, Member>.Ways
-    ) {
-        FluxRoutingMessages.require(idle >= .zero, "FluxFamily: idle cannot be negative (\(idle)).")
-        FluxRoutingMessages.require(limit >= 0, "FluxFamily: limit cannot be negative (\(limit)).")
-        core = FluxFamilyCore(
-            idle: Swift.min(idle, FluxFamilyTimer.longest), limit: limit, FluxFamilyTimer(clock), ways)
+    /// What the user gave.
+    private struct Ways: Sendable {
+        let make: @Sendable (Key) async throws -> Member
+        let close: @Sendable (Key, Member) async throws -> Void
+        let onFailure: (@Sendable (Key, any Error) -> Void)?
     }
 
-    deinit { core.letGo() }
+    /// The open members: a store, so that it is read and watched in all the ways a store is.
+    let open = FluxStore(initialState: FluxFamilyMembers<Key, Member>(), dispatcher: nil)
+    private let ways: Ways
+    private let clock: any _Concurrency.Clock<Swift.Duration>
+    private let timer: FluxFamilyTimer
+    private let machine: FluxLock<Machine>
+    /// Sleeps until the next is due, for all of them.
+    private let sleeper = FluxLock<_Concurrency.Task<Void, Never>?>(nil)
+
+    private init(
+        _ idle: Swift.Duration, _ limit: Int, _ clock: any _Concurrency.Clock<Swift.Duration>, _ ways: Ways
+    ) {
+        if idle < .zero { fatalError("FluxCore: FluxFamily was given a negative idle, \(idle). Give .zero or more.") }
+        if limit < 0 { fatalError("FluxCore: FluxFamily was given a negative limit, \(limit). Give 0 or more.") }
+        (self.ways, self.clock, timer) = (ways, clock, FluxFamilyTimer(clock))
+        machine = FluxLock(Machine(idle: idle, limit: limit))
+    }
+
+    /// Nobody has a lease, and nothing is being made or closed: each of these keeps the family.
+    deinit {
+        sleeper.withLock { $0 }?.cancel()
+        let members = machine.withLock { $0.members }
+        // It may be let go of in a `handle(action:)`.
+        FluxPureCode.after { [open, ways] in
+            for (key, member) in members {
+                open.dispatch(action: .closed(key))
+                _Concurrency.Task.detached {
+                    do { try await ways.close(key, member) } catch { ways.onFailure?(key, error) }
+                }
+            }
+        }
+    }
 
     // MARK: - Creating
 
@@ -59,7 +88,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   - limit: How many members are to be open at most: where there are more, those that nobody uses go at once, the one
     ///     used longest ago first. One in use never goes, so there may be more for a while.
     ///   - clock: What durations are measured with.
-    ///   - onFailure: Told of each member that could not be closed, on any thread; by default it goes to standard error.
+    ///   - onFailure: Told of each member that could not be closed, on any thread.
     ///   - make: Makes the member of a key. What it throws is thrown to all who wait for it, and the next who asks tries again.
     ///   - close: Does what is to be done before a member is let go of, such as saving it; throws where it has to stay.
     public convenience init(
@@ -71,7 +100,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         close: @escaping @Sendable (_ member: Member) async throws -> Void
     ) {
         self.init(
-            idle, limit, clock, FluxFamilyCore.Ways(make: make, close: { try await close($1) }, onFailure: onFailure))
+            idle, limit, clock, Ways(make: make, close: { try await close($1) }, onFailure: onFailure))
     }
 
     /// Makes a family of stores, each of which is flushed before it is let go of.
@@ -81,7 +110,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   - limit: How many stores are to be open at most: where there are more, those that nobody uses go at once, the one
     ///     used longest ago first. One in use never goes, so there may be more for a while.
     ///   - clock: What durations are measured with.
-    ///   - onFailure: Told of each store that could not be saved, on any thread; by default it goes to standard error.
+    ///   - onFailure: Told of each store that could not be saved, on any thread; its persistence tells of what failed anyway.
     ///   - make: Makes the store of a key. What it throws is thrown to all who wait for it, and the next who asks tries again.
     public convenience init<State>(
         idle: Swift.Duration = .seconds(60),
@@ -91,7 +120,14 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         make: @escaping @Sendable (_ key: Key) async throws -> Member
     ) where Member == FluxStore<State> {
         self.init(
-            idle, limit, clock, FluxFamilyCore.Ways(make: make, close: { await $1.flush() }, onFailure: onFailure))
+            idle, limit, clock,
+            Ways(
+                make: make,
+                close: { key, store in
+                    // Until all is saved or never can be: no time is ever up.
+                    if await store.flush(within: .zero, clock: FluxEndlessClock()) { return }
+                    throw FluxFamilyError.notSaved(key: "\(key)")
+                }, onFailure: onFailure))
     }
 
     // MARK: - Using members
@@ -111,25 +147,29 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// - Throws: What the closure throws; what making the member has thrown; ``FluxFamilyError/shutDown(key:)``;
     ///   `CancellationError`, at once, where the task is cancelled before the closure runs.
     /// - Complexity: O(1) for one that is open.
-    public func with<Result>(
+    @discardableResult public func with<Result>(
         _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation,
         _ body: (_ member: Member) async throws -> Result
     ) async throws -> Result {
-        let (slot, member) = try await core.ask(for: key)
-        defer { core.release(slot) }
+        let (slot, member) = try await ask(for: key, isolation: actor)
+        defer { release(slot) }
         return try await body(member)
     }
 
     /// Takes a lease of the member of a key, which is open until that is released or let go of.
     ///
-    /// - Parameter key: The key.
+    /// - Parameters:
+    ///   - key: The key.
+    ///   - actor: Where to come back to: where this is called.
     /// - Returns: The lease.
     /// - Throws: What making the member has thrown; ``FluxFamilyError/shutDown(key:)``; `CancellationError`, at once, where the
     ///   task is cancelled.
     /// - Complexity: O(1) for one that is open.
-    public func lease(_ key: Key) async throws -> FluxLease<Member> {
-        let (slot, member) = try await core.ask(for: key)
-        return FluxLease(member) { [core] in core.release(slot) }
+    public func lease(
+        _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation
+    ) async throws -> FluxLease<Member> {
+        let (slot, member) = try await ask(for: key, isolation: actor)
+        return FluxLease(member) { self.release(slot) }
     }
 
     // MARK: - Putting away
@@ -142,7 +182,15 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// - Parameter key: The key.
     /// - Throws: What closing the member has thrown: it stays then; `CancellationError`, at once, where the task is cancelled: a
     ///   member that is being closed then still is.
-    public func close(_ key: Key) async throws { try await core.close(key) }
+    public func close(_ key: Key) async throws {
+        try _Concurrency.Task.checkCancellation()
+        let closer = FluxFamilyAnswer<Bool>()
+        let (place, effects) = machine.withLock { $0.close(key, closer) }
+        perform(effects)
+        guard let place else { return }
+        defer { machine.withLock { $0.withdraw(place.id, from: place.slot) } }
+        _ = try await closer.wait()
+    }
 
     /// Makes no more members, puts away all that are there, and waits for that for so long.
     ///
@@ -153,30 +201,150 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// - Returns: What has become of each member.
     /// - Complexity: O(*n*) for *n* members, which are closed all at once.
     @discardableResult public func shutdown(within duration: Swift.Duration) async -> FluxFamilyShutdown<Key> {
-        FluxRoutingMessages.require(
-            duration >= .zero, "shutdown(within:) was given a negative duration, \(duration).")
-        return await core.shutDown(within: duration)
+        let deadline = timer.now() + duration
+        let (told, effects) = machine.withLock { $0.shutDown { FluxFamilyAnswer() } }
+        perform(effects)
+        let waiting = _Concurrency.Task { for (_, closer) in told { await closer.settled() } }
+        // Not waited for: a clock of the user's may go on sleeping all the same.
+        let sleeping = _Concurrency.Task { [timer] in
+            await timer.sleep(deadline)
+            waiting.cancel()
+        }
+        await withTaskCancellationHandler {
+            await waiting.value
+        } onCancel: {
+            waiting.cancel()
+        }
+        sleeping.cancel()
+        var report = FluxFamilyShutdown<Key>()
+        for (key, closer) in told {
+            switch closer.answer {
+            case .success(true): report.closed.append(key)
+            case .success(false): break
+            case .failure(let error): report.failed[key] = error
+            case nil: report.late.append(key)
+            }
+        }
+        return report
     }
+
+    // MARK: - What the machine decides
+
+    /// Where it is called, so that an open member costs no way to another thread and back.
+    private func ask(for key: Key, isolation actor: isolated (any _Concurrency.Actor)?) async throws -> Grant {
+        try _Concurrency.Task.checkCancellation()
+        var visitor: FluxFamilyAnswer<Grant>?
+        let (answer, effects) = machine.withLock { machine in
+            machine.ask(key) {
+                let new = FluxFamilyAnswer<Grant>()
+                visitor = new
+                return new
+            }
+        }
+        perform(effects)
+        guard let (slot, id, member) = answer else { throw FluxFamilyError.shutDown(key: "\(key)") }
+        if let member { return (slot, member) }
+        defer { machine.withLock { $0.withdraw(id, from: slot) } }
+        return try await visitor!.wait()
+    }
+
+    private func release(_ slot: Int) {
+        let now = timer.now()
+        perform(machine.withLock { $0.release(slot, at: now) })
+    }
+
+    /// Of each key one at a time tells the store of the open members: who has made it, then who begins to close it, then who has found
+    /// that it stays.
+    private func perform(_ effects: [Machine.Effect]) {
+        for effect in effects {
+            switch effect {
+            // Detached: it is not for the task alone that happens to be the first.
+            case .make(let slot, let key): _Concurrency.Task.detached { await self.make(slot, key) }
+            case .close(let slot, let key):
+                // First of all, for who watches is to let go of the member before it is closed.
+                open.dispatch(action: .closed(key))
+                _Concurrency.Task.detached { await self.putAway(slot, key) }
+            case .admit(let visitors, let slot, let member):
+                // Who gave up in the meantime has no use for it.
+                for visitor in visitors where !visitor.give(.success((slot, member))) { release(slot) }
+            case .refuse(let visitors, let error): for visitor in visitors { visitor.give(.failure(error)) }
+            case .answer(let closers, let result): for closer in closers { closer.give(result) }
+            case .sleep: sleep()
+            case .end: open.dispatch(action: .ended)
+            }
+        }
+    }
+
+    private func make(_ slot: Int, _ key: Key) async {
+        let result: Swift.Result<Member, any Error>
+        do {
+            let member = try await ways.make(key)
+            open.dispatch(action: .opened(key, member))
+            result = .success(member)
+        } catch {
+            result = .failure(error)
+        }
+        let now = timer.now()
+        perform(machine.withLock { $0.made(slot, result, at: now) })
+    }
+
+    private func putAway(_ slot: Int, _ key: Key) async {
+        guard let error = await close(slot, key) else { return perform(closed(slot)) }
+        let now = timer.now()
+        let effects = machine.withLock { $0.kept(slot, error, at: now) }
+        ways.onFailure?(key, error)
+        perform(effects)
+    }
+
+    /// Closes a member, which nobody but the machine keeps when this returns; the error that it stays with.
+    private func close(_ slot: Int, _ key: Key) async -> (any Error)? {
+        guard let member = machine.withLock({ $0.member(of: slot) }) else { return nil }
+        do {
+            try await ways.close(key, member)
+            return nil
+        } catch {
+            // Before the machine says so, as when it was made.
+            open.dispatch(action: .opened(key, member))
+            return error
+        }
+    }
+
+    /// Lets go of a member, before another is made in its place: it may hold what there is only one of.
+    private func closed(_ slot: Int) -> [Machine.Effect] { machine.withLock { $0.closed(slot) }.1 }
+
+    private func sleep() {
+        // Started with the lock held: else one that ended before it was noted here would be noted in the place of the next.
+        sleeper.withLock { sleeper in
+            sleeper = _Concurrency.Task.detached { [weak self, timer] in
+                while let due = self?.machine.withLock({ $0.nextDue() }) {
+                    await timer.sleep(due)
+                    self?.wake(Swift.max(due, timer.now()))
+                }
+            }
+        }
+    }
+
+    private func wake(_ now: Swift.Duration) { perform(machine.withLock { $0.wake(at: now) }) }
 
     // MARK: - Following
 
     /// The open members by their keys; keeps them in memory, but not open.
     ///
     /// - Complexity: O(1); the next key that is opened or closed meanwhile costs O(*n*) for *n* of them.
-    public var state: [Key: Member] { core.open.state.members }
+    public var state: [Key: Member] { open.state.members }
 
     /// Grows with each key that is opened or closed.
-    public var stamp: UInt64 { core.open.stamp }
+    public var stamp: UInt64 { open.stamp }
 
     /// What holds the open members.
-    public var stores: [FluxStoreInfo] { core.open.stores }
+    public var stores: [FluxStoreInfo] { open.stores }
 
     /// Reads the open members for a cut.
     ///
     /// - Parameter cut: What was read before.
     /// - Returns: Hands out the members.
     public func capture(in cut: FluxCut) -> @Sendable () -> [Key: Member] {
-        let read = core.open.capture(in: cut)
+        let read = open.capture(in: cut)
         return { read().members }
     }
 
@@ -189,7 +357,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     public func watch(
         ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
     ) -> FluxSubscription {
-        core.open.watch(ended: ended, changed)
+        open.watch(ended: ended, changed)
     }
 
     /// Calls a handler with the open members whenever one is opened or closed.
@@ -205,13 +373,27 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable ([Key: Member]) -> Void
     ) -> FluxSubscription {
-        core.open.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended) {
+        open.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended) {
             handler($0.members)
         }
     }
 
     /// Waits until every key that was opened or closed before has been handed to every subscription, or the task is cancelled.
-    public func flush() async { await core.open.flush() }
+    public func flush() async { await open.flush() }
+
+    /// Waits until all stores are flushed, those that are being put away too, for so long at most; they stay open.
+    ///
+    /// - Parameter duration: How long, by the clock of the family.
+    /// - Returns: Whether all of it was done.
+    public func flush<State>(within duration: Swift.Duration) async -> Bool where Member == FluxStore<State> {
+        let members = machine.withLock { $0.members }
+        return await withTaskGroup(of: Bool.self) { group in
+            for (_, store) in members {
+                group.addTask { [clock] in await store.flush(within: duration, clock: clock) }
+            }
+            return await group.reduce(true) { $0 && $1 }
+        }
+    }
 }
 
 /// What has become of the members of a ``FluxFamily`` that was shut down.
@@ -232,12 +414,16 @@ nonisolated public struct FluxFamilyShutdown<Key: Hashable & Sendable>: Sendable
 nonisolated public enum FluxFamilyError: Error, Equatable, CustomStringConvertible {
     /// The family was shut down, and so has no member of the key any more.
     case shutDown(key: String)
+    /// The store of the key could not be saved, and never can be as it is; its persistence has told why.
+    case notSaved(key: String)
 
     /// What happened and what to do instead, for a log.
     public var description: String {
         switch self {
         case .shutDown(let key):
             "The family was shut down, so \"\(key)\" is not opened any more: ask for members before shutdown(within:) is called."
+        case .notSaved(let key):
+            "The store of \"\(key)\" could not be saved, and so stays: its persistence has told why."
         }
     }
 }

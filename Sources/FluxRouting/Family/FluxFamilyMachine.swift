@@ -1,3 +1,7 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
 /// Which members of a family there are, who has one, who waits for one, and which are to be put away.
 ///
 /// A key is in one of four phases. `ask`, `close` and `shutDown` may come in each; the others come from whoever makes the
@@ -37,12 +41,6 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         case end
     }
 
-    enum Asked {
-        case granted(Int, Member)
-        case waits(Int, id: UInt64, Visitor)
-        case refused
-    }
-
     enum Phase { case making, open, closing }
 
     struct Entry {
@@ -71,8 +69,6 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     private(set) var openCount = 0
     private(set) var isShutDown = false
     private(set) var isSleeping = false
-    /// What cannot be closed is let go of: there is no family any more.
-    private var isAbandoned = false
     private var free: [Int] = []
     private var lastID: UInt64 = 0
     private var effects: [Effect] = []
@@ -84,18 +80,20 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     // MARK: - Inputs
 
-    mutating func ask(_ key: Key, _ visitor: () -> Visitor) -> (Asked, [Effect]) {
-        if isShutDown { return (.refused, []) }
+    /// Asks for a member; without one in the answer `visitor` waits for it; nil: refused.
+    mutating func ask(
+        _ key: Key, _ visitor: () -> Visitor
+    ) -> (answer: (slot: Int, id: UInt64, member: Member?)?, [Effect]) {
+        if isShutDown { return (nil, []) }
         let slot = index[key] ?? add(key)
+        lastID += 1
         if slots[slot].entry!.phase == .open {
             unlink(slot)
             slots[slot].entry!.leases += 1
-            return (.granted(slot, slots[slot].entry!.member!), [])
+            return ((slot, lastID, slots[slot].entry!.member), [])
         }
-        lastID += 1
-        let visitor = visitor()
-        slots[slot].entry!.visitors[lastID] = visitor
-        return (.waits(slot, id: lastID, visitor), takeEffects())
+        slots[slot].entry!.visitors[lastID] = visitor()
+        return ((slot, lastID, nil), takeEffects())
     }
 
     /// Asks for a key to be closed; nil: there is nothing to wait for.
@@ -138,8 +136,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     /// The member of a slot has been put away; returns it, to be let go of before the effects.
     mutating func closed(_ slot: Int) -> (Member?, [Effect]) {
-        let member = fluxMove(&slots[slot].entry!.member)
         let entry = slots[slot].entry!
+        slots[slot].entry!.member = nil
         if entry.visitors.isEmpty {
             _ = remove(slot)
         } else {
@@ -148,16 +146,15 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
             effects.append(.make(slot, entry.key))
         }
         answer(entry.closers, .success(true))
-        return (member, takeEffects())
+        return (entry.member, takeEffects())
     }
 
     /// The member of a slot could not be put away.
-    mutating func kept(_ slot: Int, _ error: any Error, at now: Swift.Duration) -> (Member?, [Effect]) {
-        if isAbandoned { return (remove(slot).member, takeEffects()) }
+    mutating func kept(_ slot: Int, _ error: any Error, at now: Swift.Duration) -> [Effect] {
         answer(slots[slot].entry!.closers, .failure(error))
         slots[slot].entry!.closers = [:]
         open(slot) { $0.line(up: slot, behind: Self.failed, at: now) }
-        return (nil, takeEffects())
+        return takeEffects()
     }
 
     /// Puts away what is due at a moment.
@@ -175,28 +172,26 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return due
     }
 
-    /// Puts all away as soon as nobody uses them, and makes no more.
-    ///
-    /// - Parameter closer: Makes who is told of a key; nil: the family was let go of, and nobody asks.
-    /// - Returns: Who is told, of each key.
-    mutating func shutDown(_ closer: (() -> Closer)?) -> ([(key: Key, closer: Closer)], [Effect]) {
+    /// Puts all away as soon as nobody uses them, and makes no more; returns who is told of each key.
+    mutating func shutDown(_ closer: () -> Closer) -> ([(key: Key, closer: Closer)], [Effect]) {
         var told: [(key: Key, closer: Closer)] = []
-        (isShutDown, isAbandoned) = (true, closer == nil)
-        for slot in slots.indices {
-            guard let entry = slots[slot].entry else { continue }
-            if let closer = closer?() {
-                lastID += 1
-                slots[slot].entry!.closers[lastID] = closer
-                told.append((entry.key, closer))
-            }
-            if !entry.visitors.isEmpty {
-                slots[slot].entry!.visitors = [:]
-                effects.append(.refuse(Array(entry.visitors.values), FluxFamilyError.shutDown(key: "\(entry.key)")))
-            }
+        isShutDown = true
+        for (key, slot) in index {
+            told.append((key, closer()))
+            lastID += 1
+            slots[slot].entry!.closers[lastID] = told.last!.closer
+            let visitors = Array(slots[slot].entry!.visitors.values)
+            slots[slot].entry!.visitors = [:]
+            if !visitors.isEmpty { effects.append(.refuse(visitors, FluxFamilyError.shutDown(key: "\(key)"))) }
             beginClosingIfUnused(slot)
         }
         if index.isEmpty { effects.append(.end) }
         return (told, takeEffects())
+    }
+
+    /// All members, those that are being closed too.
+    var members: [(key: Key, member: Member)] {
+        slots.compactMap { slot in slot.entry.flatMap { entry in entry.member.map { (entry.key, $0) } } }
     }
 
     // MARK: - Steps
@@ -217,7 +212,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     }
 
     private mutating func remove(_ slot: Int) -> Entry {
-        let entry = fluxMove(&slots[slot].entry)!
+        let entry = slots[slot].entry!
+        slots[slot].entry = nil
         index[entry.key] = nil
         free.append(slot)
         if index.isEmpty {
@@ -286,9 +282,30 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     }
 }
 
-/// Moves a value out of its place and leaves nil behind, without a copy.
-nonisolated func fluxMove<Value>(_ place: inout Value?) -> Value? {
-    var value: Value?
-    swap(&value, &place)
-    return value
+/// The open members of a family, as the state of a store.
+nonisolated struct FluxFamilyMembers<Key: Hashable & Sendable, Member: Sendable>: FluxState {
+    enum Action: FluxAction {
+        case opened(Key, Member)
+        case closed(Key)
+        /// No key is opened any more.
+        case ended
+    }
+
+    private(set) var members: [Key: Member] = [:]
+    private(set) var isEnded = false
+
+    /// In place: nothing is copied unless somebody keeps the state before.
+    mutating func handle(action: Action) -> Self? {
+        switch action {
+        case .opened(let key, let member): members[key] = member
+        case .closed(let key):
+            members[key] = nil
+            // The room that many keys took is given back.
+            if members.isEmpty && members.capacity > 1_024 { members = [:] }
+        case .ended:
+            isEnded = true
+            return nil
+        }
+        return self
+    }
 }

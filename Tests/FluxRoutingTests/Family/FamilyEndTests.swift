@@ -89,32 +89,41 @@ import Testing
         #expect(await family.shutdown(within: .seconds(10)).failed.isEmpty)
     }
 
-    @Test func `Let go of, it closes what nobody uses and the others when they are released`() async throws {
+    @Test func `Let go of, it closes once what is open, and keeps nothing`() async throws {
         var family: FluxFamily? = desks.family()
-        try await family!.with("a") { _ in }
-        let lease = try await family!.lease("b")
-        let gone = Weak(family!)
-        family = nil
-        #expect(await gone.isGone())
-        await desks.seen.count(6)
-        #expect(desks.seen.values.suffix(2) == ["close a", "closed a"])
-        lease.release()
-        await desks.seen.count(8)
-        #expect(desks.seen.values.suffix(2) == ["close b", "closed b"])
-    }
-
-    @Test func `Let go of, it keeps nothing that cannot be closed, and no task`() async throws {
-        var family: FluxFamily? = desks.family()
-        desks.refuse("close a")
-        let ended = Gate()
-        try await family!.with("a") { _ in }
-        await desks.clock.sleepers(1)
+        desks.refuse("close b")
+        for key in ["a", "b"] { try await family!.with(key) { _ in } }
+        let (gone, ended) = (Weak(family!), Gate())
+        var lease: FluxLease<Desk>? = try await family!.lease("c")
         let watching = family!.watch(ended: { ended.open() }) { nil }
         family = nil
-        await desks.gone(1).opened()
-        await desks.failures.count(1)
+        // The lease keeps it.
+        #expect(gone.object != nil && desks.count("close a") == 0)
+        lease = nil
         await ended.opened()
-        withExtendedLifetime(watching) {}
+        await desks.seen.count(11)
+        await desks.failures.count(1)
+        #expect(await gone.isGone())
+        #expect(Set(desks.seen.values.suffix(5)) == ["close a", "closed a", "close b", "close c", "closed c"])
+        #expect(desks.failures.values == ["b: Refusal(key: \"close b\")"])
+        _ = (lease, watching)
+    }
+
+    @Test func `It may be let go of in a handle, under the lock of a store`() async throws {
+        let store = FluxStore(initialState: Owning(family: desks.family()), dispatcher: nil)
+        try await store.state.family!.with("a") { _ in }
+        store.dispatch(action: .drop)
+        await desks.seen.count(4)
+        #expect(desks.seen.values.last == "closed a")
+    }
+
+    struct Owning: FluxState {
+        enum Action: FluxAction { case drop }
+        var family: FluxFamily<String, Desk>?
+        mutating func handle(action: Action) -> Owning? {
+            family = nil
+            return self
+        }
     }
 
     @Test func `A family that is not used keeps no task, and one that is let go of ends it`() async throws {

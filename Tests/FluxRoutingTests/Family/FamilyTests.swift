@@ -317,6 +317,27 @@ import Testing
         try await family.with("a") { #expect($0.number == 2) }
     }
 
+    @Test func `A store that can never be saved stays, and the error names its key`() async throws {
+        let family = FluxFamily(clock: desks.clock) { (key: String) in
+            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                if key == "a" { handle.withAccess { $0.observe(Unsaved()) } }
+            }
+        }
+        for key in ["a", "b"] { try await family.with(key) { $0.dispatch(action: .add(1)) } }
+        #expect(await family.flush(within: .seconds(1)) == false)
+        await #expect(throws: FluxFamilyError.notSaved(key: "a")) { try await family.close("a") }
+        #expect("\(FluxFamilyError.notSaved(key: "a"))".contains("\"a\""))
+        #expect(try await family.with("a") { $0.state.count } == 1)
+        let report = await family.shutdown(within: .seconds(1))
+        #expect(report.closed == ["b"] && report.failed["a"] as? FluxFamilyError == .notSaved(key: "a"))
+    }
+
+    /// What looks on at a store and can never save it.
+    final class Unsaved: FluxStoreObserver {
+        var hasFailed: Bool { true }
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+    }
+
     // MARK: - Following
 
     @Test func `Each iterator gets every change in order, and ends when its task is cancelled`() async throws {

@@ -1,0 +1,58 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// What somebody who waits is told, unless he gave up first: of the answers the first counts.
+nonisolated final class FluxFamilyAnswer<Value: Sendable>: Sendable {
+    private let latch = FluxLatch()
+    private let first = FluxLock<Swift.Result<Value, any Error>?>(nil)
+
+    /// What counts; nil: nobody has answered.
+    var answer: Swift.Result<Value, any Error>? { first.withLock { $0 } }
+
+    /// Answers; false: there was an answer.
+    @discardableResult func give(_ answer: Swift.Result<Value, any Error>) -> Bool {
+        let counts = first.withLock { first in
+            defer { first = first ?? answer }
+            return first == nil
+        }
+        latch.open()
+        return counts
+    }
+
+    /// Waits for the answer, or until the task is cancelled.
+    func wait() async throws -> Value {
+        await latch.wait()
+        give(.failure(_Concurrency.CancellationError()))
+        return try answer!.get()
+    }
+
+    /// Waits for the answer, or until the task is cancelled, which is no answer.
+    func settled() async { if answer == nil { await latch.wait() } }
+}
+
+/// A clock of any kind, from the moment that this is made.
+nonisolated struct FluxFamilyTimer: Sendable {
+    let now: @Sendable () -> Swift.Duration
+    /// Sleeps until a moment, or until the task is cancelled.
+    let sleep: @Sendable (Swift.Duration) async -> Void
+
+    init(_ clock: some _Concurrency.Clock<Swift.Duration>) {
+        let start = clock.now
+        now = { start.duration(to: clock.now) }
+        // A century at most: the clocks of the system stop the program where they are given more than they can count.
+        sleep = {
+            try? await clock.sleep(until: start.advanced(by: Swift.min($0, .seconds(3_000_000_000))), tolerance: nil)
+        }
+    }
+}
+
+/// A clock by which no time is ever up: what waits by it waits until it is cancelled.
+nonisolated struct FluxEndlessClock: _Concurrency.Clock {
+    var now: _Concurrency.ContinuousClock.Instant { .now }
+    var minimumResolution: Swift.Duration { .zero }
+
+    func sleep(until deadline: _Concurrency.ContinuousClock.Instant, tolerance: Swift.Duration?) async {
+        await FluxLatch().wait()
+    }
+}

@@ -1,0 +1,99 @@
+import FluxCore
+import FluxRouting
+import TestSupport
+import Testing
+
+@testable import FluxPersistence
+
+/// Stores on demand, in files: the recipe of the article of FluxRouting, and that nothing is lost.
+@Suite struct FamilyOnFilesTests {
+    let folder = Folder()
+
+    struct Room: FluxState {
+        enum Action: FluxAction { case bid(Int) }
+        struct NoNumber: Error {}
+
+        var (bids, sum) = (0, 0)
+
+        mutating func handle(action: Action) -> Room? {
+            guard case .bid(let amount) = action else { return nil }
+            bids += 1
+            sum += amount
+            return self
+        }
+
+        static func bytes(_ room: Room) throws -> [UInt8] { Array("\(room.bids) \(room.sum)".utf8) }
+
+        static func room(_ bytes: [UInt8]) throws -> Room {
+            let numbers = String(decoding: bytes, as: UTF8.self).split(separator: " ").compactMap { Int($0) }
+            guard numbers.count == 2 else { throw NoNumber() }
+            var room = Room()
+            (room.bids, room.sum) = (numbers[0], numbers[1])
+            return room
+        }
+    }
+
+    func rooms(
+        in folder: String, idle: Duration = .seconds(60), clock: any Clock<Duration> = ContinuousClock()
+    ) -> FluxFamily<String, FluxStore<Room>> {
+        FluxFamily(idle: idle, limit: 10_000, clock: clock) { (id: String) in
+            try await FluxStore.restored(
+                from: FluxFile(path: "\(folder)/\(id)", encode: { try Room.bytes($0) }, decode: { try Room.room($0) }),
+                initialState: Room(), dispatcher: nil)
+        }
+    }
+
+    @Test func `A registry of rooms`() async throws {
+        do {
+            let rooms = rooms(in: folder.path)
+            try await rooms.with("r1") { store in store.dispatch(action: .bid(7)) }
+            let lease = try await rooms.lease("r1")
+            #expect(rooms.keys == ["r1"])
+            #expect(lease.member.state.sum == 7)
+            lease.release()
+            try await rooms.close("r1")
+            #expect(rooms.keys.isEmpty && folder.names == ["r1"])
+            try await rooms.with("r1") { store in store.dispatch(action: .bid(8)) }
+            let report = await rooms.shutdown(within: .seconds(10))
+            #expect(report.closed == ["r1"] && report.failed.isEmpty && report.late.isEmpty)
+        }
+        #expect(try await rooms(in: folder.path).with("r1") { $0.state.sum } == 15)
+    }
+
+    @Test(.stress) func `The last visitor leaves, the next comes at once: every change is in every file`() async throws
+    {
+        let rooms = rooms(in: folder.path, idle: .zero)
+        let count = 100
+        // A thousand visits, each of which comes when another has just ended.
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for task in 0..<5 {
+                group.addTask {
+                    for round in 0..<count {
+                        let id = "r\((round + task * 3) % count)"
+                        let lease = try await rooms.lease(id)
+                        lease.member.dispatch(action: .bid(1))
+                        lease.release()
+                        if round % 10 == 0 { try await rooms.close(id) }
+                        try await rooms.with(id) { store in store.dispatch(action: .bid(1)) }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let report = await rooms.shutdown(within: .seconds(60))
+        #expect(report.failed.isEmpty && report.late.isEmpty)
+        let names = folder.names
+        #expect(names.count == count)
+        for name in names {
+            let room = try Room.room(FluxFileFormat.parse(folder.read(name)).content)
+            #expect(room.bids == 10, "\(name)")
+        }
+    }
+
+    @Test func `A family can be flushed, and says whether all was done`() async throws {
+        let rooms = rooms(in: folder.path)
+        for id in ["a", "b"] { try await rooms.with(id) { store in store.dispatch(action: .bid(1)) } }
+        #expect(await rooms.flush(within: .seconds(60)))
+        #expect(folder.names == ["a", "b"] && rooms.keys == ["a", "b"])
+    }
+}

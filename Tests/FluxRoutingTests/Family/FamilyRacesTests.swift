@@ -1,0 +1,152 @@
+import FluxCore
+import FluxRouting
+import TestSupport
+import Testing
+
+/// Many callers, on one key and on many, while members come and go.
+@Suite struct FamilyRacesTests {
+    /// A member that must be the only one of its key, and saves what it was given.
+    final class Room: Sendable {
+        let key: Int
+        let count: Locked<Int>
+
+        init(_ key: Int, _ count: Int) { (self.key, self.count) = (key, Locked(count)) }
+    }
+
+    /// What rooms are loaded from and saved to.
+    final class Disk: Sendable {
+        let saved = Locked([Int: Int]())
+        let open = Locked(Set<Int>())
+        let doubled = Locked(0)
+        let made = Locked(0)
+
+        func family(idle: Duration = .zero, limit: Int = .max, failing: Int = 0) -> FluxFamily<Int, Room> {
+            let turns = Locked(0)
+            return FluxFamily(idle: idle, limit: limit) { [self] (key: Int) in
+                made.withLock { $0 += 1 }
+                if open.withLock({ !$0.insert(key).inserted }) { doubled.withLock { $0 += 1 } }
+                await Task.yield()
+                return Room(key, saved.withLock { $0[key] ?? 0 })
+            } close: { [self] room in
+                await Task.yield()
+                let turn = turns.withLock { turns in
+                    turns += 1
+                    return turns
+                }
+                if failing > 0 && turn % failing == 0 { throw Desks.Refusal() }
+                saved.withLock { $0[room.key] = room.count.current }
+                _ = open.withLock { $0.remove(room.key) }
+            }
+        }
+    }
+
+    @Test(.stress, arguments: [1, 50]) func `Nothing is lost, however visitors and ends meet`(keys: Int) async throws {
+        let disk = Disk()
+        let family = disk.family(limit: 10, failing: 7)
+        let (tasks, rounds) = (8, 250)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for task in 0..<tasks {
+                group.addTask {
+                    for round in 0..<rounds {
+                        let key = (task + round) % keys
+                        switch round % 5 {
+                        case 0:
+                            let lease = try await family.lease(key)
+                            await Task.yield()
+                            lease.member.count.withLock { $0 += 1 }
+                            lease.release()
+                        case 1:
+                            let visit = Task { try await family.with(key) { room in room.count.withLock { $0 += 1 } } }
+                            await Task.yield()
+                            visit.cancel()
+                            if (try? await visit.value) == nil {
+                                try await family.with(key) { room in room.count.withLock { $0 += 1 } }
+                            }
+                        case 2:
+                            try await family.with(key) { room in room.count.withLock { $0 += 1 } }
+                            try? await family.close(key)
+                        default:
+                            try await family.with(key) { room in
+                                await Task.yield()
+                                room.count.withLock { $0 += 1 }
+                            }
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        while await !family.shutdown(within: .seconds(60)).failed.isEmpty {}
+        #expect(disk.saved.current.values.reduce(0, +) == tasks * rounds)
+        #expect(disk.doubled.current == 0 && disk.open.current.isEmpty && family.keys.isEmpty)
+    }
+
+    @Test(.stress) func `Threads that use one open key and many make each once`() async throws {
+        let disk = Disk()
+        let family = disk.family(idle: .seconds(3_600))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<2 {
+                group.addTask {
+                    for round in 0..<5_000 {
+                        try await family.with(0) { room in room.count.withLock { $0 += 1 } }
+                        try await family.with(round % 100) { room in room.count.withLock { $0 += 1 } }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(disk.made.current == 100 && family.keys.count == 100)
+        #expect(await family.shutdown(within: .seconds(60)).closed.count == 100)
+        #expect(disk.saved.current.values.reduce(0, +) == 20_000)
+    }
+
+    @Test(.stress) func `The changes are in order for each key, and none is missing`() async throws {
+        let family = Disk().family(limit: 3)
+        var iterator = family.changes.makeAsyncIterator()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for task in 0..<4 {
+                group.addTask {
+                    for round in 0..<300 { try await family.with((task + round) % 10) { _ in } }
+                }
+            }
+            try await group.waitForAll()
+        }
+        _ = await family.shutdown(within: .seconds(60))
+        var open: Set<Int> = []
+        while let change = await iterator.next() {
+            switch change {
+            case .opened(let key): #expect(open.insert(key).inserted)
+            case .closed(let key): #expect(open.remove(key) != nil)
+            }
+        }
+        #expect(open.isEmpty)
+    }
+
+    @Test(.stress) func `A lot of keys used once and put away leave nothing, and take no longer at the end`()
+        async throws
+    {
+        await #expect(processExitsWith: .success) {
+            let clock = ContinuousClock()
+            let closed = Locked(0)
+            let family = FluxFamily(limit: 100) { (key: Int) in
+                key
+            } close: { _ in
+                closed.withLock { $0 += 1 }
+            }
+            var times: [Duration] = []
+            var heaps: [Int] = []
+            for part in 0..<10 {
+                let start = clock.now
+                for key in 0..<2_000 { try await family.with(part * 2_000 + key) { _ in } }
+                times.append(start.duration(to: clock.now))
+                // All but the last hundred have been put away.
+                while closed.current < part * 2_000 + 1_900 { await Task.yield() }
+                heaps.append(Heap.bytesInUse)
+            }
+            #expect(family.keys.count == 100)
+            // A scan of what there is would take ten times as long at the end.
+            #expect(times[7...].min()! < times[..<3].max()! * 4)
+            #expect(heaps[9] - heaps[2] < 100_000)
+        }
+    }
+}
