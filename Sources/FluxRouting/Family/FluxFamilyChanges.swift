@@ -53,6 +53,7 @@ nonisolated extension FluxFamily {
             ///
             /// - Parameter actor: The actor to come back to.
             /// - Returns: The next change; nil once there is no other, or the task is cancelled.
+            /// - Throws: Nothing.
             public mutating func next(
                 isolation actor: isolated (any _Concurrency.Actor)? = #isolation
             ) async throws(Swift.Never) -> FluxFamilyChange<Key>? {

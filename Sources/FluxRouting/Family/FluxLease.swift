@@ -25,7 +25,9 @@ nonisolated public final class FluxLease<Member: Sendable>: Sendable {
 
     deinit { release() }
 
-    /// Ends the lease: the member is put away once nobody has used it for as long as the family says. A second call does nothing.
+    /// Ends the lease: the member is put away once nobody has used it for as long as the family says.
+    ///
+    /// A second call does nothing.
     ///
     /// - Complexity: O(1).
     public func release() {
