@@ -3,7 +3,7 @@
 #endif
 
 nonisolated extension FluxAction {
-    /// Dispatches this action on ``FluxDispatcher/shared``.
+    /// Dispatches this action on `FluxDispatcher.shared`.
     ///
     /// - Returns: How many changes the stores announced.
     @discardableResult public func dispatch() -> Int { FluxDispatcher.shared.dispatch(action: self) }
