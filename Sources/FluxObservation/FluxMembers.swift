@@ -17,11 +17,15 @@ where Group.State == [Key: Member] {
         (self.group, self.source) = (group, source)
     }
 
-    /// Beside the sum of those of the members the number of changes of the group, or what one takes away with it another
-    /// might make up for.
+    /// Beside the sum of those of the members the number of changes of the group, spread over all bits: what one takes away with
+    /// it another does not make up for.
     @inlinable var stamp: UInt64 {
-        let changes = group.stamp
-        return group.state.values.reduce(changes &<< 40) { $0 &+ source($1).stamp }
+        while true {
+            let changes = group.stamp
+            let sum = group.state.values.reduce(changes &* 0x9E37_79B9_7F4A_7C15) { $0 &+ source($1).stamp }
+            // Of the same members that were counted.
+            if group.stamp == changes { return sum }
+        }
     }
 
     @usableFromInline var stores: [FluxStoreInfo] { group.stores + group.state.values.flatMap { source($0).stores } }

@@ -51,7 +51,7 @@ nonisolated final class FluxViewSources: Sendable {
             return number
         }
         // Only now: who attaches a store holds what guards its place while it waits for the dispatcher.
-        let now = dispatchers(of: isFixed ? stores : stores + cut.found.stores)
+        let now = dispatchers(of: isFixed ? stores : self.stores() + cut.found.stores)
         if now.elementsEqual(paused, by: ===) { return number }
         return Set(paused.map(ObjectIdentifier.init)).isSuperset(of: now.map(ObjectIdentifier.init)) ? number : nil
     }

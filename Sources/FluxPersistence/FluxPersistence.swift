@@ -34,7 +34,7 @@ nonisolated public protocol FluxPersistence<State>: Sendable {
 
     /// What tells the place it saves to from all others of this process; by default nil.
     ///
-    /// Who loads from a place waits until the stores of that place that were let go have saved what is due. A persistence
+    /// Who loads from a place waits until the older stores of that place have saved what is due. A persistence
     /// around another hands on that of the other. It is read once, when a store is made.
     var place: String? { get }
 }

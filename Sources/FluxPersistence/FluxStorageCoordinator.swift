@@ -86,8 +86,13 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     @usableFromInline
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
         let (isPutOff, isDue) = lock.withLock { ($0.letGo(finish), $0.isDue) }
-        if isDue, let place = storage.place {
-            FluxUnwritten.keep(storage.number, at: place) { await self.flush() }
+        // While it writes it is known already.
+        if isDue, isPutOff, let place = storage.place {
+            let id = FluxUnwritten.enter(storage.number, at: place) { await self.flush() }
+            _Concurrency.Task.detached {
+                await self.flush()
+                FluxUnwritten.leave(id, at: place)
+            }
         }
         return isPutOff
     }
@@ -108,7 +113,14 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         await wait(for: .writes)
     }
 
-    @usableFromInline var hasFailed: Bool { lock.withLock { $0.isClosed } }
+    @usableFromInline
+    func failure() async -> (any Error)? {
+        await wait(for: .load)
+        await wait(for: .attempt)
+        return lock.withLock { machine in
+            machine.error ?? (machine.isClosed ? FluxDurabilityError.logNotRead(machine.restoration) : nil)
+        }
+    }
 
     /// Applies an action once there is room for it, and waits until it is written.
     @inlinable
@@ -163,7 +175,12 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     /// Detached: what it writes is not for the task alone that happens to be the first.
     @usableFromInline
     func settle() {
-        _Concurrency.Task.detached { [self] in await writer(self) }
+        let place = storage.place
+        let id = place.map { FluxUnwritten.enter(storage.number, at: $0) { await self.flush() } }
+        _Concurrency.Task.detached { [self] in
+            await FluxUnwritten.$isWriting.withValue(true) { await writer(self) }
+            if let id, let place { FluxUnwritten.leave(id, at: place) }
+        }
     }
 
     @inlinable
@@ -206,12 +223,13 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     /// Reports a failure, and waits until it is time for the next attempt; or closes, where none can help.
     @usableFromInline
     func pause(after error: any Error) async {
-        let (step, attempt) = lock.withLock { ($0.step, $0.fail()) }
+        let (step, attempt, informed) = lock.withLock { ($0.step, $0.fail(error), $0.settle()) }
         let delay =
             fluxIsPermanent(error) ? nil : storage.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
         let deadline = delay.map(storage.deadline)
         storage.onFailure(
             FluxPersistenceFailure(operation: step, error: error, attempt: attempt, retryAfter: delay))
+        for waiter in informed { waiter.open() }
         if let deadline { return (try? await deadline()) ?? () }
         let (told, gone) = lock.withLock { $0.close(error) }
         for waiter in told { waiter.open() }

@@ -25,6 +25,7 @@
 /// |------------|---------------|---------------------|---------------------|----------|
 /// | the load   | has to        | need not            | need not            | need not |
 /// | the writes | if any is due | need not            | has to              | need not |
+/// | an attempt | if any is due | need not            | until one failed    | need not |
 /// | room       | has to        | while there is none | while there is none | need not |
 @usableFromInline
 nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
@@ -62,6 +63,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// Up to this number only a snapshot will do: there is a change among them that is no action.
     @usableFromInline var unlogged: UInt64 = 0
     @usableFromInline var attempt = 0
+    /// What the last attempt failed with; nil once one has succeeded.
+    @usableFromInline var error: (any Error)?
     @usableFromInline var isWriting = false
 
     /// Those who wait, each with the number of what was noted last when the wait began.
@@ -189,7 +192,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @inlinable
     mutating func succeed() -> ContiguousArray<Action> {
         done = batchEnd
-        attempt = 0
+        (attempt, error) = (0, nil)
         if step == .compact { compacted = done }
         defer { batch = [] }
         return batch
@@ -197,9 +200,10 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// Notes that the write failed, and returns the how manieth time in a row.
     @inlinable
-    mutating func fail() -> Int {
+    mutating func fail(_ error: any Error) -> Int {
         (pending, batch) = (batch + pending, [])
         attempt += 1
+        self.error = error
         // What could not be compacted is appended, so that those who wait for it need not wait for that too.
         if step == .compact { compacted = last }
         // And there may be an action that the log can never take: a snapshot has what that did, and holds up nobody.
@@ -226,6 +230,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         switch need {
         case .load: return isReady
         case .writes: return done >= number || isClosed
+        case .attempt: return done >= number || isClosed || error != nil
         case .room:
             let isRoom = isReady && (isClosed || batch.count + pending.count + granted < capacity)
             if isRoom { granted += 1 }
@@ -241,6 +246,8 @@ nonisolated enum FluxStorageNeed {
     case load
     /// The write of all that was noted so far.
     case writes
+    /// That, or an attempt that fails.
+    case attempt
     /// Room for one more action, which is then kept until the action has been noted: `granted`.
     case room
 }

@@ -2,10 +2,10 @@
     import FluxCore
 #endif
 
-/// The stores of this process that were let go with something still to be written, by the place it goes to.
+/// The stores of this process that have something to write, by the place it goes to, for as long as they write it.
 ///
-/// Who loads from a place waits for those that are older than itself, so that no two wait for each other. A store that is
-/// kept is in no list, and one that has written all, or never will, is in none any longer.
+/// Who loads from a place waits for those that are older than itself, so that no two wait for each other. One that has written
+/// all, or never will, is in here no longer.
 ///
 /// | input    | older ones at the place    | none            |
 /// |----------|----------------------------|-----------------|
@@ -13,13 +13,19 @@
 /// | `newest` | the one made last of them  | nil             |
 /// | `remove` | one less; the last: no key | nothing         |
 nonisolated struct FluxUnwritten: Sendable {
-    /// Waits until a store has written all, or never will.
-    typealias Flush = @Sendable () async -> Void
+    /// One that writes, or will.
+    struct Entry: Sendable {
+        let store: UInt64
+        /// Waits until it has written all, or never will.
+        let flush: @Sendable () async -> Void
+    }
 
     static let shared = FluxLock(FluxUnwritten())
+    /// Whether a task writes for a store: what that loads waits for nobody, or it might wait for itself.
+    @TaskLocal static var isWriting = false
 
-    /// By place, and then by the number of the store.
-    private(set) var stores: [String: [UInt64: Flush]] = [:]
+    /// By place, and then by a number of their own: a store that writes again may be here twice.
+    private(set) var entries: [String: [UInt64: Entry]] = [:]
     private var last: UInt64 = 0
 
     mutating func nextNumber() -> UInt64 {
@@ -27,38 +33,38 @@ nonisolated struct FluxUnwritten: Sendable {
         return last
     }
 
-    mutating func add(_ number: UInt64, at place: String, _ flush: @escaping Flush) {
-        stores[place, default: [:]][number] = flush
+    mutating func add(_ entry: Entry, at place: String) -> UInt64 {
+        let id = nextNumber()
+        entries[place, default: [:]][id] = entry
+        return id
     }
 
-    func newest(at place: String, before number: UInt64) -> (number: UInt64, flush: Flush)? {
-        stores[place]?.filter { $0.key < number }.max { $0.key < $1.key }.map { ($0.key, $0.value) }
+    func newest(at place: String, before store: UInt64) -> (id: UInt64, entry: Entry)? {
+        entries[place]?.filter { $0.value.store < store }.max { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
     /// Returns what is to be let go of outside the lock.
-    mutating func remove(_ number: UInt64, at place: String) -> Flush? {
-        defer { if stores[place]?.isEmpty == true { stores[place] = nil } }
-        return stores[place]?.removeValue(forKey: number)
+    mutating func remove(_ id: UInt64, at place: String) -> Entry? {
+        defer { if entries[place]?.isEmpty == true { entries[place] = nil } }
+        return entries[place]?.removeValue(forKey: id)
     }
 
     // MARK: - For the whole process
 
-    /// Keeps a store that was let go until it has written what is due.
-    static func keep(_ number: UInt64, at place: String, flush: @escaping Flush) {
-        shared.withLock { $0.add(number, at: place, flush) }
-        _Concurrency.Task.detached {
-            await flush()
-            _ = shared.withLock { $0.remove(number, at: place) }
-        }
+    /// Notes that a store writes to a place; returns what to take it out by.
+    static func enter(_ store: UInt64, at place: String, flush: @escaping @Sendable () async -> Void) -> UInt64 {
+        shared.withLock { $0.add(Entry(store: store, flush: flush), at: place) }
     }
 
-    /// Waits until those made before a number have written what is due at a place, or the task is cancelled.
-    static func settle(at place: String?, before number: UInt64 = .max) async {
-        guard let place else { return }
-        while let store = shared.withLock({ $0.newest(at: place, before: number) }) {
-            await store.flush()
+    static func leave(_ id: UInt64, at place: String) { _ = shared.withLock { $0.remove(id, at: place) } }
+
+    /// Waits until those made before a store have written what is due at a place, or the task is cancelled.
+    static func settle(at place: String?, before store: UInt64 = .max) async {
+        guard let place, !isWriting else { return }
+        while let (id, entry) = shared.withLock({ $0.newest(at: place, before: store) }) {
+            await entry.flush()
             if _Concurrency.Task.isCancelled { return }
-            _ = shared.withLock { $0.remove(store.number, at: place) }
+            leave(id, at: place)
         }
     }
 }

@@ -40,7 +40,7 @@ import Testing
     }
 
     func isListed(_ path: String? = nil) -> Bool {
-        FluxUnwritten.shared.withLock { $0.stores[file(path).place!] } != nil
+        FluxUnwritten.shared.withLock { $0.entries[file(path).place!] } != nil
     }
 
     func isUnlisted() async -> Bool {
@@ -71,6 +71,27 @@ import Testing
         #expect(try await count.value == 1)
         #expect(decodes.values == [1])
         #expect(await isUnlisted())
+    }
+
+    /// Reads what is there before it writes.
+    struct Reading: FluxPersistence {
+        let file: FluxFile<Counter>
+        var place: String? { file.place }
+
+        func load() async throws -> Counter? { try await file.load() }
+
+        func save(_ state: Counter) async throws {
+            _ = try await file.load()
+            try await file.save(state)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `What loads while it saves does not wait for itself`() async throws {
+        do {
+            let store = store(Reading(file: file()))
+            store.dispatch(action: .add(3))
+        }
+        #expect(try await file().load()?.count == 3)
     }
 
     @Test(.timeLimit(.minutes(1))) func `Other spellings of a path are the same path, and another name is not`()
@@ -121,15 +142,19 @@ import Testing
         #expect(try await file().load()?.count == 1)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store that is kept is not waited for: it is another writer`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A store that is kept is waited for while it writes`() async throws {
         let (encoding, encodes) = (Gate(), Gate())
         let store = store(file(encoding: encoding, encodes: encodes))
         store.dispatch(action: .add(1))
         await encodes.opened()
-        #expect(try await file().load() == nil)
+        let decodes = Recorder<Int>()
+        let count = Task { try await file(decodes: decodes).load()?.count }
+        for _ in 0..<100 { await Task.yield() }
+        #expect(decodes.values.isEmpty)
         encoding.open()
+        #expect(try await count.value == 1)
         await store.flush()
-        #expect(!isListed())
+        #expect(await isUnlisted())
     }
 
     @Test(.timeLimit(.minutes(1))) func `A store that was let go with nothing due is not waited for`() async throws {

@@ -26,8 +26,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
 
     deinit {
         // What it has goes outside its locks.
-        let gone = routes.withLock { $0.detachAll() }
-        withExtendedLifetime(gone) {}
+        _ = routes.withLock { $0.detachAll() }
         chain.remove { _ in true }
     }
 
@@ -169,9 +168,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
             return first.routes.withLock { _ in pause(rest.drop { $0 === first }) }
         }
         // One order for all who pause, by address, in which each comes once.
-        let isOrdered = dispatchers.count < 2
-        return pause(
-            (isOrdered ? dispatchers : dispatchers.sorted { ObjectIdentifier($0) < ObjectIdentifier($1) })[...])
+        return pause(dispatchers.sorted { ObjectIdentifier($0) < ObjectIdentifier($1) }[...])
     }
 
     // MARK: - Modules

@@ -93,7 +93,7 @@ nonisolated extension FluxAsyncActionConverter {
 /// Thread safety: a value.
 nonisolated public struct FluxLateAction: Error, CustomStringConvertible {
     /// The action, described.
-    public let action: String
+    let action: String
 
     @usableFromInline init(action: String) { self.action = action }
 

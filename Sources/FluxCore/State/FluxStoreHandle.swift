@@ -147,13 +147,22 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// It returns early when the task is cancelled; returns whether all of it was done.
     @discardableResult func flush() async -> Bool {
         FluxPureCode.forbid("flush()")
-        let observers = lock.withLock { $0.observers }.map(\.observer)
-        for observer in observers { await observer.flush() }
-        var isDone = observers.allSatisfy { !_Concurrency.Task.isCancelled && !$0.hasFailed }
+        for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
+        var isDone = await failure() == nil && !_Concurrency.Task.isCancelled
         for (outlet, _) in lock.withLock({ $0.mailboxes.list.pairs }) {
             isDone = await wait(for: outlet, forCall: false) && isDone
         }
         return isDone
+    }
+
+    /// Waits until those who look on are done with every change applied before, or the first of them fails.
+    ///
+    /// - Returns: What kept one of them from being done, such as the error of a save; nil if all are, or the task was cancelled.
+    public func failure() async -> (any Error)? {
+        for entry in lock.withLock({ $0.observers }) {
+            if let error = await entry.observer.failure() { return error }
+        }
+        return nil
     }
 
     /// The store was let go: it leaves its dispatcher, and ends its subscriptions after what is due.
@@ -170,8 +179,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         }
         _ = work(.end(self))
         extrasIfAny?.features.removeAll()
-        let observing = lock.withLock { fluxTake(&$0.observing) }
-        withExtendedLifetime(observing) {}
+        _ = lock.withLock { fluxTake(&$0.observing) }
     }
 }
 

@@ -45,8 +45,10 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
     /// Waits until all that was applied before is done with, or never will be; part of ``FluxStore/flush()``.
     func flush() async
 
-    /// Whether something that was applied will never be done with, however long one waits: it cannot be saved.
-    var hasFailed: Bool { get }
+    /// Waits as ``flush()`` does, but no longer than to the first attempt that fails.
+    ///
+    /// - Returns: What it failed with; nil if all was done, or the task was cancelled.
+    func failure() async -> (any Error)?
 }
 
 nonisolated extension FluxStoreObserver {
@@ -60,7 +62,7 @@ nonisolated extension FluxStoreObserver {
     public func flush() async {}
 
     /// By default nothing fails.
-    public var hasFailed: Bool { false }
+    public func failure() async -> (any Error)? { nil }
 }
 
 /// Who decides on changes, in a struct of its own for the lock.

@@ -53,8 +53,7 @@ import Synchronization
     @usableFromInline func retire() {
         handler = nil
         // Let go of outside the lock.
-        let outlet = outlet.withLock { fluxTake(&$0) }
-        withExtendedLifetime(outlet) {}
+        _ = outlet.withLock { fluxTake(&$0) }
     }
 
     /// Calls the handler unless the subscription has ended.

@@ -64,7 +64,7 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     /// The path, however it is written: its folder, as the system knows it, and the name.
     public var place: String? { access.calls.place }
 
-    /// Reads the state in the file, once the stores of this process that were let go have saved to it what is due.
+    /// Reads the state in the file, once the stores of this process have saved to it what is due.
     ///
     /// - Returns: The state; nil if there is no file.
     /// - Throws: ``FluxFileError``, with the path; `CancellationError`, at once, in a task that is cancelled: what is read

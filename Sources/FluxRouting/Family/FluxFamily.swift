@@ -105,6 +105,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Makes a family of stores, each of which is flushed before it is let go of.
     ///
+    /// It is detached from its dispatcher before that; one that cannot be saved is attached again, with priority 0.
+    ///
     /// - Parameters:
     ///   - idle: How long a store that nobody uses stays open.
     ///   - limit: How many stores are to be open at most: where there are more, those that nobody uses go at once, the one
@@ -123,10 +125,15 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             idle, limit, clock,
             Ways(
                 make: make,
-                close: { key, store in
-                    // Until all is saved or never can be: no time is ever up.
-                    if await store.flush(within: .zero, clock: FluxEndlessClock()) { return }
-                    throw FluxFamilyError.notSaved(key: "\(key)")
+                close: { _, store in
+                    // What is dispatched from here on is not for it: it would come after what is saved.
+                    let dispatcher = store.handle.dispatcher
+                    dispatcher?.detach(store)
+                    if let error = await store.handle.failure() {
+                        dispatcher?.attach(store)
+                        throw error
+                    }
+                    await store.flush()
                 }, onFailure: onFailure))
     }
 
@@ -180,7 +187,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// of the same key. A key that is not open is none to wait for.
     ///
     /// - Parameter key: The key.
-    /// - Throws: What closing the member has thrown: it stays then; `CancellationError`, at once, where the task is cancelled: a
+    /// - Throws: What closing the member has thrown, or why its store could not be saved: it stays then; `CancellationError`, at once, where the task is cancelled: a
     ///   member that is being closed then still is.
     public func close(_ key: Key) async throws {
         try _Concurrency.Task.checkCancellation()
@@ -261,7 +268,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             // Detached: it is not for the task alone that happens to be the first.
             case .make(let slot, let key): _Concurrency.Task.detached { await self.make(slot, key) }
             case .close(let slot, let key):
-                // First of all, for who watches is to let go of the member before it is closed.
+                // First of all: who watches is told, and lets go of the member soon.
                 open.dispatch(action: .closed(key))
                 _Concurrency.Task.detached { await self.putAway(slot, key) }
             case .admit(let visitors, let slot, let member):
@@ -351,7 +358,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// Tells of every key that is opened or closed.
     ///
     /// - Parameters:
-    ///   - ended: Called once the family was let go of and the last of its members is put away.
+    ///   - ended: Called once the family was let go of.
     ///   - changed: Called under a lock at each change; returns whom to settle once that is free, before a member is closed.
     /// - Returns: The token, which ends it when it goes.
     public func watch(
@@ -379,6 +386,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 
     /// Waits until every key that was opened or closed before has been handed to every subscription, or the task is cancelled.
+    ///
+    /// The members are not flushed by it: see ``flush(within:)``.
     public func flush() async { await open.flush() }
 
     /// Waits until all stores are flushed, those that are being put away too, for so long at most; they stay open.
@@ -386,10 +395,13 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// - Parameter duration: How long, by the clock of the family.
     /// - Returns: Whether all of it was done.
     public func flush<State>(within duration: Swift.Duration) async -> Bool where Member == FluxStore<State> {
-        let members = machine.withLock { $0.members }
+        let (members, deadline) = (machine.withLock { $0.members }, timer.now() + duration)
         return await withTaskGroup(of: Bool.self) { group in
             for (_, store) in members {
-                group.addTask { [clock] in await store.flush(within: duration, clock: clock) }
+                group.addTask { [clock, timer] in
+                    // Counted from the call: the task may begin late.
+                    await store.flush(within: Swift.max(.zero, deadline - timer.now()), clock: clock)
+                }
             }
             return await group.reduce(true) { $0 && $1 }
         }
@@ -414,16 +426,12 @@ nonisolated public struct FluxFamilyShutdown<Key: Hashable & Sendable>: Sendable
 nonisolated public enum FluxFamilyError: Error, Equatable, CustomStringConvertible {
     /// The family was shut down, and so has no member of the key any more.
     case shutDown(key: String)
-    /// The store of the key could not be saved, and never can be as it is; its persistence has told why.
-    case notSaved(key: String)
 
     /// What happened and what to do instead, for a log.
     public var description: String {
         switch self {
         case .shutDown(let key):
             "The family was shut down, so \"\(key)\" is not opened any more: ask for members before shutdown(within:) is called."
-        case .notSaved(let key):
-            "The store of \"\(key)\" could not be saved, and so stays: its persistence has told why."
         }
     }
 }

@@ -46,13 +46,3 @@ nonisolated struct FluxFamilyTimer: Sendable {
         }
     }
 }
-
-/// A clock by which no time is ever up: what waits by it waits until it is cancelled.
-nonisolated struct FluxEndlessClock: _Concurrency.Clock {
-    var now: _Concurrency.ContinuousClock.Instant { .now }
-    var minimumResolution: Swift.Duration { .zero }
-
-    func sleep(until deadline: _Concurrency.ContinuousClock.Instant, tolerance: Swift.Duration?) async {
-        await FluxLatch().wait()
-    }
-}

@@ -57,6 +57,8 @@ nonisolated extension FluxFamily {
             public mutating func next(
                 isolation actor: isolated (any _Concurrency.Actor)? = #isolation
             ) async throws(Swift.Never) -> FluxFamilyChange<Key>? {
+                // An optimising compiler may let go of fields that nothing uses, though the iterator is still there.
+                defer { withExtendedLifetime((family, token)) {} }
                 while !_Concurrency.Task.isCancelled {
                     if let change = intake.take() { return change }
                     if await !intake.wait() { break }

@@ -9,7 +9,8 @@ import Testing
 
     /// Says that it has failed, as a persistence does that cannot save.
     final class Failing: FluxStoreObserver {
-        var hasFailed: Bool { true }
+        struct Full: Error {}
+        func failure() async -> (any Error)? { Full() }
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
@@ -48,6 +49,7 @@ import Testing
     @Test func `Nor is one with an observer that has failed, or that is never done`() async {
         store.handle.withAccess { $0.observe(Failing()) }
         #expect(await store.flush(within: .seconds(60)) == false)
+        #expect(await store.handle.failure() is Failing.Full)
         let other = FluxStore(initialState: Counter(), dispatcher: nil)
         other.handle.withAccess { $0.observe(Endless()) }
         #expect(await other.flush(within: .zero) == false)

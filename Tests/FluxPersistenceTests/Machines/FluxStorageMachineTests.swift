@@ -112,7 +112,7 @@ import Testing
         _ = machine.it.wait(for: .writes, 1)
         for attempt in 1...3 {
             #expect(machine.it.begin() == .save)
-            #expect(machine.it.fail() == attempt)
+            #expect(machine.it.fail(CancellationError()) == attempt)
             #expect(machine.it.settle().isEmpty)
         }
         #expect(machine.it.begin() == .save)
@@ -120,7 +120,7 @@ import Testing
         #expect(machine.it.settle() == [1])
         _ = machine.it.note("b")
         _ = machine.it.begin()
-        #expect(machine.it.fail() == 1)
+        #expect(machine.it.fail(CancellationError()) == 1)
     }
 
     @Test func `One who waits no longer is not told`() {
@@ -153,7 +153,7 @@ import Testing
         _ = machine.it.note("a")
         _ = machine.it.begin()
         _ = machine.it.note("b")
-        #expect(machine.it.fail() == 1)
+        #expect(machine.it.fail(CancellationError()) == 1)
         _ = machine.it.note("c")
         #expect(machine.it.begin() == .append)
         #expect(machine.it.done == 0 && machine.it.batch == ["a", "b", "c"])
@@ -174,7 +174,7 @@ import Testing
         _ = machine.it.note("b")
         #expect(machine.it.begin() == .compact)
         #expect(machine.it.batchEnd == 2)
-        _ = machine.it.fail()
+        _ = machine.it.fail(CancellationError())
         #expect(machine.it.begin() == .append)
         #expect(machine.it.batch == ["a", "b"])
         _ = machine.it.succeed()
@@ -190,7 +190,7 @@ import Testing
         for attempt in 1...6 {
             steps.append(machine.it.begin())
             #expect(machine.it.batchEnd == 1 && machine.it.batch == ["a"])
-            #expect(machine.it.fail() == attempt)
+            #expect(machine.it.fail(CancellationError()) == attempt)
         }
         #expect(steps == [.append, .append, .compact, .append, .compact, .append])
         _ = machine.it.note("b")
@@ -215,7 +215,7 @@ import Testing
         for _ in 1...3 {
             #expect(machine.it.begin() == .compact)
             #expect(machine.it.batchEnd == 3)
-            _ = machine.it.fail()
+            _ = machine.it.fail(CancellationError())
         }
         #expect(machine.it.begin() == .compact)
         _ = machine.it.succeed()
@@ -316,7 +316,7 @@ import Testing
         _ = machine.it.wait(for: .writes, 10)
         _ = machine.it.wait(for: .room, 20)
         _ = machine.it.begin()
-        #expect(machine.it.fail() == 1)
+        #expect(machine.it.fail(CancellationError()) == 1)
         _ = machine.it.note("b")
         let (told, gone) = machine.it.close(Folder.NoText())
         #expect(told == [10, 20])

@@ -90,6 +90,14 @@ import Testing
         }
     }
 
+    @Test(.stress) func `A family that is let go of, and made anew on the same files, loses nothing`() async throws {
+        for _ in 0..<50 {
+            let rooms = rooms(in: folder.path)
+            for id in ["a", "b"] { try await rooms.with(id) { store in store.dispatch(action: .bid(1)) } }
+        }
+        for id in ["a", "b"] { #expect(try await rooms(in: folder.path).with(id) { $0.state.bids } == 50) }
+    }
+
     @Test func `A family can be flushed, and says whether all was done`() async throws {
         let rooms = rooms(in: folder.path)
         for id in ["a", "b"] { try await rooms.with(id) { store in store.dispatch(action: .bid(1)) } }

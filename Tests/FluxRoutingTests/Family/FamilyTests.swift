@@ -317,24 +317,53 @@ import Testing
         try await family.with("a") { #expect($0.number == 2) }
     }
 
-    @Test func `A store that can never be saved stays, and the error names its key`() async throws {
+    @Test func `A store that cannot be saved stays, and the error is what its save threw`() async throws {
+        let dispatcher = FluxDispatcher()
         let family = FluxFamily(clock: desks.clock) { (key: String) in
-            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+            FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
                 if key == "a" { handle.withAccess { $0.observe(Unsaved()) } }
             }
         }
-        for key in ["a", "b"] { try await family.with(key) { $0.dispatch(action: .add(1)) } }
+        for key in ["a", "b"] { try await family.with(key) { _ = $0.dispatch(action: .add(1)) } }
         #expect(await family.flush(within: .seconds(1)) == false)
-        await #expect(throws: FluxFamilyError.notSaved(key: "a")) { try await family.close("a") }
-        #expect("\(FluxFamilyError.notSaved(key: "a"))".contains("\"a\""))
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
         #expect(try await family.with("a") { $0.state.count } == 1)
+        #expect(dispatcher.add(1) == 2, "it is attached again")
         let report = await family.shutdown(within: .seconds(1))
-        #expect(report.closed == ["b"] && report.failed["a"] as? FluxFamilyError == .notSaved(key: "a"))
+        #expect(report.closed == ["b"] && report.failed["a"] is Desks.Refusal)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `With no idle time one that cannot be saved is not tried over and over`()
+        async throws
+    {
+        let failures = Recorder<String>()
+        let family = FluxFamily(idle: .zero, clock: desks.clock) { (key: String, _) in
+            failures.record(key)
+        } make: { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(Unsaved()) }
+            }
+        }
+        try await family.with("a") { _ = $0.dispatch(action: .add(1)) }
+        await desks.clock.sleepers(1)
+        #expect(failures.values == ["a"])
+        desks.clock.advance(by: .seconds(1))
+        await failures.count(2)
+    }
+
+    @Test func `One that is put away gets no action of its dispatcher any more`() async throws {
+        let (dispatcher, kept) = (FluxDispatcher(), Locked<FluxStore<Counter>?>(nil))
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        }
+        try await family.with("a") { store in kept.withLock { $0 = store } }
+        try await family.close("a")
+        #expect(dispatcher.add(1) == 0 && kept.current?.state.count == 0)
     }
 
     /// What looks on at a store and can never save it.
     final class Unsaved: FluxStoreObserver {
-        var hasFailed: Bool { true }
+        func failure() async -> (any Error)? { Desks.Refusal() }
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
