@@ -1,0 +1,69 @@
+import FluxCore
+import FluxEffects
+import FluxRouting
+
+/// All rooms of a folder, each of which is opened when somebody asks for it and put away when nobody needs it.
+public final class House: Sendable {
+    public let desks: FluxFamily<Int, Desk>
+
+    /// - Parameters:
+    ///   - folder: Where the rooms are; it has to exist.
+    ///   - repository: Who vouches for bidders.
+    ///   - questions: How many bids the repository is asked about at once, by all rooms together.
+    ///   - open: How many rooms are open at most, as long as nobody is in more of them.
+    ///   - idle: How long a room that nobody is in stays open.
+    public init(
+        folder: String, repository: any Repository, questions: Int = 40, open: Int = 1_000,
+        idle: Duration = .seconds(60)
+    ) {
+        let limit = FluxLimit(questions)
+        desks = FluxFamily(idle: idle, limit: open) { room in
+            try await Desk(path: "\(folder)/room-\(room)", repository: repository, limit: limit)
+        } close: { desk in
+            try await desk.close()
+        }
+    }
+
+    /// Takes no more bids, waits for those under way, and saves and closes every room.
+    ///
+    /// Who watches has to leave before: a room is not closed while somebody is in it.
+    public func close(within duration: Duration = .seconds(10)) async throws {
+        let report = await desks.shutdown(within: duration)
+        if let (room, error) = report.failed.first { throw NotClosed(room: room, reason: "\(error)") }
+        if let room = report.late.first { throw NotClosed(room: room, reason: "somebody is still in it") }
+    }
+
+    /// The receipts that the rooms know nothing of; none, or an acknowledged bid was lost.
+    public func lost(of receipts: [Receipt]) async throws -> [Receipt] {
+        var lost: [Receipt] = []
+        for (number, receipts) in Dictionary(grouping: receipts, by: \.room) {
+            let room = try await desks.with(number) { $0.store.state }
+            lost += receipts.filter { !room.has($0.bid) }
+        }
+        return lost
+    }
+}
+
+/// What a bidder holds in hand once a bid is acknowledged: a line of a file.
+public struct Receipt: Hashable, Sendable, LosslessStringConvertible {
+    public var room: Int
+    public var bid: Bid
+
+    public init(room: Int, bid: Bid) { (self.room, self.bid) = (room, bid) }
+
+    public init?(_ line: String) {
+        let numbers = line.split(separator: " ").compactMap { Int($0) }
+        if numbers.count != 3 { return nil }
+        self.init(room: numbers[0], bid: Bid(bidder: numbers[1], amount: numbers[2]))
+    }
+
+    public var description: String { "\(room) \(bid.bidder) \(bid.amount)" }
+}
+
+/// A room could not be put away.
+public struct NotClosed: Error, CustomStringConvertible {
+    public var room: Int
+    public var reason: String
+
+    public var description: String { "room \(room) was not closed: \(reason)" }
+}
