@@ -1,10 +1,13 @@
 import FluxCore
 import FluxEffects
+import FluxObservation
 import FluxRouting
 
 /// All rooms of a folder, each of which is opened when somebody asks for it and put away when nobody needs it.
 public final class House: Sendable {
     public let desks: FluxFamily<Int, Desk>
+    /// What is going on in the rooms that are open, as they come and go.
+    public let board: FluxView<Board>
 
     /// - Parameters:
     ///   - folder: Where the rooms are; it has to exist.
@@ -21,6 +24,11 @@ public final class House: Sendable {
             try await Desk(path: "\(folder)/room-\(room)", repository: repository, limit: limit)
         } close: { desk in
             try await desk.close()
+        }
+        board = FluxView(desks, \.store) { rooms in
+            Board(
+                rooms: rooms.count, bids: rooms.values.reduce(0) { $0 + $1.bids.count },
+                highest: rooms.values.map(\.highest).max() ?? 0)
         }
     }
 
@@ -42,6 +50,11 @@ public final class House: Sendable {
         }
         return lost
     }
+}
+
+/// What a ``House`` shows of the rooms that are open.
+public struct Board: Equatable, Sendable {
+    public var rooms, bids, highest: Int
 }
 
 /// What a bidder holds in hand once a bid is acknowledged: a line of a file.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuctionHouse
+import FluxObservation
 import Foundation
 
 @main
@@ -57,9 +58,18 @@ struct Run: AsyncParsableCommand {
                     for watcher in 0..<watchers { group.addTask { try await town.watch(isSlow: watcher % 4 == 3) } }
                 }
             }
-            // Ends when all bids are made, or by a signal, whatever comes first.
+            // Ends when all bids are made, by a signal, or where nothing can be shown, whatever comes first.
             let (end, ending) = AsyncStream.makeStream(of: Void.self)
             let interrupt = Interrupt { ending.finish() }
+            let showing = Task {
+                defer { ending.finish() }
+                for await board in house.board.states {
+                    let text = "\(board.rooms) rooms, \(board.bids) bids in them, \(board.highest) the highest"
+                    try Output.standard.write("open      \(text)\n")
+                    // What changes meanwhile is skipped.
+                    try? await Task.sleep(for: .seconds(1))
+                }
+            }
             let bidding = Task {
                 defer { ending.finish() }
                 try await withThrowingDiscardingTaskGroup { group in
@@ -71,13 +81,15 @@ struct Run: AsyncParsableCommand {
             }
             for await _ in end {}
 
+            showing.cancel()
             // In this order: who watches leaves, the rooms take no more and are closed, and the last bidders hear of it.
             watching.cancel()
             let watched = await watching.result
             try await house.close()
-            try await bidding.value
-            try watched.get()
             interrupt.stop()
+            try await bidding.value
+            try await showing.value
+            try watched.get()
             let tally = town.tally
             try Output.standard.write(
                 """

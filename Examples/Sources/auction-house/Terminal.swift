@@ -37,6 +37,8 @@ struct Failure: Error, CustomStringConvertible {
 
 /// Runs something; what it throws is one line on standard error, and exit status 1.
 func reporting(_ body: () async throws -> Void) async throws {
+    // A pipe that nobody reads ends the program quietly, as a kill would.
+    signal(SIGPIPE, SIG_DFL)
     do {
         try await body()
     } catch {

@@ -1,5 +1,6 @@
 import AuctionHouse
 import FluxCore
+import FluxObservation
 import FluxPersistence
 import FluxRouting
 import Foundation
@@ -96,6 +97,18 @@ import Testing
         let next = self.house()
         #expect(try await next.lost(of: receipts).isEmpty)
         #expect(try await next.lost(of: [Receipt(room: 0, bid: Bid(bidder: 2, amount: 1))]).count == 1)
+    }
+
+    @Test func `The board shows the rooms that are open, as they come and go`() async throws {
+        repository.open()
+        let house = house()
+        var boards = house.board.states.makeAsyncIterator()
+        #expect(await boards.next() == Board(rooms: 0, bids: 0, highest: 0))
+        for room in 1...3 { try await house.desks.with(room) { try await $0.take(Bid(bidder: 1, amount: room)) } }
+        while let board = await boards.next(), board != Board(rooms: 3, bids: 3, highest: 3) {}
+        try await house.desks.close(3)
+        while let board = await boards.next(), board != Board(rooms: 2, bids: 2, highest: 2) {}
+        #expect(house.board.state == Board(rooms: 2, bids: 2, highest: 2))
     }
 
     @Test func `A house that is closed takes no bid, and says which room somebody is still in`() async throws {
