@@ -53,8 +53,7 @@ import Testing
         program.send(signal)
         let (status, output, errors) = await program.finish()
         #expect(status == 0 && errors == "")
-        #expect(output.hasPrefix("open ") && output.hasSuffix("closed\n"))
-        #expect(output.contains("\nbids      \(receipts.count) taken, "))
+        #expect(output.contains("bids      \(receipts.count) taken, ") && output.hasSuffix("\nclosed\n"))
         let bids = try rooms().flatMap { number, room in room.bids.map { Receipt(room: number, bid: $0) } }
         #expect(bids.count == Set(bids).count && Set(bids) == Set(receipts))
     }

@@ -1,4 +1,3 @@
-import AuctionHouse
 import FluxCore
 import FluxObservation
 import FluxPersistence
@@ -6,6 +5,8 @@ import FluxRouting
 import Foundation
 import Synchronization
 import Testing
+
+@testable import AuctionHouse
 
 /// The parts of the house, with a repository that answers when the test says so.
 @Suite final class HouseTests {
