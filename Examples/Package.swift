@@ -68,22 +68,15 @@ let package = Package(
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
             ]
         ),
-        .target(
-            name: "AuctionHouse",
-            dependencies: flux("FluxCore", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting")
-        ),
         .executableTarget(
             name: "auction-house",
-            dependencies: flux("FluxCore", "FluxObservation", "FluxRouting") + [
-                "AuctionHouse",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            dependencies: flux("FluxCore", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting") + [
+                .product(name: "ArgumentParser", package: "swift-argument-parser")
             ]
         ),
         .testTarget(
             name: "AuctionHouseTests",
-            dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + [
-                "AuctionHouse", "auction-house",
-            ]
+            dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + ["auction-house"]
         ),
         // Has a link to the source of FluxObservation that needs Combine: OpenCombine stands for it here.
         .testTarget(

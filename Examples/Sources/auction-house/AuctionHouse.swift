@@ -1,5 +1,4 @@
 import ArgumentParser
-import AuctionHouse
 import FluxObservation
 import Foundation
 

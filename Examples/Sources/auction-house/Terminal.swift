@@ -26,6 +26,7 @@ struct Output: Sendable {
     }
 }
 
+/// What is told to the user, as one line.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 

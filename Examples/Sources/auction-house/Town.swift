@@ -1,4 +1,3 @@
-import AuctionHouse
 import FluxObservation
 import FluxRouting
 import Synchronization

@@ -1,6 +1,7 @@
-import AuctionHouse
 import Foundation
 import Testing
+
+@testable import auction_house
 
 /// The program, as a process: killed at random moments, closed in order, and started with mistakes.
 ///
@@ -11,7 +12,7 @@ import Testing
     let folder = FileManager.default.temporaryDirectory.appending(component: "AuctionHouse-\(UUID().uuidString)").path
     var receipts: [Receipt] {
         let lines = FileManager.default.contents(atPath: folder + "/receipts") ?? Data()
-        return String(decoding: lines, as: UTF8.self).split(separator: "\n").compactMap { Receipt(String($0)) }
+        return String(decoding: lines, as: UTF8.self).split(separator: "\n").compactMap { Receipt($0) }
     }
 
     deinit { try? FileManager.default.removeItem(atPath: folder) }
@@ -116,7 +117,9 @@ import Testing
     }
 }
 
-/// The program while it runs. What it prints is short, and waits in the pipes.
+/// The program while it runs.
+///
+/// What it prints is short, and waits in the pipes.
 final class Program: @unchecked Sendable {
     private let process = Process()
     private let (output, errors) = (Pipe(), Pipe())

@@ -1,27 +1,23 @@
 import FluxCore
 
 /// What somebody offers: an event, which has to be vouched for before it changes a room.
-public struct Bid: FluxEvent, Codable, Hashable {
-    public var bidder: Int
-    public var amount: Int
-
-    public init(bidder: Int, amount: Int) { (self.bidder, self.amount) = (bidder, amount) }
+struct Bid: FluxEvent, Codable, Hashable {
+    var bidder: Int
+    var amount: Int
 }
 
 /// The state of one room: the bids that it has taken, each higher than the one before.
-public struct Room: FluxState, Codable, Equatable {
-    public enum Action: FluxAction { case take(Bid) }
+struct Room: FluxState, Codable, Equatable {
+    enum Action: FluxAction { case take(Bid) }
 
-    public private(set) var bids: [Bid] = []
+    var bids: [Bid] = []
 
-    public init() {}
+    var highest: Int { bids.last?.amount ?? 0 }
 
-    public var highest: Int { bids.last?.amount ?? 0 }
-
-    public func has(_ bid: Bid) -> Bool { bids.last { $0.amount <= bid.amount } == bid }
+    func has(_ bid: Bid) -> Bool { bids.last { $0.amount <= bid.amount } == bid }
 
     /// Looks at the amount once more: others have bid while this one was vouched for.
-    public mutating func handle(action: Action) -> Room? {
+    mutating func handle(action: Action) -> Room? {
         switch action {
         case .take(let bid):
             guard bid.amount > highest else { return nil }
@@ -32,16 +28,16 @@ public struct Room: FluxState, Codable, Equatable {
 }
 
 /// Who knows the bidders: a database or another service, far away and slow.
-public protocol Repository: Sendable {
+protocol Repository: Sendable {
     func vouches(for bidder: Int) async throws -> Bool
 }
 
 /// Makes an action of a bid, once the repository has vouched for it.
-public enum BidConverter: FluxAsyncActionConverter {
-    public typealias Event = Bid
-    public typealias Action = Room.Action
+enum BidConverter: FluxAsyncActionConverter {
+    typealias Event = Bid
+    typealias Action = Room.Action
 
-    public static func convert(
+    static func convert(
         event bid: Bid, dependency: any Repository, send: @escaping @Sendable (Action) -> Void
     ) async throws {
         guard try await dependency.vouches(for: bid.bidder) else { throw Refusal.unknown(bidder: bid.bidder) }
@@ -50,7 +46,7 @@ public enum BidConverter: FluxAsyncActionConverter {
 }
 
 /// Why a bid was not taken.
-public enum Refusal: Error, Hashable {
+enum Refusal: Error, Hashable {
     /// Another has bid as much or more.
     case outbid
     /// One bid of the same bidder is still looked at.

@@ -3,12 +3,14 @@ import FluxEffects
 import FluxPersistence
 import Foundation
 
-/// A room that is open: its state, kept in a file, and the way for bids to come in. The member of a ``House``.
-public final class Desk: Sendable {
-    public let store: FluxStore<Room>
+/// A room that is open: its state, kept in a file, and the way for bids to come in.
+///
+/// The member of the family of a ``House``.
+final class Desk: Sendable {
+    let store: FluxStore<Room>
     private let creator: FluxActionCreator<BidConverter>
 
-    /// - Parameter limit: Shared with all other desks: the repository is asked so much at once, and no more.
+    /// Opens a room; all desks share the limit: the repository is asked so much at once, and no more.
     init(path: String, repository: any Repository, limit: FluxLimit) async throws {
         let file = FluxFile<Room>(
             path: path,
@@ -23,7 +25,7 @@ public final class Desk: Sendable {
     }
 
     /// Takes a bid, and returns once it is on disk: who hears of that may tell the bidder.
-    public func take(_ bid: Bid) async throws {
+    func take(_ bid: Bid) async throws {
         switch await creator.fire(bid).outcome {
         case .completed: break
         case .failed(let error): throw error
@@ -44,11 +46,6 @@ public final class Desk: Sendable {
         if await store.flush(within: .seconds(10)) { return }
         if case .failed(let error) = await store.ready { throw error }
         try Task.checkCancellation()
-        throw NotSaved()
+        throw Failure("the room was not saved within 10 seconds; it is still tried")
     }
-}
-
-/// A file takes nothing for so long that nobody waits for it any longer; it is still tried.
-public struct NotSaved: Error, CustomStringConvertible {
-    public var description: String { "the room was not saved within 10 seconds" }
 }
