@@ -74,10 +74,12 @@ import Testing
         await repository.asked(1)
         bidder.cancel()
         await #expect(throws: CancellationError.self) { try await bidder.value }
-        let closing = Task { try await house.close() }
+        // As long as the repository has not answered, the room is not closed.
+        await #expect(throws: Failure.self) { try await house.close(within: .milliseconds(100)) }
         repository.open()
-        try await closing.value
-        #expect(try await self.house().lost(of: [Receipt(room: 1, bid: bid)]).isEmpty)
+        try await house.close()
+        let content = try Data(contentsOf: folder.appending(component: "room-1")).dropFirst(40)
+        #expect(try JSONDecoder().decode(Room.self, from: content).bids == [bid])
     }
 
     @Test func `Rooms that come and go lose nothing`() async throws {
