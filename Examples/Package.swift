@@ -68,6 +68,16 @@ let package = Package(
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
             ]
         ),
+        .executableTarget(
+            name: "auction-house",
+            dependencies: flux("FluxCore", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting") + [
+                .product(name: "ArgumentParser", package: "swift-argument-parser")
+            ]
+        ),
+        .testTarget(
+            name: "AuctionHouseTests",
+            dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + ["auction-house"]
+        ),
         // Has a link to the source of FluxObservation that needs Combine: OpenCombine stands for it here.
         .testTarget(
             name: "RecipesTests",

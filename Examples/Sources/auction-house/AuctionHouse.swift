@@ -1,0 +1,127 @@
+import ArgumentParser
+import FluxObservation
+import Foundation
+
+@main
+struct AuctionHouseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "auction-house",
+        abstract: "An auction house of many rooms, with bidders and watchers that it makes up itself.",
+        discussion: """
+            Run it, kill it at any moment, run it again: no bid that was acknowledged is lost, and check proves it. SIGINT \
+            and SIGTERM close the house in order. The exit status is 0, or 1 with a line on standard error.
+            """,
+        subcommands: [Run.self, Check.self])
+}
+
+/// Where the rooms are, and what was acknowledged.
+struct Place: ParsableArguments {
+    @Argument(help: "The folder of the rooms; made by run if it is not there.") var folder: String
+
+    var receipts: String { "\(folder)/receipts" }
+}
+
+struct Run: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract:
+            "Opens the house for a while. What is acknowledged goes to the file receipts, as room, bidder and amount.")
+
+    @OptionGroup var place: Place
+    @Option(help: "How many rooms there are.") var rooms = 1_000
+    @Option(help: "How many of them are open at once, as long as nobody is in more.") var open = 200
+    @Option(help: "How many bids are made in all.") var bids = 10_000
+    @Option(help: "How many bidders make them, all at the same time.") var bidders = 100
+    @Option(help: "How many watchers look on; every fourth is slow.") var watchers = 1_000
+    @Option(help: "How many bids the repository is asked about at once.") var questions = 40
+    @Option(help: "How long it takes to answer, in milliseconds.") var latency = 5
+
+    func validate() throws {
+        for (name, value, least) in [
+            ("rooms", rooms, 1), ("open", open, 0), ("bids", bids, 0), ("bidders", bidders, 1),
+            ("watchers", watchers, 0), ("questions", questions, 1), ("latency", latency, 0),
+        ] where value < least {
+            throw ValidationError("--\(name) must be at least \(least).")
+        }
+    }
+
+    func run() async throws {
+        try await reporting {
+            if mkdir(place.folder, 0o755) != 0 && errno != EEXIST { throw Failure(system: place.folder) }
+            let house = House(
+                folder: place.folder, repository: SlowRepository(latency: .milliseconds(latency)),
+                questions: questions, open: open, idle: .seconds(1))
+            let town = Town(house: house, rooms: rooms, receipts: try Output(appendingTo: place.receipts))
+
+            let watching = Task {
+                try await withThrowingDiscardingTaskGroup { group in
+                    for watcher in 0..<watchers { group.addTask { try await town.watch(isSlow: watcher % 4 == 3) } }
+                }
+            }
+            // Ends when all bids are made, by a signal, or where nothing can be shown, whatever comes first.
+            let (end, ending) = AsyncStream.makeStream(of: Void.self)
+            let interrupt = Interrupt { ending.finish() }
+            let showing = Task {
+                defer { ending.finish() }
+                for await board in house.board.states {
+                    let text = "\(board.rooms) rooms, \(board.bids) bids in them, \(board.highest) the highest"
+                    try Output.standard.write("open      \(text)\n")
+                    // What changes meanwhile is skipped.
+                    try? await Task.sleep(for: .seconds(1))
+                }
+            }
+            let bidding = Task {
+                defer { ending.finish() }
+                try await withThrowingDiscardingTaskGroup { group in
+                    for bidder in 0..<bidders {
+                        let share = bids / bidders + (bidder < bids % bidders ? 1 : 0)
+                        group.addTask { try await town.bid(share, as: bidder) }
+                    }
+                }
+            }
+            for await _ in end {}
+
+            showing.cancel()
+            // In this order: who watches leaves, the rooms take no more and are closed, and the last bidders hear of it.
+            watching.cancel()
+            let watched = await watching.result
+            try await house.close()
+            interrupt.stop()
+            try await bidding.value
+            try await showing.value
+            try watched.get()
+            let tally = town.tally
+            try Output.standard.write(
+                """
+                bids      \(tally.taken) taken, \(tally.outbid) outbid, \(tally.refused) refused
+                watchers  \(tally.shown) states shown, \(tally.skipped) skipped
+                closed
+
+                """)
+        }
+    }
+}
+
+struct Check: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Opens the rooms again and looks for what was acknowledged.")
+
+    @OptionGroup var place: Place
+
+    func run() async throws {
+        try await reporting {
+            guard let lines = FileManager.default.contents(atPath: place.receipts) else {
+                throw Failure("\(place.receipts): cannot be read")
+            }
+            let receipts = String(decoding: lines, as: UTF8.self).split(separator: "\n").compactMap {
+                Receipt(String($0))
+            }
+            let house = House(folder: place.folder, repository: SlowRepository(latency: .zero))
+            let lost = try await house.lost(of: receipts)
+            try await house.close()
+            if let first = lost.first {
+                throw Failure("\(lost.count) acknowledged bids are lost, such as \(first.bid) in room \(first.room)")
+            }
+            try Output.standard.write("\(receipts.count) bids were acknowledged, and none is lost\n")
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import FluxCore
+import FluxEffects
+import FluxPersistence
+import Foundation
+
+/// A room that is open: its state, kept in a file, and the way for bids to come in.
+///
+/// The member of the family of a ``House``.
+final class Desk: Sendable {
+    let store: FluxStore<Room>
+    private let creator: FluxActionCreator<BidConverter>
+
+    /// Opens a room; all desks share the limit: the repository is asked so much at once, and no more.
+    init(path: String, repository: any Repository, limit: FluxLimit) async throws {
+        let file = FluxFile<Room>(
+            path: path,
+            encode: { Array(try JSONEncoder().encode($0)) },
+            decode: { try JSONDecoder().decode(Room.self, from: Data($0)) })
+        // On no dispatcher: a bid is for this room alone.
+        store = try await FluxStore.restored(from: file, initialState: Room(), dispatcher: nil)
+        creator = FluxActionCreator(
+            dependency: repository, store: store,
+            rules: [.unique(cancelling: .later, for: { $0.bidder }), .concurrency(limit)],
+            onFailure: { _, _ in })  // The bidder is told, by the outcome.
+    }
+
+    /// Takes a bid, and returns once it is on disk: who hears of that may tell the bidder.
+    func take(_ bid: Bid) async throws {
+        switch await creator.fire(bid).outcome {
+        case .completed: break
+        case .failed(let error): throw error
+        case .dropped: throw Refusal.tooFast
+        case .cancelled: throw CancellationError()
+        }
+        guard store.state.has(bid) else { throw Refusal.outbid }
+        try await save()
+    }
+
+    /// Ends what is under way, the bids first and then the file: a bidder may have left while the bid was looked at.
+    func close() async throws {
+        await creator.flush()
+        try await save()
+    }
+
+    private func save() async throws {
+        if await store.flush(within: .seconds(10)) { return }
+        if case .failed(let error) = await store.ready { throw error }
+        try Task.checkCancellation()
+        throw Failure("the room was not saved within 10 seconds; it is still tried")
+    }
+}

@@ -1,0 +1,77 @@
+import FluxCore
+import FluxEffects
+import FluxObservation
+import FluxRouting
+
+/// All rooms of a folder, each of which is opened when somebody asks for it and put away when nobody needs it.
+final class House: Sendable {
+    let desks: FluxFamily<Int, Desk>
+    /// What is going on in the rooms that are open, as they come and go.
+    let board: FluxView<Board>
+
+    /// Makes a house; no room is opened yet.
+    ///
+    /// - Parameters:
+    ///   - folder: Where the rooms are; it has to exist.
+    ///   - repository: Who vouches for bidders.
+    ///   - questions: How many bids the repository is asked about at once, by all rooms together.
+    ///   - open: How many rooms are open at most, as long as nobody is in more of them.
+    ///   - idle: How long a room that nobody is in stays open.
+    init(
+        folder: String, repository: any Repository, questions: Int = 40, open: Int = 1_000,
+        idle: Duration = .seconds(60)
+    ) {
+        let limit = FluxLimit(questions)
+        desks = FluxFamily(idle: idle, limit: open) { room in
+            try await Desk(path: "\(folder)/room-\(room)", repository: repository, limit: limit)
+        } close: { desk in
+            try await desk.close()
+        }
+        board = FluxView(desks, \.store) { rooms in
+            Board(
+                rooms: rooms.count, bids: rooms.values.reduce(0) { $0 + $1.bids.count },
+                highest: rooms.values.map(\.highest).max() ?? 0)
+        }
+    }
+
+    /// Takes no more bids, waits for those under way, and saves and closes every room.
+    ///
+    /// Who watches has to leave before: a room is not closed while somebody is in it.
+    func close(within duration: Duration = .seconds(10)) async throws {
+        let report = await desks.shutdown(within: duration)
+        if let (room, error) = report.failed.first { throw Failure("room \(room) was not closed: \(error)") }
+        if let room = report.late.first { throw Failure("room \(room) was not closed: somebody is still in it") }
+    }
+
+    /// The receipts that the rooms know nothing of; none, or an acknowledged bid was lost.
+    func lost(of receipts: [Receipt]) async throws -> [Receipt] {
+        var lost: [Receipt] = []
+        for (number, receipts) in Dictionary(grouping: receipts, by: \.room) {
+            let room = try await desks.with(number) { $0.store.state }
+            lost += receipts.filter { !room.has($0.bid) }
+        }
+        return lost
+    }
+}
+
+/// What a ``House`` shows of the rooms that are open.
+struct Board: Equatable, Sendable {
+    var rooms, bids, highest: Int
+}
+
+/// What a bidder holds in hand once a bid is acknowledged: a line of a file.
+struct Receipt: Hashable, CustomStringConvertible {
+    var room: Int
+    var bid: Bid
+
+    var description: String { "\(room) \(bid.bidder) \(bid.amount)" }
+}
+
+extension Receipt {
+    /// Reads a line of the file; nil if it is none.
+    init?(_ line: some StringProtocol) {
+        let numbers = line.split(separator: " ").compactMap { Int($0) }
+        if numbers.count != 3 { return nil }
+        self.init(room: numbers[0], bid: Bid(bidder: numbers[1], amount: numbers[2]))
+    }
+}

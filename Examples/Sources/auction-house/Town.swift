@@ -1,0 +1,74 @@
+import FluxObservation
+import FluxRouting
+import Synchronization
+
+/// The bidders and watchers of a house, who do at random what people do.
+final class Town: Sendable {
+    struct Tally: Sendable { var (taken, outbid, refused, shown, skipped) = (0, 0, 0, 0, 0) }
+
+    private let house: House
+    private let rooms: Int
+    private let receipts: Output
+    private let counted = Mutex(Tally())
+
+    init(house: House, rooms: Int, receipts: Output) {
+        (self.house, self.rooms, self.receipts) = (house, rooms, receipts)
+    }
+
+    var tally: Tally { counted.withLock { $0 } }
+
+    /// Makes bids in one room after the other, until that is done or the house is closed.
+    func bid(_ bids: Int, as bidder: Int) async throws {
+        for _ in 0..<bids {
+            let room = popular(of: rooms)
+            do {
+                try await house.desks.with(room) { desk in
+                    let bid = Bid(bidder: bidder, amount: desk.store.state.highest + .random(in: 1...9))
+                    try await desk.take(bid)
+                    try receipts.write("\(Receipt(room: room, bid: bid))\n")
+                }
+                counted.withLock { $0.taken += 1 }
+            } catch Refusal.outbid {
+                counted.withLock { $0.outbid += 1 }
+            } catch is Refusal {
+                counted.withLock { $0.refused += 1 }
+            } catch is FluxFamilyError {
+                return
+            }
+        }
+    }
+
+    /// Watches one popular room after the other, until the task is cancelled.
+    func watch(isSlow: Bool) async throws {
+        while let lease = try await lease(of: popular(of: max(1, rooms / 10))) {
+            defer { lease.release() }
+            var (last, stay) = (lease.member.store.state.bids.count, 10)
+            for await room in lease.member.store.states {
+                let skipped = max(0, room.bids.count - last - 1)
+                counted.withLock { ($0.shown, $0.skipped) = ($0.shown + 1, $0.skipped + skipped) }
+                (last, stay) = (room.bids.count, stay - 1)
+                if stay == 0 { break }
+                // A slow line delays nobody else: the state that comes next is the newest then.
+                if isSlow { try? await Task.sleep(for: .milliseconds(100)) }
+            }
+        }
+    }
+
+    /// Keeps a room open; nil: the task was cancelled.
+    private func lease(of room: Int) async throws -> FluxLease<Desk>? {
+        do { return try await house.desks.lease(room) } catch is CancellationError { return nil }
+    }
+
+    /// A room at random: the lower its number, the more often.
+    private func popular(of rooms: Int) -> Int { .random(in: 0...Int.random(in: 0..<rooms)) }
+}
+
+/// Answers after a while, and does not vouch for every tenth bidder.
+struct SlowRepository: Repository {
+    let latency: Duration
+
+    func vouches(for bidder: Int) async throws -> Bool {
+        try await Task.sleep(for: latency)
+        return bidder % 10 != 9
+    }
+}

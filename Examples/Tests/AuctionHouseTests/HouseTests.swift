@@ -1,0 +1,199 @@
+import FluxCore
+import FluxObservation
+import FluxPersistence
+import FluxRouting
+import Foundation
+import Synchronization
+import Testing
+
+@testable import auction_house
+
+/// The parts of the house, with a repository that answers when the test says so.
+@Suite final class HouseTests {
+    let folder = FileManager.default.temporaryDirectory.appending(component: "House-\(UUID().uuidString)")
+    let repository = HandRepository()
+
+    init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }
+    deinit { try? FileManager.default.removeItem(at: folder) }
+
+    func house(questions: Int = 40, open: Int = 1_000, idle: Duration = .seconds(60)) -> House {
+        House(folder: folder.path, repository: repository, questions: questions, open: open, idle: idle)
+    }
+
+    @Test func `A bid is taken if it is higher than the last, and a room has each once`() {
+        var room = Room()
+        #expect(room.handle(action: .take(Bid(bidder: 1, amount: 5)))?.highest == 5)
+        #expect(room.handle(action: .take(Bid(bidder: 2, amount: 5))) == nil)
+        #expect(room.handle(action: .take(Bid(bidder: 2, amount: 7)))?.highest == 7)
+        #expect(room.bids.count == 2)
+        #expect(room.has(Bid(bidder: 1, amount: 5)) && room.has(Bid(bidder: 2, amount: 7)))
+        #expect(!room.has(Bid(bidder: 2, amount: 5)) && !room.has(Bid(bidder: 1, amount: 6)))
+    }
+
+    @Test func `A bid that was taken is on disk, though nobody has closed the room`() async throws {
+        repository.open()
+        let house = house()
+        try await house.desks.with(1) { try await $0.take(Bid(bidder: 1, amount: 5)) }
+        let content = try Data(contentsOf: folder.appending(component: "room-1")).dropFirst(40)
+        #expect(try JSONDecoder().decode(Room.self, from: content).bids == [Bid(bidder: 1, amount: 5)])
+        withExtendedLifetime(house) {}
+    }
+
+    @Test func `A bidder is told why a bid was not taken`() async throws {
+        let house = house()
+        try await house.desks.with(1) { desk in
+            let first = Task { try await desk.take(Bid(bidder: 1, amount: 5)) }
+            await repository.asked(1)
+            await #expect(throws: Refusal.tooFast) { try await desk.take(Bid(bidder: 1, amount: 6)) }
+            repository.open()
+            try await first.value
+            await #expect(throws: Refusal.outbid) { try await desk.take(Bid(bidder: 2, amount: 5)) }
+            await #expect(throws: Refusal.unknown(bidder: 0)) { try await desk.take(Bid(bidder: 0, amount: 9)) }
+            #expect(desk.store.state.highest == 5)
+        }
+    }
+
+    @Test func `The repository is asked so much at once by all rooms together, and no more`() async throws {
+        let house = house(questions: 2)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for room in 1...9 {
+                group.addTask { try await house.desks.with(room) { try await $0.take(Bid(bidder: 1, amount: 1)) } }
+            }
+            await repository.asked(2)
+            repository.open()
+            try await group.waitForAll()
+        }
+        #expect(repository.most == 2)
+        #expect(repository.count == 9)
+    }
+
+    @Test func `A bid whose bidder has left is taken before the room is closed`() async throws {
+        let house = house(idle: .zero)
+        let bid = Bid(bidder: 1, amount: 5)
+        let bidder = Task { try await house.desks.with(1) { try await $0.take(bid) } }
+        await repository.asked(1)
+        bidder.cancel()
+        await #expect(throws: CancellationError.self) { try await bidder.value }
+        // As long as the repository has not answered, the room is not closed.
+        await #expect(throws: Failure.self) { try await house.close(within: .milliseconds(100)) }
+        repository.open()
+        try await house.close()
+        let content = try Data(contentsOf: folder.appending(component: "room-1")).dropFirst(40)
+        #expect(try JSONDecoder().decode(Room.self, from: content).bids == [bid])
+    }
+
+    @Test func `Rooms that come and go lose nothing`() async throws {
+        repository.open()
+        let house = house(open: 2, idle: .zero)
+        let receipts = (0..<200).map { Receipt(room: $0 % 7, bid: Bid(bidder: 1 + $0 % 7, amount: 1 + $0 / 7)) }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for room in 0..<7 {
+                group.addTask {
+                    for receipt in receipts where receipt.room == room {
+                        try await house.desks.with(room) { try await $0.take(receipt.bid) }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try await house.close()
+        let next = self.house()
+        #expect(try await next.lost(of: receipts).isEmpty)
+        #expect(try await next.lost(of: [Receipt(room: 0, bid: Bid(bidder: 2, amount: 1))]).count == 1)
+    }
+
+    @Test func `The board shows the rooms that are open, as they come and go`() async throws {
+        repository.open()
+        let house = house()
+        var boards = house.board.states.makeAsyncIterator()
+        #expect(await boards.next() == Board(rooms: 0, bids: 0, highest: 0))
+        for room in 1...3 { try await house.desks.with(room) { try await $0.take(Bid(bidder: 1, amount: room)) } }
+        while let board = await boards.next(), board != Board(rooms: 3, bids: 3, highest: 3) {}
+        try await house.desks.close(3)
+        while let board = await boards.next(), board != Board(rooms: 2, bids: 2, highest: 2) {}
+        #expect(house.board.state == Board(rooms: 2, bids: 2, highest: 2))
+    }
+
+    @Test func `A house that is closed takes no bid, and says which room somebody is still in`() async throws {
+        repository.open()
+        let house = house()
+        let lease = try await house.desks.lease(3)
+        let error = await #expect(throws: Failure.self) { try await house.close(within: .zero) }
+        #expect(error.map { "\($0)" } == "room 3 was not closed: somebody is still in it")
+        await #expect(throws: FluxFamilyError.self) { try await house.desks.with(4) { _ in } }
+        lease.release()
+    }
+
+    @Test func `A room that cannot be saved is told of, and nothing of it is acknowledged`() async throws {
+        repository.open()
+        let house = house()
+        let path = folder.appending(component: "room-1").path
+        try await house.desks.with(1) { desk in
+            // Somebody else writes to the file.
+            try await FluxFile<[UInt8]>(path: path, encode: { $0 }, decode: { $0 }).save([1])
+            await #expect(throws: FluxFileError.self) { try await desk.take(Bid(bidder: 1, amount: 5)) }
+        }
+        let error = await #expect(throws: Failure.self) { try await house.close() }
+        #expect(
+            error?.description.hasPrefix("room 1 was not closed: \(path): ") == true, "\(String(describing: error))")
+    }
+
+    @Test func `A folder that is not there is told of by the first room`() async throws {
+        let house = House(folder: folder.path + "/missing", repository: repository)
+        let error = await #expect(throws: FluxFileError.self) { try await house.desks.with(1) { _ in } }
+        #expect(error.map { "\($0)".contains("missing") } == true)
+    }
+}
+
+/// Vouches for all but bidder 0, once it is open.
+final class HandRepository: Repository {
+    private struct State {
+        var (asking, most, count) = (0, 0, 0)
+        var isOpen = false
+        var asked: [CheckedContinuation<Void, Never>] = []
+        var waiting: [(number: Int, CheckedContinuation<Void, Never>)] = []
+    }
+    private let state = Mutex(State())
+
+    /// How many were asked at once at most, and in all.
+    var most: Int { state.withLock { $0.most } }
+    var count: Int { state.withLock { $0.count } }
+
+    func vouches(for bidder: Int) async throws -> Bool {
+        await withCheckedContinuation { continuation in
+            let ready = state.withLock { state in
+                state.asking += 1
+                state.count += 1
+                state.most = max(state.most, state.asking)
+                let told = state.waiting.filter { $0.number <= state.count }.map(\.1)
+                state.waiting.removeAll { $0.number <= state.count }
+                if !state.isOpen { state.asked.append(continuation) }
+                return told + (state.isOpen ? [continuation] : [])
+            }
+            for continuation in ready { continuation.resume() }
+        }
+        state.withLock { $0.asking -= 1 }
+        return bidder != 0
+    }
+
+    /// Waits until so many were asked.
+    func asked(_ number: Int) async {
+        await withCheckedContinuation { continuation in
+            let isThere = state.withLock { state in
+                if state.count < number { state.waiting.append((number, continuation)) }
+                return state.count >= number
+            }
+            if isThere { continuation.resume() }
+        }
+    }
+
+    /// Answers all, and from now on at once.
+    func open() {
+        let asked = state.withLock { state in
+            state.isOpen = true
+            defer { state.asked = [] }
+            return state.asked
+        }
+        for continuation in asked { continuation.resume() }
+    }
+}
