@@ -25,6 +25,12 @@ nonisolated public final class FluxLimit: Sendable {
     ///   - limit: How many events may be in flight behind it, at least 1.
     ///   - waiting: How many may wait; one more is dropped at once. nil, the default, for any number.
     public init(_ limit: Int, waiting: Int? = nil) {
+        if limit < 1 {
+            fatalError("FluxCore: with a FluxLimit of \(limit) no event could ever run. Give it 1 or more.")
+        }
+        if let waiting, waiting < 0 {
+            fatalError("FluxCore: at a FluxLimit \(waiting) events cannot wait. Give it 0 or more.")
+        }
         places = FluxRules([.concurrency(limit, waiting: waiting)])
     }
 }

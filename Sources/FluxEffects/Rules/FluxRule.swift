@@ -119,7 +119,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func concurrency(_ limit: Int, waiting: Int? = nil) -> FluxRule {
         if limit < 1 { fatalError("FluxCore: FluxRule.concurrency: with a limit of \(limit) no event could ever run") }
         if let waiting, waiting < 0 {
-            fatalError("FluxCore: FluxRule.concurrency: no less than 0 can wait (\(waiting))")
+            fatalError("FluxCore: FluxRule.concurrency: \(waiting) events cannot wait. Give it 0 or more.")
         }
         return FluxRule(kind: .concurrency(limit, waiting: waiting)) { _ in true }
     }

@@ -9,7 +9,7 @@ import Dispatch
 ///
 /// ```swift
 /// let rooms = FluxFamily(idle: .seconds(60), limit: 10_000) { (id: String) in
-///     try await FluxStore.restored(from: file(of: id), initialState: Room())
+///     try await FluxStore.restored(from: file(of: id), initialState: Room(), dispatcher: nil)
 /// }
 /// try await rooms.with("r1") { store in store.dispatch(action: .bid(7)) }  // open for as long as the closure runs
 /// let report = await rooms.shutdown(within: .seconds(10))
@@ -208,7 +208,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// - Returns: What has become of each member.
     /// - Complexity: O(*n*) for *n* members, which are closed all at once.
     @discardableResult public func shutdown(within duration: Swift.Duration) async -> FluxFamilyShutdown<Key> {
-        let deadline = timer.now() + duration
+        let deadline = timer.now() + Self.checked(duration)
         let (told, effects) = machine.withLock { $0.shutDown { FluxFamilyAnswer() } }
         perform(effects)
         let waiting = _Concurrency.Task { for (_, closer) in told { await closer.settled() } }
@@ -395,16 +395,18 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// - Parameter duration: How long, by the clock of the family.
     /// - Returns: Whether all of it was done.
     public func flush<State>(within duration: Swift.Duration) async -> Bool where Member == FluxStore<State> {
-        let (members, deadline) = (machine.withLock { $0.members }, timer.now() + duration)
-        return await withTaskGroup(of: Bool.self) { group in
-            for (_, store) in members {
-                group.addTask { [clock, timer] in
-                    // Counted from the call: the task may begin late.
-                    await store.flush(within: Swift.max(.zero, deadline - timer.now()), clock: clock)
-                }
-            }
-            return await group.reduce(true) { $0 && $1 }
+        let deadline = timer.now() + Self.checked(duration)
+        var isDone = true
+        // One after the other: each writes by itself, so nobody waits for longer than the slowest takes.
+        for (_, store) in machine.withLock({ $0.members }) {
+            isDone = await store.flush(within: Swift.max(.zero, deadline - timer.now()), clock: clock) && isDone
         }
+        return isDone
+    }
+
+    private static func checked(_ duration: Swift.Duration) -> Swift.Duration {
+        if duration >= .zero { return duration }
+        fatalError("FluxCore: a FluxFamily was to flush or shut down within \(duration). Give it .zero or more.")
     }
 }
 

@@ -101,11 +101,11 @@ import Testing
         let shared = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxLimit(-1)
         }
-        expect(shared, names: "with a limit of -1 no event could ever run")
+        expect(shared, names: "with a FluxLimit of -1 no event could ever run")
         let waiting = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxRule<Named>.concurrency(1, waiting: -2)
         }
-        expect(waiting, names: "FluxRule.concurrency: no less than 0 can wait (-2)")
+        expect(waiting, names: "FluxRule.concurrency: -2 events cannot wait")
         let retry = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxRule<Named>.retry(for: Named.letter, limit: -1)
         }

@@ -367,6 +367,26 @@ import Testing
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
+    @Test func `Durations and limits that make no sense stop the program with a message`() async {
+        let idle = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxFamily(idle: .seconds(-1)) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
+        }
+        #expect(said(idle).contains("FluxFamily was given a negative idle"))
+        let limit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxFamily(limit: -1) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
+        }
+        #expect(said(limit).contains("FluxFamily was given a negative limit"))
+        let shutdown = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let family = FluxFamily { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
+            await family.shutdown(within: .seconds(-5))
+        }
+        #expect(said(shutdown).contains("a FluxFamily was to flush or shut down within -5"))
+    }
+
+    private func said(_ result: ExitTest.Result?) -> String {
+        String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    }
+
     // MARK: - Following
 
     @Test func `Each iterator gets every change in order, and ends when its task is cancelled`() async throws {
