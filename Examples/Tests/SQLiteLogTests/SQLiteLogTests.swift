@@ -29,7 +29,7 @@ import Testing
             let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(), compactEvery: 7)
             for number in 1...50 { try await store.dispatch(durably: .append("\(number)")) }
         }
-        let store = try await FluxStore.restored(from: open(), initialState: Words(), dispatcher: nil)
+        let store = try await FluxStore.restored(from: reopened(), initialState: Words(), dispatcher: nil)
         #expect(store.state.words == (1...50).map { "\($0)" })
         #expect(store.revision == 50)
     }
@@ -152,6 +152,16 @@ import Testing
 
     func open(_ coding: SQLiteLog<Words>.Coding = .json()) throws -> SQLiteLog<Words> {
         try SQLiteLog(path: path, coding: coding)
+    }
+
+    /// Waits for the log that is being let go of, and keeps no thread meanwhile that this may need.
+    func reopened() async throws -> SQLiteLog<Words> {
+        let path = path
+        return try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(with: Result { try SQLiteLog<Words>(path: path, coding: .json(), patience: 60) })
+            }
+        }
     }
 }
 
