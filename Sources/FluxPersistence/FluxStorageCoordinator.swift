@@ -115,8 +115,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
 
     @usableFromInline
     func failure() async -> (any Error)? {
-        await wait(for: .load)
-        await wait(for: .attempt)
+        guard await wait(for: .load), await wait(for: .attempt) else { return _Concurrency.CancellationError() }
         return lock.withLock { machine in
             machine.error ?? (machine.isClosed ? FluxDurabilityError.logNotRead(machine.restoration) : nil)
         }

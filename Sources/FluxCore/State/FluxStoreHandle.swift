@@ -148,7 +148,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @discardableResult func flush() async -> Bool {
         FluxPureCode.forbid("flush()")
         for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
-        var isDone = await failure() == nil && !_Concurrency.Task.isCancelled
+        var isDone = await failure() == nil
         for (outlet, _) in lock.withLock({ $0.mailboxes.list.pairs }) {
             isDone = await wait(for: outlet, forCall: false) && isDone
         }
@@ -157,11 +157,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// Waits until those who look on are done with every change applied before, or the first of them fails.
     ///
-    /// - Returns: What kept one of them from being done, such as the error of a save; nil if all are, or the task was cancelled.
+    /// - Returns: What kept one of them from being done, such as the error of a save, or `CancellationError`; nil if all are.
     public func failure() async -> (any Error)? {
-        for entry in lock.withLock({ $0.observers }) {
-            if let error = await entry.observer.failure() { return error }
-        }
+        for entry in lock.withLock({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
         return nil
     }
 

@@ -47,7 +47,7 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
 
     /// Waits as ``flush()`` does, but no longer than to the first attempt that fails.
     ///
-    /// - Returns: What it failed with; nil if all was done, or the task was cancelled.
+    /// - Returns: What it failed with; `CancellationError` if the task was cancelled before that; nil if all was done.
     func failure() async -> (any Error)?
 }
 
@@ -61,8 +61,10 @@ nonisolated extension FluxStoreObserver {
     /// By default there is nothing to wait for.
     public func flush() async {}
 
-    /// By default nothing fails.
-    public func failure() async -> (any Error)? { nil }
+    /// By default nothing fails, but that the task was cancelled.
+    public func failure() async -> (any Error)? {
+        _Concurrency.Task.isCancelled ? _Concurrency.CancellationError() : nil
+    }
 }
 
 /// Who decides on changes, in a struct of its own for the lock.
