@@ -71,12 +71,12 @@ nonisolated final class FluxViewSources: Sendable {
 /// A change that comes while it is due costs one load. It is due no longer when it begins: what it reads from there on has
 /// all changes that found it due.
 nonisolated final class FluxViewAlarm: FluxSettling {
-    private let isDue: Atomic<Bool>
+    private let isDue: Synchronization.Atomic<Bool>
     private let queue: DispatchQueue
     private let work: @Sendable () -> Void
 
     init(isDue: Bool = false, on queue: DispatchQueue, _ work: @escaping @Sendable () -> Void) {
-        self.isDue = Atomic(isDue)
+        self.isDue = Synchronization.Atomic(isDue)
         (self.queue, self.work) = (queue, work)
     }
 

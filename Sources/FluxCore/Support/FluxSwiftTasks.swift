@@ -25,7 +25,7 @@ nonisolated func fluxWithin<Clock: _Concurrency.Clock<Swift.Duration>>(
     fluxRequire(duration >= .zero, "flush(within:) or shutdown(within:) was given a negative duration, \(duration).")
     // A century at most: the clocks of the system stop the program where they are given more than they can count.
     let end = clock.now.advanced(by: Swift.min(duration, .seconds(3_000_000_000)))
-    let working = _Concurrency.Task(operation: body)
+    let working = _Concurrency.Task { await body() }
     // Not waited for: a clock of the user's may go on sleeping all the same.
     let sleeping = _Concurrency.Task {
         try? await clock.sleep(until: end, tolerance: nil)
