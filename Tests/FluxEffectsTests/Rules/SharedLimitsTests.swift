@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Places that many creators share: who gets one, who waits, and who gives it back.
-@Suite(.timeLimit(.minutes(5))) struct SharedLimitsTests {
+@Suite struct SharedLimitsTests {
     typealias Event = WorkConverter.Event
     typealias Rule = FluxRule<Event>
 
