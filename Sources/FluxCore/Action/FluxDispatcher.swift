@@ -168,6 +168,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
             return first.routes.withLock { _ in pause(rest.drop { $0 === first }) }
         }
         // One order for all who pause, by address, in which each comes once.
+        if dispatchers.count < 2 { return pause(dispatchers[...]) }
         return pause(dispatchers.sorted { ObjectIdentifier($0) < ObjectIdentifier($1) }[...])
     }
 

@@ -104,17 +104,20 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     @inlinable @inline(__always) public func perform(_ body: @escaping @Sendable () async -> Void) {
         if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
             _Concurrency.Task.immediate {
-                if let runner = fluxRunningTask() { self.onCancel { runner.cancel() } }
+                self.noteRunner()
                 await body()
             }
         } else {
             // Older systems start it in its turn on the same queue, which it prefers all along.
             _Concurrency.Task(executorPreference: FluxQueueExecutor(queue)) {
-                if let runner = fluxRunningTask() { self.onCancel { runner.cancel() } }
+                self.noteRunner()
                 await body()
             }
         }
     }
+
+    /// Has the Swift task that calls this cancelled with the work.
+    @usableFromInline func noteRunner() { if let runner = fluxRunningTask() { onCancel { runner.cancel() } } }
 
     /// Has a closure called where the work is cancelled; at once if it was.
     ///

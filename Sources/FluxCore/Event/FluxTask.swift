@@ -235,13 +235,12 @@ nonisolated extension FluxTask {
         /// The next event; nil after the end of the work, and when the calling task is cancelled.
         public mutating func next() async -> LifeEvent? {
             while let task = tasks.first, !_Concurrency.Task.isCancelled {
-                var (event, seen): (LifeEvent?, Int) = (nil, seen)
+                var event: LifeEvent?
                 await task.look { machine in
                     event = machine.next(after: &seen)
                     return event != nil
                 }
-                self.seen = seen
-                if case .ended = event { (tasks, self.seen) = (tasks.dropFirst(), 0) }
+                if case .ended = event { (tasks, seen) = (tasks.dropFirst(), 0) }
                 if let event { return event }
             }
             return nil

@@ -28,9 +28,6 @@
     /// How many slots hold an element; of four bytes, so that a field behind it can share its word.
     @usableFromInline var filled: UInt32 = 0
 
-    /// How many elements it has.
-    @inlinable var count: Int { Int(filled) }
-
     /// Makes an empty list.
     @inlinable init() {}
 
@@ -120,7 +117,7 @@
     /// Drops the empty slots at the end, so that the last is found at once, and all once they are most.
     @inlinable mutating func compact() {
         while let slot = rest.last, slot.element == nil { rest.removeLast() }
-        guard positions > 2 * count else { return }
+        guard positions > 2 * Int(filled) else { return }
         if !rest.isEmpty { rest.removeAll { $0.element == nil } }
         if firstElement != nil { return }
         let next = rest.isEmpty ? nil : rest.removeFirst()
