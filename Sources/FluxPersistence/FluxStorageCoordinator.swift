@@ -87,13 +87,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
         let (isPutOff, isDue) = lock.withLock { ($0.letGo(finish), $0.isDue) }
         // While it writes it is known already.
-        if isDue, isPutOff, let place = storage.place {
-            let id = FluxUnwritten.enter(storage.number, at: place) { await self.flush() }
-            _Concurrency.Task.detached {
-                await self.flush()
-                FluxUnwritten.leave(id, at: place)
-            }
-        }
+        if isDue, isPutOff, storage.place != nil { work { await self.flush() } }
         return isPutOff
     }
 
@@ -173,11 +167,14 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     ///
     /// Detached: what it writes is not for the task alone that happens to be the first.
     @usableFromInline
-    func settle() {
+    func settle() { work { await FluxUnwritten.$isWriting.withValue(true) { await self.writer(self) } } }
+
+    /// Does something in a task of its own, during which who loads from the same place waits.
+    private func work(_ body: @escaping @Sendable () async -> Void) {
         let place = storage.place
         let id = place.map { FluxUnwritten.enter(storage.number, at: $0) { await self.flush() } }
-        _Concurrency.Task.detached { [self] in
-            await FluxUnwritten.$isWriting.withValue(true) { await writer(self) }
+        _Concurrency.Task.detached {
+            await body()
             if let id, let place { FluxUnwritten.leave(id, at: place) }
         }
     }
