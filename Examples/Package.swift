@@ -21,17 +21,20 @@ let package = Package(
         .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
     ],
     targets: [
+        // What the programs have in common, and what tests start them with.
+        .target(name: "Terminal"),
+        .target(name: "ProgramTesting", path: "Tests/Support"),
         .target(name: "AccessLog", dependencies: flux("FluxCore")),
         .executableTarget(
             name: "access-watch",
             dependencies: flux("FluxCore") + [
-                "AccessLog",
+                "AccessLog", "Terminal",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
         .testTarget(
             name: "AccessLogTests",
-            dependencies: flux("FluxCore") + ["AccessLog", "access-watch"],
+            dependencies: flux("FluxCore") + ["AccessLog", "ProgramTesting", "access-watch"],
             exclude: ["Fixtures"]
         ),
         .target(
@@ -41,14 +44,14 @@ let package = Package(
         .executableTarget(
             name: "durable-counter",
             dependencies: flux("FluxCore", "FluxPersistence") + [
-                "SQLiteLog",
+                "SQLiteLog", "Terminal",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
         .testTarget(
             name: "SQLiteLogTests",
             dependencies: flux("FluxCore", "FluxPersistence", "FluxTesting") + [
-                "SQLiteLog", "durable-counter",
+                "ProgramTesting", "SQLiteLog", "durable-counter",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -71,12 +74,15 @@ let package = Package(
         .executableTarget(
             name: "auction-house",
             dependencies: flux("FluxCore", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting") + [
-                .product(name: "ArgumentParser", package: "swift-argument-parser")
+                "Terminal",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
         .testTarget(
             name: "AuctionHouseTests",
-            dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + ["auction-house"]
+            dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + [
+                "ProgramTesting", "auction-house",
+            ]
         ),
         // Has a link to the source of FluxObservation that needs Combine: OpenCombine stands for it here.
         .testTarget(

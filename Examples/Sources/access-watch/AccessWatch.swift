@@ -1,6 +1,7 @@
 import AccessLog
 import ArgumentParser
 import FluxCore
+import Terminal
 
 @main
 struct AccessWatch: AsyncParsableCommand {
@@ -37,7 +38,7 @@ struct AccessWatch: AsyncParsableCommand {
     }
 
     func run() async throws {
-        Stream.endWithClosedPipes()
+        Output.endWithClosedPipes()
         let console = Console(isJSON: json, isFollowing: follow, pathLimit: paths, reportLimit: reports ?? .max)
         do throws(LogFileError) {
             var logs: [LogFile] = []

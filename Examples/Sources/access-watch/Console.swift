@@ -1,5 +1,6 @@
 import AccessLog
 import Synchronization
+import Terminal
 
 #if canImport(Darwin)
     import Darwin
@@ -25,8 +26,8 @@ final class Console: Sendable {
     private let isJSON: Bool
     private let isFollowing: Bool
     private let pathLimit: Int
-    private let output = Stream.standardOutput
-    private let errors = Stream.standardError
+    private let output = Output.standard
+    private let errors = Output.errors
     private let status: Mutex<Status>
 
     init(isJSON: Bool, isFollowing: Bool, pathLimit: Int, reportLimit: Int) {
@@ -114,13 +115,16 @@ final class Console: Sendable {
 
     /// Writes a summary; where that fails there is nothing left to do.
     private func put(_ text: String) {
-        guard let reason = output.write(text) else { return }
-        tell("access-watch: standard output: \(reason)\n")
-        exit(1)
+        do {
+            try output.write(text)
+        } catch {
+            tell("access-watch: \(error)\n")
+            exit(1)
+        }
     }
 
     /// Writes to standard error: there is nobody to tell where that fails.
     private func tell(_ text: String) {
-        _ = errors.write(text)
+        try? errors.write(text)
     }
 }

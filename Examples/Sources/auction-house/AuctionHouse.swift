@@ -1,6 +1,7 @@
 import ArgumentParser
 import FluxObservation
 import Foundation
+import Terminal
 
 @main
 struct AuctionHouseCommand: AsyncParsableCommand {
@@ -46,7 +47,7 @@ struct Run: AsyncParsableCommand {
 
     func run() async throws {
         try await reporting {
-            if mkdir(place.folder, 0o755) != 0 && errno != EEXIST { throw Failure(system: place.folder) }
+            if mkdir(place.folder, 0o755) != 0 && errno != EEXIST { throw SystemFailure(place.folder) }
             let house = House(
                 folder: place.folder, repository: SlowRepository(latency: .milliseconds(latency)),
                 questions: questions, open: open, idle: .seconds(1))

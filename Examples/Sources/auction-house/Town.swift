@@ -1,6 +1,7 @@
 import FluxObservation
 import FluxRouting
 import Synchronization
+import Terminal
 
 /// The bidders and watchers of a house, who do at random what people do.
 final class Town: Sendable {

@@ -2,6 +2,7 @@ import ArgumentParser
 import FluxCore
 import FluxPersistence
 import SQLiteLog
+import Terminal
 
 #if canImport(Darwin)
     import Darwin
@@ -42,7 +43,7 @@ struct DurableCounter: AsyncParsableCommand {
                 from: log, initialState: Marks(), dispatcher: nil, compactEvery: 100)
             try await count(store)
         } catch {
-            say("\(error)", to: STDERR_FILENO)
+            complain(error)
             throw ExitCode(2)
         }
     }
@@ -67,13 +68,18 @@ struct DurableCounter: AsyncParsableCommand {
     }
 }
 
-/// Writes a line in one call, so that a kill cuts none in two; what it tells of a failure begins with the program's name.
-private func say(_ line: String, to descriptor: Int32 = STDOUT_FILENO) {
-    var text = descriptor == STDOUT_FILENO ? line + "\n" : "durable-counter: \(line)\n"
-    let isWritten = text.withUTF8 { write(descriptor, $0.baseAddress, $0.count) == $0.count }
-    if isWritten || descriptor != STDOUT_FILENO { return }
-    say("standard output: \(String(cString: strerror(errno)))", to: STDERR_FILENO)
-    exit(1)
+/// Prints a line in one piece, so that a kill cuts none in two; where that fails there is nothing left to do.
+private func say(_ line: String) {
+    do {
+        try Output.standard.write(line + "\n")
+    } catch {
+        complain(error)
+        exit(1)
+    }
+}
+
+private func complain(_ error: any Error) {
+    try? Output.errors.write("durable-counter: \(error)\n")
 }
 
 /// Which number each producer has come to, and how often one was not the next.

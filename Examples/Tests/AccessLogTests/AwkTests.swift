@@ -1,5 +1,6 @@
 import AccessLog
 import Foundation
+import ProgramTesting
 import Testing
 
 /// The recorded logs, counted by a program that has nothing in common with ours.

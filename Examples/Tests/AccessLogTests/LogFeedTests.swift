@@ -1,5 +1,6 @@
 import FluxCore
 import Foundation
+import ProgramTesting
 import Synchronization
 import Testing
 

@@ -1,4 +1,5 @@
 import AccessLog
+import ProgramTesting
 import Testing
 
 @Suite("PathCounts")

@@ -1,4 +1,5 @@
 import Foundation
+import ProgramTesting
 import Testing
 
 /// A real process, killed at a random moment and started again: nothing acknowledged is missing, nothing is there twice.
@@ -51,23 +52,8 @@ import Testing
 
     /// Starts the program, kills it after so many seconds, and returns what it has printed until then.
     private func run(_ arguments: [String], for seconds: Double) async throws -> [String] {
-        let process = Process()
-        let output = Pipe()
-        process.executableURL = Bundle.main.bundleURL.appending(component: "durable-counter")
-        process.arguments = arguments
-        process.standardOutput = output
-        try process.run()
-        let identifier = process.processIdentifier
-        DispatchQueue.global().asyncAfter(deadline: .now() + seconds) {
-            if process.isRunning { kill(identifier, SIGKILL) }
-        }
-        return await withCheckedContinuation { continuation in
-            DispatchQueue.global().async {
-                let data = output.fileHandleForReading.readDataToEndOfFile()
-                process.waitUntilExit()
-                continuation.resume(
-                    returning: String(decoding: data, as: UTF8.self).split(separator: "\n").map(String.init))
-            }
-        }
+        let program = try Command(program: Command.built("durable-counter"), arguments)
+        DispatchQueue.global().asyncAfter(deadline: .now() + seconds) { program.send(SIGKILL) }
+        return await program.finish().output.split(separator: "\n").map(String.init)
     }
 }

@@ -11,26 +11,6 @@ enum Fixture: String, CaseIterable, Sendable {
     }
 }
 
-/// A folder that goes with the last reference.
-final class TemporaryFolder {
-    let url = FileManager.default.temporaryDirectory.appending(component: "access-watch-\(UUID())")
-
-    init() throws {
-        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-    }
-
-    deinit {
-        try? FileManager.default.removeItem(at: url)
-    }
-
-    /// Writes a file and returns its path.
-    func file(_ name: String, _ content: some DataProtocol) throws -> String {
-        let file = url.appending(component: name)
-        try Data(content).write(to: file)
-        return file.path
-    }
-}
-
 /// A good line of a log.
 func goodLine(path: String = "/") -> String {
     #"192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] "GET \#(path) HTTP/1.1" 200 10 "-" "test""# + "\n"

@@ -9,10 +9,15 @@ import Dispatch
 #endif
 
 /// Runs something at the first SIGINT or SIGTERM; the second ends the program, should the first not do.
-struct Interrupt {
+///
+/// Thread safety: all of it may be used from any thread.
+public struct Interrupt {
     private let sources: [any DispatchSourceSignal]
 
-    init(_ action: @escaping @Sendable () -> Void) {
+    /// Waits for the signals from now on.
+    ///
+    /// - Parameter action: What to run, on a thread of the pool.
+    public init(_ action: @escaping @Sendable () -> Void) {
         sources = [SIGINT, SIGTERM].map { number in
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
@@ -25,7 +30,8 @@ struct Interrupt {
         }
     }
 
-    func stop() {
+    /// Waits for them no longer.
+    public func stop() {
         for source in sources { source.cancel() }
     }
 }

@@ -5,7 +5,9 @@ import Foundation
 ///
 /// Its standard error goes to a file, so that it cannot wait for somebody to read it; so does its standard output, unless
 /// the test reads that line by line.
-final class Command: @unchecked Sendable {
+///
+/// Thread safety: its output is read by one task; the rest may be used from any thread.
+public final class Command: @unchecked Sendable {
     private let process = Process()
     private let folder: TemporaryFolder
     private let output = Pipe()
@@ -13,43 +15,63 @@ final class Command: @unchecked Sendable {
     private let queue = DispatchQueue(label: "Command")
     private let exit = DispatchSemaphore(value: 0)
 
-    /// The program that this package builds.
-    static let accessWatch = Bundle.main.bundleURL.appending(component: "access-watch")
+    /// A program that this package builds.
+    ///
+    /// - Parameter name: Its name.
+    /// - Returns: Where it is.
+    public static func built(_ name: String) -> URL { Bundle.main.bundleURL.appending(component: name) }
 
-    init(program: URL = accessWatch, _ arguments: [String], input: String? = nil) throws {
+    /// Starts a program.
+    ///
+    /// - Parameters:
+    ///   - program: Where it is.
+    ///   - arguments: What it is called with.
+    ///   - input: The file that it reads; nil: an empty one.
+    ///   - other: Where its standard output goes; nil: to who waits for its end, or reads it line by line.
+    /// - Throws: Why it cannot be started.
+    public init(
+        program: URL, _ arguments: [String], input: String? = nil, output other: FileHandle? = nil
+    ) throws {
         folder = try TemporaryFolder()
         process.executableURL = program
         process.arguments = arguments
         process.standardInput = FileHandle(forReadingAtPath: input ?? "/dev/null")
-        process.standardOutput = output
+        process.standardOutput = other ?? output
         process.standardError = FileHandle(forWritingAtPath: try folder.file("errors", Data()))
         process.terminationHandler = { [exit] _ in exit.signal() }
         try process.run()
+        if other != nil { try output.fileHandleForWriting.close() }
         // A program that hangs is a test that fails: its output ends. It may well be deaf to other signals.
-        DispatchQueue.global().asyncAfter(deadline: .now() + 60) { [weak self] in self?.kill() }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 60) { [weak self] in self?.send(SIGKILL) }
     }
 
-    deinit {
-        kill()
+    deinit { send(SIGKILL) }
+
+    /// Whether it has not ended.
+    public var isRunning: Bool { process.isRunning }
+
+    /// Sends it a signal, unless it has ended.
+    ///
+    /// - Parameter signal: Which.
+    public func send(_ signal: Int32) {
+        if process.isRunning { kill(process.processIdentifier, signal) }
     }
 
-    private func kill() {
-        if process.isRunning { _ = Foundation.kill(process.processIdentifier, SIGKILL) }
-    }
-
-    var identifier: Int32 { process.processIdentifier }
+    /// Its number.
+    public var identifier: Int32 { process.processIdentifier }
 
     /// What it has written to its standard error so far.
-    var errors: String {
+    public var errors: String {
         (try? String(contentsOf: folder.url.appending(component: "errors"), encoding: .utf8)) ?? ""
     }
 
-    func interrupt() {
+    /// Sends it SIGINT.
+    public func interrupt() {
         process.interrupt()
     }
 
     /// Waits for the next line of its standard output; nil at the end.
-    func nextLine() async -> String? {
+    public func nextLine() async -> String? {
         await onQueue { [self] in
             while true {
                 if let end = unread.firstIndex(of: UInt8(ascii: "\n")) {
@@ -64,7 +86,7 @@ final class Command: @unchecked Sendable {
     }
 
     /// Waits for its end; returns its exit status and the rest of its standard output.
-    func finish() async -> (status: Int32, output: String, errors: String) {
+    public func finish() async -> (status: Int32, output: String, errors: String) {
         await onQueue { [self] in
             let rest = unread + output.fileHandleForReading.readDataToEndOfFile()
             exit.wait()
@@ -76,26 +98,5 @@ final class Command: @unchecked Sendable {
         await withCheckedContinuation { continuation in
             queue.async { continuation.resume(returning: body()) }
         }
-    }
-}
-
-/// The summary as the program prints it with `--json`.
-struct Report: Decodable, Equatable, Sendable {
-    struct Path: Decodable, Equatable, Sendable {
-        var path: String
-        var requests: Int
-        var missed: Int
-    }
-
-    var lines: Int
-    var malformed: Int
-    var requests: Int
-    var bytes: Int
-    var statusClasses: [String: Int]
-    var busiestPaths: [Path]
-    var withoutPath: Int
-
-    init(_ text: String) throws {
-        self = try JSONDecoder().decode(Report.self, from: Data(text.utf8))
     }
 }
