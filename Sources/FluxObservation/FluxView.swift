@@ -56,7 +56,12 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ) {
         var sources: [any FluxSource] = []
         for source in repeat each source { sources.append(source) }
-        self.init(FluxViewSources(sources), by: isSame) { cut in
+        let stamp: @Sendable () -> UInt64 = {
+            var sum: UInt64 = 0
+            for source in repeat each source { sum &+= source.stamp }
+            return sum
+        }
+        self.init(FluxViewSources(sources, stamp: stamp), by: isSame) { cut in
             let captures = (repeat (each source).capture(in: cut))
             return { transform(repeat (each captures)()) }
         }

@@ -17,17 +17,25 @@ nonisolated final class FluxViewSources: Sendable {
     let isFixed: Bool
     /// Whether a store may be read more than once in a cut.
     private let isShared: Bool
-    /// The number of the last cut, held while a cut is taken: of two that read the stores at the same time, neither would
-    /// be the later one in all of them.
-    private let cuts = FluxLock<UInt64>(0)
+    /// Held while a cut is taken: of two that read the stores at the same time, neither would be the later one in all of them.
+    private let cuts: FluxLock<Cuts>
+
+    private struct Cuts {
+        var number: UInt64 = 0
+        /// The dispatchers of the last cut, where the stores are always the same: seldom does one move to another.
+        var paused: [FluxDispatcher]?
+        /// Used again and again, as long as it keeps nothing.
+        let unshared = FluxCut(isShared: false)
+    }
 
     @usableFromInline
-    init(_ sources: [any FluxSource]) {
+    init(_ sources: [any FluxSource], stamp: (@Sendable () -> UInt64)? = nil) {
+        cuts = FluxLock(Cuts())
         isFixed = sources.allSatisfy { ($0 as? any FluxTappable)?.hasFixedStores == true }
         let fixed = isFixed ? sources.flatMap { $0.stores } : nil
         isShared = fixed.map { Set($0).count < $0.count } ?? true
         stores = { fixed ?? sources.flatMap { $0.stores } }
-        stamp = { sources.reduce(0) { $0 &+ $1.stamp } }
+        self.stamp = stamp ?? { sources.reduce(0) { $0 &+ $1.stamp } }
         watch = { changed in FluxSubscription(sources.map { $0.watch(ended: {}, changed) }) }
     }
 
@@ -35,6 +43,7 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline
     init<Group, Key, Member, Source>(_ members: FluxMembers<Group, Key, Member, Source>) {
         (isFixed, isShared) = (false, true)
+        cuts = FluxLock(Cuts())
         stamp = { members.stamp }
         stores = { members.stores }
         watch = { members.watch($0) }
@@ -43,17 +52,25 @@ nonisolated final class FluxViewSources: Sendable {
     /// Takes a cut, at a moment between two actions; nil: it has to be taken again, for a store has moved or come.
     @usableFromInline
     func cut(_ capture: (FluxCut) -> Void) -> UInt64? {
-        let (stores, cut) = (stores(), FluxCut(isShared: isShared))
-        let paused = dispatchers(of: stores)
-        let number = cuts.withLock { number in
-            number += 1
+        let stores = stores()
+        let (known, unshared) = cuts.withLock { ($0.paused, $0.unshared) }
+        let (paused, cut) = (known ?? dispatchers(of: stores), isShared ? FluxCut() : unshared)
+        let number = cuts.withLock { cuts in
+            cuts.number += 1
             FluxDispatcher.paused(paused) { capture(cut) }
-            return number
+            return cuts.number
         }
         // Only now: who attaches a store holds what guards its place while it waits for the dispatcher.
-        let now = dispatchers(of: isFixed ? stores : self.stores() + cut.found.stores)
-        if now.elementsEqual(paused, by: ===) { return number }
-        return Set(paused.map(ObjectIdentifier.init)).isSuperset(of: now.map(ObjectIdentifier.init)) ? number : nil
+        let now = isFixed ? stores : self.stores() + cut.found.stores
+        let isSame = isList(paused, of: now)
+        if isFixed, known == nil || !isSame {
+            // What was known is let go of outside the lock.
+            var next = isSame ? paused : nil
+            cuts.withLock { swap(&$0.paused, &next) }
+        }
+        if isSame { return number }
+        return Set(paused.map(ObjectIdentifier.init)).isSuperset(of: dispatchers(of: now).map(ObjectIdentifier.init))
+            ? number : nil
     }
 
     /// The dispatchers of stores at this moment; neighbours of one dispatcher count once.
@@ -63,6 +80,17 @@ nonisolated final class FluxViewSources: Sendable {
             if let dispatcher = store.dispatcher, found.last !== dispatcher { found.append(dispatcher) }
         }
         return found
+    }
+
+    /// Whether a list is what ``dispatchers(of:)`` would make.
+    private func isList(_ list: [FluxDispatcher], of stores: [FluxStoreInfo]) -> Bool {
+        var (rest, last) = (list[...], FluxDispatcher?.none)
+        for store in stores {
+            guard let dispatcher = store.dispatcher, dispatcher !== last else { continue }
+            if rest.popFirst() !== dispatcher { return false }
+            last = dispatcher
+        }
+        return rest.isEmpty
     }
 }
 

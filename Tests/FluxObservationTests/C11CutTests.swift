@@ -99,6 +99,46 @@ import Testing
         #expect(far.state == 4_000)
     }
 
+    @Test(.stress) func `Stress: while one store moves to and fro, the others of its view stay in step`() async {
+        let dispatchers = [FluxDispatcher(), FluxDispatcher()]
+        let stores = (0..<3).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatchers[1]) }
+        let view = FluxView(stores[0], stores[1], stores[2]) { [$0.count, $2.count] }
+        let torn = Recorder<[Int]>()
+        await onThreads(3) { index in
+            for round in 0..<2_000 {
+                switch index {
+                case 0: dispatchers[1].dispatch(action: Counter.Action.add(1))
+                case 1: dispatchers[round % 2].attach(stores[1])
+                default:
+                    let state = view.state
+                    if state[0] != state[1] { torn.record(state) }
+                }
+            }
+        }
+        #expect(torn.values == [])
+        #expect(view.state == [2_000, 2_000])
+    }
+
+    @Test func `A view follows its stores to another dispatcher, and keeps none that they have left`() async {
+        let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: nil) }
+        let view = FluxView(stores[0], stores[1]) { [$0.count, $1.count] }
+        var dispatcher = FluxDispatcher()
+        for round in 1...3 {
+            let former = Weak(dispatcher)
+            dispatcher = FluxDispatcher()
+            for store in stores { dispatcher.attach(store) }
+            dispatcher.dispatch(action: Counter.Action.add(1))
+            #expect(view.state == [round, round])
+            #expect(await former.isGone())
+        }
+        let last = Weak(dispatcher)
+        for store in stores { dispatcher.detach(store) }
+        dispatcher = FluxDispatcher()
+        stores[0].dispatch(action: .add(1))
+        #expect(view.state == [4, 3])
+        #expect(await last.isGone())
+    }
+
     @Test func `A view computes only after a change, and announces only what differs`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)

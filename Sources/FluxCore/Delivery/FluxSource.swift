@@ -62,7 +62,7 @@ nonisolated public protocol FluxSource<State>: Sendable {
 ///
 /// Thread safety: belongs to the thread that takes the cut.
 nonisolated public final class FluxCut {
-    private var readings: [ObjectIdentifier: Any] = [:]
+    @usableFromInline var readings: [ObjectIdentifier: Any] = [:]
     /// Whether a store may be read more than once in it: without, it keeps no readings.
     public let isShared: Bool
 
@@ -79,7 +79,7 @@ nonisolated public final class FluxCut {
     ///   - object: What is read, such as the handle of a store.
     ///   - read: Reads it.
     /// - Returns: What was read first.
-    public func reading<Reading>(of object: AnyObject, _ read: () -> Reading) -> Reading {
+    @inlinable public func reading<Reading>(of object: AnyObject, _ read: () -> Reading) -> Reading {
         if !isShared { return read() }
         if let known = readings[ObjectIdentifier(object)] as? Reading { return known }
         let reading = read()
@@ -157,10 +157,7 @@ nonisolated extension FluxStore {
     ///
     /// - Parameter cut: What was read before.
     /// - Returns: Hands out the state.
-    @inlinable public func capture(in cut: FluxCut) -> @Sendable () -> State {
-        let state = cut.reading(of: handle) { handle.lock.withLock { $0.state } }
-        return { state }
-    }
+    public func capture(in cut: FluxCut) -> @Sendable () -> State { handle.work(.capture(handle, cut)).state! }
 
     /// Tells of every change that is applied.
     ///

@@ -14,28 +14,31 @@ import Dispatch
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
 /// `FluxState.handle(action:)`.
 nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling {
-    @usableFromInline typealias Machine = FluxStoreAccess<State>
+    @usableFromInline typealias Answer = (reducer: FluxReducer?, stamp: UInt64, state: (@Sendable () -> State)?)
 
-    @usableFromInline let lock: FluxLock<Machine>
+    @usableFromInline let lock: FluxLock<FluxStoreAccess<State>>
     @usableFromInline let threads = FluxThreads.shared
     /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
-    @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> (reducer: FluxReducer?, stamp: UInt64)
+    @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> Answer
     let membership = FluxLock(FluxMembership())
     /// Made on first use; locked last of all, for who is told that the store leaves asks for it under the other locks.
     private let lazyExtras = FluxLock<FluxStoreExtras?>(nil)
 
     @inlinable init(initialState: State) {
-        lock = FluxLock(Machine(state: initialState))
+        lock = FluxLock(FluxStoreAccess(state: initialState))
         work = { job in
             switch job {
             case .drain(let outlet): outlet.drain()
             case .leave(let id, let outlet):
                 outlet.handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }.letGo()
             case .end(let handle): handle.lock.withLock { $0.mailboxes.end() }.letGo()
-            case .reducer: return (FluxReducer.main(State.self), 0)
-            case .stamp(let handle): return (nil, handle.read { $0.stamp })
+            case .reducer: return (FluxReducer.main(State.self), 0, nil)
+            case .stamp(let handle): return (nil, handle.read { $0.stamp }, nil)
+            case .capture(let handle, let cut):
+                let state = cut.reading(of: handle) { handle.read { $0.state } }
+                return (nil, 0, { state })
             }
-            return (nil, 0)
+            return (nil, 0, nil)
         }
     }
 
@@ -67,7 +70,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Grows with each change that was applied, announced or not.
     @usableFromInline var stamp: UInt64 { work(.stamp(self)).stamp }
 
-    @inlinable @inline(__always) func read<Value>(_ body: (borrowing Machine) -> Value) -> Value {
+    @inlinable @inline(__always) func read<Value>(_ body: (borrowing FluxStoreAccess<State>) -> Value) -> Value {
         threads.current.requireImpure("state or revision of a store")
         return lock.withLock { body($0) }
     }
@@ -190,6 +193,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     case end(FluxStoreHandle<State>)
     /// Makes what leads to `handle`.
     case reducer
-    /// Reads the stamp: a view does so of each of its stores whenever it is read.
-    case stamp(FluxStoreHandle<State>)
+    /// Reads the stamp, or the state for a cut: a view does so of each of its stores whenever it is read.
+    case stamp(FluxStoreHandle<State>), capture(FluxStoreHandle<State>, FluxCut)
 }

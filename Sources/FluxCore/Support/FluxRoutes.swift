@@ -157,7 +157,7 @@ nonisolated extension FluxStoreHandle {
     /// Takes an action that comes by way of a dispatcher; returns the revision that announces it, 0 if none.
     @inlinable @inline(__always) func take(
         _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?,
-        _ apply: (inout Machine, inout FluxWakes) -> UInt64?
+        _ apply: (inout FluxStoreAccess<State>, inout FluxWakes) -> UInt64?
     ) -> UInt64 {
         lock.withLock { machine in
             thread.purely(self) {
