@@ -18,12 +18,12 @@ public final class Highest: Sendable {
     }
 
     /// Suspends until a number was seen; gives up loudly.
-    public func reaches(_ number: Int) async {
+    public func reaches(_ number: Int, file: StaticString = #fileID, line: UInt = #line) async {
         let gate = Gate()
         let isThere = state.withLock { state in
             (state.wanted, state.gate) = (number, gate)
             return state.highest >= number
         }
-        if !isThere { await gate.opened() }
+        if !isThere { await gate.opened(file: file, line: line) }
     }
 }

@@ -60,9 +60,9 @@ public final class Gate: Sendable {
     }
 
     /// Suspends the calling task until the gate opens.
-    public func opened() async {
+    public func opened(file: StaticString = #fileID, line: UInt = #line) async {
         if isOpen { return }
-        let limit = DispatchWorkItem { fatalError("gate never opened") }
+        let limit = DispatchWorkItem { fatalError("gate never opened", file: file, line: line) }
         DispatchQueue.global().asyncAfter(deadline: .now() + 300, execute: limit)
         await withCheckedContinuation { continuation in whenOpen { continuation.resume() } }
         // ThreadSanitizer sees by it what came before the gate was opened.
@@ -138,12 +138,12 @@ public final class Recorder<Value: Sendable>: Sendable {
     }
 
     /// Suspends until so many values were recorded; gives up loudly.
-    public func count(_ count: Int) async {
+    public func count(_ count: Int, file: StaticString = #fileID, line: UInt = #line) async {
         let gate = Gate()
         state.withLock { state in
             if state.values.count >= count { gate.open() } else { state.gates.append((count, gate)) }
         }
-        await gate.opened()
+        await gate.opened(file: file, line: line)
     }
 }
 
