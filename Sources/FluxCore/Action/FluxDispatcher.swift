@@ -161,11 +161,11 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///   - dispatchers: The dispatchers, in any order; one may be among them more than once.
     ///   - body: Reads stores; pure, and quick.
     /// - Returns: What the closure returns.
+    @_specialize(where Result == Void)
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {
         FluxPureCode.forbid("a view")
         func pause(_ rest: ArraySlice<FluxDispatcher>) -> Result {
-            guard let first = rest.first else { return body() }
-            return first.routes.withLock { _ in pause(rest.drop { $0 === first }) }
+            rest.first.map { first in first.routes.withLock { _ in pause(rest.drop { $0 === first }) } } ?? body()
         }
         // One order for all who pause, by address, in which each comes once.
         if dispatchers.count < 2 { return pause(dispatchers[...]) }
