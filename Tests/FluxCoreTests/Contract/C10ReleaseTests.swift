@@ -73,13 +73,14 @@ import Testing
         let (tokenGone, storeGone) = (Gate(), Gate())
         let seen = Recorder<Int>()
         var state: Keeper? = Keeper()
+        // Kept, so that the handler goes by the end of the store.
+        let kept: FluxSubscription
         do {
             let inner = FluxStore(initialState: Counter(), dispatcher: dispatcher)
-            let canaries = (Canary(tokenGone), Canary(storeGone))
-            state?.token = watched.subscribe { state in withExtendedLifetime(canaries.0) { seen.record(state.count) } }
-            let ended = inner.subscribe { _ in withExtendedLifetime(canaries.1) {} }
+            let (ofToken, ofStore) = (Canary(tokenGone), Canary(storeGone))
+            state?.token = watched.subscribe { state in withExtendedLifetime(ofToken) { seen.record(state.count) } }
+            kept = inner.subscribe { _ in withExtendedLifetime(ofStore) {} }
             state?.store = inner
-            withExtendedLifetime(ended) {}
         }
         let keeper = FluxStore(initialState: state.take()!, dispatcher: dispatcher)
         dispatcher.dispatch(action: Counter.Action.add(1))
@@ -87,7 +88,7 @@ import Testing
         await storeGone.opened()
         let announced = dispatcher.dispatch(action: Counter.Action.add(1))
         #expect(announced == 2, "the watched store and the keeper")
-        withExtendedLifetime((keeper, watched)) {}
+        withExtendedLifetime((keeper, watched, kept)) {}
     }
 
     @Test(.stress) func `Stress: stores and subscriptions are made and dropped while others dispatch`() async {

@@ -298,12 +298,13 @@ import Testing
     @Test func `Without a key a rule covers all events of the creator`() async {
         let clock = TestClock()
         func run(_ rule: FluxRule<WorkConverter.Event>) async -> [String] {
-            let site = WorkConverter.Site { $0 == 1 }
+            // Neither is over before the next is fired.
+            let site = WorkConverter.Site { $0 < 3 }
             let creator = FluxActionCreator<WorkConverter>(
                 dependency: site, store: store, rules: [rule], clock: clock, onFailure: { _, _ in })
             let tasks = [creator.fire(.job("a", 1)), creator.fire(.add(2)), creator.fire(.fail(3))]
             clock.advance(by: .seconds(1))
-            site.gate(1).open()
+            for number in 1...2 { site.gate(number).open() }
             var ends: [String] = []
             for task in tasks { ends.append(await task.outcome.name) }
             return ends + ["\(site.attempts.values.count)"]
