@@ -279,7 +279,7 @@ import Testing
             }
             // Nothing is due at either moment that is compared.
             await halfway.count(iterators)
-            let middle = StatesTests.residentKilobytes()
+            let middle = Heap.bytesInUse
             for _ in changes / 2..<changes {
                 store.dispatch(action: .add(1))
                 if isLong { try? await Task.sleep(for: .milliseconds(1)) }
@@ -287,16 +287,7 @@ import Testing
             var wrong = 0
             for task in tasks where await task.value != changes { wrong += 1 }
             #expect(wrong == 0)
-            #expect(StatesTests.residentKilobytes() < middle + 20_000)
+            #expect(Heap.bytesInUse < middle + 1_000_000)
         }
-    }
-
-    fileprivate static func residentKilobytes() -> Int {
-        #if os(Linux)
-            let fields = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ")
-            return (fields.flatMap { Int($0[1]) } ?? 0) * 4
-        #else
-            return 0
-        #endif
     }
 }

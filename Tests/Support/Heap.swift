@@ -14,6 +14,10 @@ public enum Heap {
     #else
         /// `mallinfo2` is in no header that Swift imports; this is the report that has its figures, and those of all arenas.
         public static var bytesInUse: Int {
+            // A sanitizer has an allocator of its own, which keeps count.
+            if let symbol = dlsym(dlopen(nil, RTLD_NOW), "__sanitizer_get_current_allocated_bytes") {
+                return unsafeBitCast(symbol, to: (@convention(c) () -> Int).self)()
+            }
             typealias Report = @convention(c) (Int32, UnsafeMutablePointer<FILE>) -> Int32
             guard let symbol = dlsym(dlopen(nil, RTLD_NOW), "malloc_info") else { fatalError("no malloc_info") }
             var text: UnsafeMutablePointer<CChar>?
