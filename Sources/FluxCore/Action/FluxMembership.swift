@@ -41,15 +41,15 @@ nonisolated final class FluxStoreExtras: Sendable {
 nonisolated extension FluxStoreHandle {
     /// Moves the store to a dispatcher, in one step where it is there already, so that no action misses it.
     @usableFromInline
-    func attach(to dispatcher: FluxDispatcher, keeping store: FluxStore<State>? = nil, priority: Int = 0) {
+    func attach(to dispatcher: FluxDispatcher, keeping store: (any AnyObject & Sendable)? = nil, priority: Int = 0) {
         FluxPureCode.forbid("attach")
         let rank = FluxRoutes.rank(priority)
         var gone: [Any] = []
         membership.withLock { membership in
             let (former, old) = (membership.dispatcher, membership)
             dispatcher.routes.withLock { routes in
-                let reducer = store.map { mainReducer.keeping($0) } ?? routes.main(of: State.self) { mainReducer }
-                membership.key = routes.attach(self, reducer, rank: rank)
+                let kept = store.map { mainReducer.keeping($0, taking: State.Action.self) }
+                membership.key = routes.attach(self, kept ?? routes.main(of: State.self, mainReducer), rank: rank)
                 for index in membership.reactions.indices {
                     membership.reactions[index].key = routes.attach(self, old.reactions[index].reducer, rank: rank)
                 }

@@ -52,7 +52,9 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     @inlinable @inline(never)
     mutating func apply(_ change: FluxChange<State>, pastGate: Bool, _ wakes: inout FluxWakes) -> UInt64? {
         if !pastGate, let gate = observing?.gate, !gate.admits(change) { return nil }
-        if let observers = observing?.observers { for entry in observers { entry.applying(change) } }
+        // By their positions: a copy of one would retain three objects.
+        let observers = observers
+        for index in observers.indices { observers[index].applying(change) }
         var revision: UInt64?
         if change.apply(to: &current) {
             revision = announce(&wakes)
@@ -60,16 +62,10 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
             guard case .action = change else { return nil }
             silent &+= 1
         }
-        tell(change, revision, &wakes)
-        return revision
-    }
-
-    @inlinable @inline(__always)
-    mutating func tell(_ change: FluxChange<State>, _ revision: UInt64?, _ wakes: inout FluxWakes) {
-        guard let observers = observing?.observers else { return }
-        for entry in observers {
-            if let due = entry.applied(change, current, revision) { wakes.append(due) }
+        for index in observers.indices {
+            if let due = observers[index].applied(change, current, revision) { wakes.append(due) }
         }
+        return revision
     }
 
     /// Applies a change, as a dispatch to the store would.
@@ -103,7 +99,9 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
         }
         var wakes = FluxWakes()
         let announced = announce(&wakes)
-        tell(.replaced(by: action), announced, &wakes)
+        for entry in observers {
+            if let due = entry.applied(.replaced(by: action), current, announced) { wakes.append(due) }
+        }
         settleLater(wakes)
         return announced
     }
@@ -136,7 +134,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
         makeObserving().gate = admits.map(FluxStoreGate.init)
     }
 
-    var observers: ContiguousArray<FluxObserverEntry<State>> { observing?.observers ?? [] }
+    @inlinable var observers: ContiguousArray<FluxObserverEntry<State>> { observing?.observers ?? [] }
 
     @usableFromInline mutating func makeObserving() -> FluxObserving<State> {
         let known = observing ?? FluxObserving()
@@ -163,12 +161,4 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
         if observing.observers.isEmpty && observing.gate == nil { self.observing = nil }
         return rest
     }
-}
-
-/// Those who look on at a store, and what is due to them once its lock is free; changed under that lock alone.
-@usableFromInline nonisolated final class FluxObserving<State: FluxState> {
-    @usableFromInline var observers: ContiguousArray<FluxObserverEntry<State>> = []
-    @usableFromInline var gate: FluxStoreGate<State>?
-    var wakes: ContiguousArray<any FluxSettling> = []
-    var gone: [Any] = []
 }

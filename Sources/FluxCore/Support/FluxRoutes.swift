@@ -45,8 +45,8 @@
     }
 
     /// The same, and keeps the store.
-    func keeping<State>(_ store: FluxStore<State>) -> FluxReducer {
-        FluxReducer(State.Action.self, isReaction: isReaction, keeping: store, apply)
+    func keeping(_ store: any AnyObject & Sendable, taking action: Any.Type) -> FluxReducer {
+        FluxReducer(action, isReaction: isReaction, keeping: store, apply)
     }
 }
 
@@ -97,7 +97,7 @@ nonisolated struct FluxRoutes {
     }
 
     /// The way into the stores of a type of state, made on the first call.
-    mutating func main(of state: Any.Type, _ make: () -> FluxReducer) -> FluxReducer {
+    mutating func main(of state: Any.Type, _ make: @autoclosure () -> FluxReducer) -> FluxReducer {
         if let known = mains[ObjectIdentifier(state)] { return known }
         let reducer = make()
         mains[ObjectIdentifier(state)] = reducer
