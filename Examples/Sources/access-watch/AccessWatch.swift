@@ -13,7 +13,7 @@ struct AccessWatch: AsyncParsableCommand {
             or as malformed; a malformed one is reported on standard error with its number and the reason.
 
             The exit status is 0, also where lines are malformed, 1 if the summary cannot be written, and 2 if a file \
-            cannot be read.
+            cannot be read, or the port of --inspect cannot be had.
             """
     )
 
@@ -32,28 +32,52 @@ struct AccessWatch: AsyncParsableCommand {
     @Option(help: "How many malformed lines to report at most. (default: all)")
     var reports: Int?
 
+    @Option(help: "Show what happens inside, at /inspect on this port of 127.0.0.1; 0 is any that is free.")
+    var inspect: Int?
+
     func validate() throws {
         if paths < 0 { throw ValidationError("--paths must not be negative.") }
         if let reports, reports < 0 { throw ValidationError("--reports must not be negative.") }
+        if let inspect, UInt16(exactly: inspect) == nil {
+            throw ValidationError("--inspect must be a port, from 0 to 65535.")
+        }
     }
 
     func run() async throws {
         Output.endWithClosedPipes()
         let console = Console(isJSON: json, isFollowing: follow, pathLimit: paths, reportLimit: reports ?? .max)
+        let inspection = try await inspection(console)
+        defer { inspection?.stop() }
         do throws(LogFileError) {
             var logs: [LogFile] = []
             // All are opened before the first is read: a name with a mistake is told at once.
             for path in files.isEmpty ? ["-"] : files { logs.append(try LogFile(path: path, isFollowed: follow)) }
-            try await watch(logs, console)
+            try await watch(logs, inspection, console)
         } catch {
             console.fail(error)
             throw ExitCode(2)
         }
     }
 
+    /// What shows what happens inside, once it listens; nil: nobody wants to look.
+    private func inspection(_ console: Console) async throws -> Inspection? {
+        guard let inspect else { return nil }
+        do {
+            let inspection = try await Inspection(port: inspect)
+            console.note("what happens inside: \(inspection.address)")
+            return inspection
+        } catch {
+            console.note("--inspect \(inspect): \(error)")
+            throw ExitCode(2)
+        }
+    }
+
     /// Event, action, state, subscription: the whole of FluxCore is in these lines.
-    private func watch(_ files: [LogFile], _ console: Console) async throws(LogFileError) {
+    private func watch(
+        _ files: [LogFile], _ inspection: Inspection?, _ console: Console
+    ) async throws(LogFileError) {
         let store = FluxStore(initialState: AccessSummary(), dispatcher: nil)
+        inspection?.show(store)
         let creator = FluxActionCreator<AccessLogConverter>(store: store)
         let subscription = store.subscribe { summary in console.show(summary) }
         let feed = LogFeed(creator: creator, store: store) { note in console.note(note) }

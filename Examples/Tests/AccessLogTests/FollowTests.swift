@@ -2,6 +2,10 @@ import Foundation
 import ProgramTesting
 import Testing
 
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
 /// Waits for what the program prints, never for time to pass.
 @Suite("access-watch --follow", .serialized, .timeLimit(.minutes(2)))
 struct FollowTests {
@@ -79,6 +83,40 @@ struct FollowTests {
         let end = await command.finish()
         #expect(end.status == 0)
         #expect(end.errors == "access-watch: \(path) was replaced: reading the new file\n")
+    }
+
+    @Test("shows with --inspect what happens inside, on this machine, while it follows")
+    func inspected() async throws {
+        let command = try Command(["--follow", "--json", "--inspect", "0", path])
+        _ = try await summary(of: command, lines: 1)
+        let told = try #require(command.errors.firstMatch(of: /what happens inside: (http:\S+)/), "\(command.errors)")
+        let page = try #require(URL(string: String(told.1)))
+        let (html, answer) = try await URLSession.shared.data(from: page)
+        #expect((answer as? HTTPURLResponse)?.statusCode == 200)
+        #expect(String(decoding: html, as: UTF8.self).contains("<title>Inspector</title>"))
+        try append(goodLine(path: "/second"))
+        _ = try await summary(of: command, lines: 2)
+        let (stores, _) = try await URLSession.shared.data(from: page.appending(path: "stores"))
+        #expect(String(decoding: stores, as: UTF8.self).contains("\"name\":\"summary\""))
+        let (state, _) = try await URLSession.shared.data(from: page.appending(path: "stores/1"))
+        #expect(String(decoding: state, as: UTF8.self).contains("requests: 2"))
+        command.interrupt()
+        let end = await command.finish()
+        #expect(end.status == 0)
+        #expect(try Report(end.output).lines == 2)
+    }
+
+    @Test("says with --inspect if the port cannot be had, and ends")
+    func portTaken() async throws {
+        let first = try Command(["--follow", "--json", "--inspect", "0", path])
+        _ = try await summary(of: first, lines: 1)
+        let told = try #require(first.errors.firstMatch(of: /127\.0\.0\.1:(\d+)/), "\(first.errors)")
+        let second = try await Command(["--inspect", String(told.1), path]).finish()
+        #expect(second.status == 2)
+        #expect(second.errors.hasPrefix("access-watch: --inspect \(told.1): "), "\(second.errors)")
+        #expect(second.errors.contains("in use"), "\(second.errors)")
+        first.interrupt()
+        #expect(await first.finish().status == 0)
     }
 
     #if os(Linux)

@@ -1,0 +1,103 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Lets those in who may look, and tells browsers what a page may do.
+struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
+    private static var cookieName: String { "flux-inspector" }
+
+    private let token: String?
+    /// What the cookie holds, in place of the token: it is worth nothing once the program has ended.
+    private let session = (0..<4).map { _ in String(UInt64.random(in: 0 ... .max), radix: 36) }.joined()
+
+    init(token: String?) {
+        if token == "" {
+            fatalError("FluxInspector.mount(token: \"\") lets everybody in: give a token that is not empty.")
+        }
+        self.token = token
+    }
+
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        if let refusal = refusal(of: request, from: context.remoteAddress) { return refusal }
+        var response = try await next(request, context)
+        for (name, value) in [
+            (
+                "Content-Security-Policy",
+                "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+            ),
+            ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"), ("Cache-Control", "no-store"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+        ] {
+            if let name = HTTPField.Name(name) { response.headers[name] = value }
+        }
+        return response
+    }
+
+    /// The first page, with a cookie for who has brought the token in its address.
+    func admitting(_ request: Request, to page: Response) -> Response {
+        guard let token, isSame(request.uri.queryParameters["token"] ?? "", token) else { return page }
+        var page = page
+        let path = request.uri.path
+        page.setCookie(
+            Cookie(
+                name: Self.cookieName, value: session,
+                path: path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path,
+                httpOnly: true, sameSite: .strict))
+        return page
+    }
+
+    private func refusal(of request: Request, from peer: SocketAddress?) -> Response? {
+        if let token {
+            let bearer = request.headers[.authorization].flatMap { field in
+                field.lowercased().hasPrefix("bearer ") ? field.dropFirst("bearer ".count) : nil
+            }
+            if isSame(bearer ?? "", token) || isSame(request.uri.queryParameters["token"] ?? "", token)
+                || isSame(request.cookies[Self.cookieName]?.value ?? "", session)
+            {
+                return nil
+            }
+            return refusal(.unauthorized, "Add ?token= and the token to the address of the inspector.")
+        }
+        let isForwarded = ["Forwarded", "X-Forwarded-For", "X-Real-IP"].contains { name in
+            HTTPField.Name(name).map { request.headers.contains($0) } ?? false
+        }
+        if isLoopback(peer?.ipAddress ?? "") && !isForwarded && isLoopback(host(of: request.head.authority ?? "")) {
+            return nil
+        }
+        return refusal(
+            .forbidden, "Without a token the inspector is for this machine alone: ask for it by localhost or 127.0.0.1."
+        )
+    }
+
+    private func refusal(_ status: HTTPResponse.Status, _ reason: String) -> Response {
+        var response = Response(
+            status: status, headers: [.contentType: "text/plain; charset=utf-8"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: reason + "\n")))
+        if status == .unauthorized { response.headers[.wwwAuthenticate] = "Bearer" }
+        return response
+    }
+
+    /// The host of what was asked for, without its port and the brackets of an IPv6 address.
+    private func host(of authority: String) -> String {
+        if authority.hasPrefix("[") { return String(authority.dropFirst().prefix { $0 != "]" }) }
+        return String(authority.prefix { $0 != ":" })
+    }
+
+    private func isLoopback(_ host: String) -> Bool {
+        if host.lowercased() == "localhost" || host == "::1" { return true }
+        // That of an IPv4 peer of a socket for both looks so.
+        let address = host.hasPrefix("::ffff:") ? host.dropFirst("::ffff:".count) : host[...]
+        let parts = address.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts.first == "127" && parts.allSatisfy { UInt8($0) != nil }
+    }
+
+    /// Compares in a time that tells nothing of the secret but its length.
+    private func isSame(_ given: some StringProtocol, _ secret: String) -> Bool {
+        let (given, secret) = (Array(given.utf8), Array(secret.utf8))
+        var difference = given.count ^ secret.count
+        for (index, byte) in given.enumerated() { difference |= Int(byte ^ secret[index % secret.count]) }
+        return difference == 0
+    }
+}

@@ -1,0 +1,184 @@
+import FluxCore
+import Foundation
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import ServiceLifecycle
+
+/// The context of requests for a router that has none of its own: it knows who asks.
+///
+/// Thread safety: a value.
+public struct FluxInspectorContext: RequestContext, RemoteAddressRequestContext {
+    /// What Hummingbird keeps with a request.
+    public var coreContext: CoreRequestContextStorage
+    /// Where the request came from.
+    public let remoteAddress: SocketAddress?
+
+    /// Makes the context of one request.
+    ///
+    /// - Parameter source: What Hummingbird knows of it.
+    public init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        remoteAddress = source.channel.remoteAddress
+    }
+}
+
+extension FluxInspector {
+    /// Adds the pages to a router.
+    ///
+    /// Without a token they are for this machine alone: both the peer and the name that it asked for have to be loopback, so
+    /// that no page of another site gets in by a name that leads here, and what a proxy forwarded is refused. With a token it
+    /// is asked of everybody: as `Authorization: Bearer TOKEN`, or as `?token=TOKEN` of the first page, which sets a cookie for
+    /// what comes after.
+    ///
+    /// | `GET`                 | answers                                                                               |
+    /// |-----------------------|---------------------------------------------------------------------------------------|
+    /// | *path*                | the page; its script and style stand beside it                                          |
+    /// | *path*`/stores`       | the open stores: id, name, type of the state, dispatcher, revision                      |
+    /// | *path*`/stores/ID`    | the state of a store as it is now, as text                                              |
+    /// | *path*`/stream`       | server-sent events: `stores` as they come and go, `rows` with what happened             |
+    /// | *path*`/rows/N`       | all arguments of a row, and what it changed                                             |
+    /// | *path*`/rows/N/state` | the state that it left, as text                                                        |
+    ///
+    /// What is not kept any more is 404.
+    ///
+    /// - Parameters:
+    ///   - router: The router, or a group of it; its context has to know the address of the peer, as ``FluxInspectorContext``
+    ///     does.
+    ///   - path: Where the pages are.
+    ///   - token: What whoever asks has to know; nil: the pages are for this machine alone.
+    public func mount<Context: RemoteAddressRequestContext>(
+        on router: some RouterMethods<Context>, at path: RouterPath = "/inspect", token: String? = nil
+    ) {
+        let guardian = Guardian<Context>(token: token)
+        let group = router.group(path).add(middleware: guardian)
+        group.get { request, _ in guardian.admitting(request, to: Self.page(asked: request.uri.path)) }
+        group.get("inspector.css") { _, _ in Self.file(PackageResources.inspector_css, "text/css; charset=utf-8") }
+        group.get("inspector.js") { _, _ in Self.file(PackageResources.inspector_js, "text/javascript; charset=utf-8") }
+        group.get("inspector.svg") { _, _ in Self.file(PackageResources.inspector_svg, "image/svg+xml") }
+        group.get("stores") { _, _ in try Self.json(self.openStores) }
+        group.get("stores/:id") { _, context in
+            let store = try self.recorder.stores.all[context.parameters.require("id", as: Int.self)]
+            guard let store else { throw HTTPError(.notFound, message: "This store is not open any more.") }
+            return Self.text(await self.rendering.state(store.info.state))
+        }
+        group.get("rows/:number") { _, context in try Self.json(await self.rendering.detail(of: self.row(context))) }
+        group.get("rows/:number/state") { _, context in
+            guard case .applied(let applied) = try self.row(context).content, let states = applied.states else {
+                throw HTTPError(.notFound, message: "This row announced no state.")
+            }
+            return Self.text(await self.rendering.state(states.after))
+        }
+        group.get("stream") { request, _ in self.stream(to: request) }
+    }
+
+    /// Serves the pages on a port of this machine, for a program that is no server itself, until the task is cancelled.
+    ///
+    /// - Parameters:
+    ///   - port: The port on 127.0.0.1; 0 for any that is free.
+    ///   - running: Called with the port once it listens.
+    /// - Throws: Why it cannot listen.
+    public func serve(port: Int, running: @escaping @Sendable (_ port: Int) async -> Void) async throws {
+        let router = Router(context: FluxInspectorContext.self)
+        mount(on: router)
+        var logger = Logger(label: "FluxInspector")
+        logger.logLevel = .critical
+        let application = Application(
+            router: router, configuration: .init(address: .hostname("127.0.0.1", port: port)),
+            onServerRunning: { channel in await running(channel.localAddress?.port ?? port) }, logger: logger)
+        try await application.run()
+    }
+
+    // MARK: - Answers
+
+    /// What the page shows of an open store.
+    private struct ShownStore: Encodable {
+        var id: Int
+        var name: String
+        var type: String
+        var dispatcher: String?
+        var revision: UInt64
+    }
+
+    private var openStores: [ShownStore] {
+        recorder.stores.all.sorted { $0.key < $1.key }.map { id, store in
+            ShownStore(
+                id: id, name: store.name ?? store.info.description, type: "\(store.info.stateType)",
+                dispatcher: store.dispatcher, revision: store.revision)
+        }
+    }
+
+    private func row(_ context: some RequestContext) throws -> Row {
+        if let row = recorder.row(try context.parameters.require("number", as: UInt64.self)) { return row }
+        throw HTTPError(.notFound, message: "This row is not kept any more.")
+    }
+
+    /// The page; what stands beside it is named from the last component of its own address.
+    private static func page(asked path: String) -> Response {
+        let folder = path.hasSuffix("/") ? "" : path.split(separator: "/").last.map { "\($0)/" } ?? ""
+        let page = String(decoding: PackageResources.inspector_html, as: UTF8.self)
+        return file(Array(page.replacing("MOUNT/", with: folder).utf8), "text/html; charset=utf-8")
+    }
+
+    private static func json(_ value: some Encodable) throws -> Response {
+        file(Array(try JSONEncoder().encode(value)), "application/json")
+    }
+
+    private static func text(_ text: String) -> Response { file(Array(text.utf8), "text/plain; charset=utf-8") }
+
+    private static func file(_ bytes: [UInt8], _ type: String) -> Response {
+        Response(status: .ok, headers: [.contentType: type], body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    }
+
+    // MARK: - The stream
+
+    /// Rows of one run of the program, which begin behind those that were told before.
+    private struct Rows: Encodable {
+        var run: String
+        var missed: UInt64
+        var rows: [Line]
+    }
+
+    /// Tells what happens for as long as somebody reads.
+    private func stream(to request: Request) -> Response {
+        // The run is in the id: after a restart of the program its rows are counted from 1 again.
+        let last = HTTPField.Name("Last-Event-ID").flatMap { request.headers[$0] }?.split(separator: "-")
+        let known = last.flatMap { $0.first == recorder.run[...] ? $0.last.flatMap { UInt64($0) } : nil }
+        let body = ResponseBody { [self] writer in
+            // Safe: the one task that has it is waited for.
+            nonisolated(unsafe) let writer = writer
+            try await request.body.consumeWithCancellationOnInboundClose { _ in
+                // A server that shuts down waits for its answers, and this one has no end.
+                try await cancelWhenGracefulShutdown { try await self.tell(behind: known ?? 0, to: writer) }
+            }
+        }
+        return Response(status: .ok, headers: [.contentType: "text/event-stream"], body: body)
+    }
+
+    /// Looks what is new, ten times a second: a batch of rows goes out at once, and a dispatch has nobody to wake.
+    private func tell(behind number: UInt64, to writer: any ResponseBodyWriter) async throws {
+        var writer = writer
+        var (number, stamp, silence) = (number, -1, 0)
+        try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
+        while !Task.isCancelled {
+            var text = ""
+            let stores = recorder.stores.stamp
+            if stores != stamp { text += try event("stores", openStores) }
+            let (rows, missed, last) = recorder.rows(after: number, atMost: 200)
+            if !rows.isEmpty || missed > 0 {
+                let batch = Rows(run: recorder.run, missed: missed, rows: await rendering.lines(of: rows))
+                text += "id: \(recorder.run)-\(last)\n" + (try event("rows", batch))
+            }
+            (number, stamp, silence) = (last, stores, text.isEmpty ? silence + 1 : 0)
+            // A line that means nothing finds out whether anybody is still there.
+            if silence == 150 { (text, silence) = (":\n\n", 0) }
+            if !text.isEmpty { try await writer.write(ByteBuffer(string: text)) }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+    }
+
+    private func event(_ name: String, _ value: some Encodable) throws -> String {
+        "event: \(name)\ndata: \(String(decoding: try JSONEncoder().encode(value), as: UTF8.self))\n\n"
+    }
+}

@@ -1,0 +1,132 @@
+import FluxCore
+import FluxInspector
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import NIOCore
+import Testing
+
+/// A request that seems to come from elsewhere.
+private struct PeerContext: RequestContext, RemoteAddressRequestContext {
+    @TaskLocal static var peer: String?
+
+    var coreContext: CoreRequestContextStorage
+    let remoteAddress: SocketAddress?
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        remoteAddress = Self.peer.flatMap { try? SocketAddress(ipAddress: $0, port: 4711) }
+    }
+}
+
+@Suite("Who may look", .timeLimit(.minutes(1)))
+struct GuardianTests {
+    /// Asks a router, as if from elsewhere.
+    private func answer(
+        to path: String = "/inspect", from peer: String?, token: String? = nil, headers: HTTPFields = [:]
+    ) async throws -> TestResponse {
+        let router = Router(context: PeerContext.self)
+        let inspector = FluxInspector(limit: 10)
+        inspector.mount(on: router, token: token)
+        return try await Application(router: router).test(.router) { client in
+            try await PeerContext.$peer.withValue(peer) {
+                try await client.execute(uri: path, method: .get, headers: headers)
+            }
+        }
+    }
+
+    private static let paths = [
+        "/inspect", "/inspect/inspector.js", "/inspect/inspector.css", "/inspect/inspector.svg", "/inspect/stores",
+        "/inspect/stores/1",
+        "/inspect/stream", "/inspect/rows/1", "/inspect/rows/1/state",
+    ]
+
+    @Test("without a token lets in this machine", arguments: ["127.0.0.1", "127.8.7.6", "::1", "::ffff:127.0.0.1"])
+    func loopback(peer: String) async throws {
+        #expect(try await answer(from: peer).status == .ok)
+    }
+
+    @Test("without a token lets in nobody else, wherever they ask", arguments: paths)
+    func elsewhere(path: String) async throws {
+        for peer in ["192.168.0.7", "10.127.0.1", "1.127.0.0", "::2", "::ffff:8.8.8.8", nil] {
+            #expect(try await answer(to: path, from: peer).status == .forbidden, "\(peer ?? "unknown")")
+        }
+    }
+
+    @Test("without a token refuses what a proxy of this machine has forwarded")
+    func forwarded() async throws {
+        for name in ["Forwarded", "X-Forwarded-For", "X-Real-IP"] {
+            let headers: HTTPFields = [try #require(HTTPField.Name(name)): "8.8.8.8"]
+            #expect(try await answer(from: "127.0.0.1", headers: headers).status == .forbidden, "\(name)")
+        }
+    }
+
+    @Test("without a token refuses a page of another site that leads here by a name of its own")
+    func rebinding() async throws {
+        try await serving(FluxInspector(limit: 10)) { served in
+            for host in ["localhost:\(served.port)", "127.0.0.1", "[::1]:80", "LocalHost"] {
+                try await #expect(served.get("/inspect", headers: ["Host": host]).status == .ok, "\(host)")
+            }
+            for host in [
+                "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "127.evil.0.1", "[::2]",
+            ] {
+                for path in ["/inspect", "/inspect/stores", "/inspect/stream"] {
+                    try await #expect(served.get(path, headers: ["Host": host]).status == .forbidden, "\(host)")
+                }
+            }
+        }
+    }
+
+    @Test("with a token lets in who has it, from wherever, and nobody else", arguments: paths)
+    func token(path: String) async throws {
+        #expect(try await answer(to: path, from: "127.0.0.1", token: "open sesame").status == .unauthorized)
+        for wrong in ["Bearer open", "Bearer open sesamE", "Bearer ", "open sesame", "Basic open sesame"] {
+            let answer = try await answer(
+                to: path, from: "8.8.8.8", token: "open sesame", headers: [.authorization: wrong])
+            #expect(answer.status == .unauthorized, "\(wrong)")
+            #expect(answer.headers[.wwwAuthenticate] == "Bearer")
+        }
+        if path.hasSuffix("stream") { return }
+        let known = try await answer(
+            to: path, from: "8.8.8.8", token: "open sesame", headers: [.authorization: "bearer open sesame"])
+        #expect(known.status == (path.contains("1") ? .notFound : .ok))
+    }
+
+    @Test("takes a token in the address once, and sets a cookie that no script and no other site gets")
+    func cookie() async throws {
+        try await serving(FluxInspector(limit: 10), token: "open sesame") { served in
+            try await #expect(served.get("/inspect?token=open").status == .unauthorized)
+            let page = try await served.get("/inspect?token=open%20sesame")
+            #expect(page.status == .ok)
+            let cookie = try #require(page.headers.first(name: "Set-Cookie"))
+            let parts = Set(cookie.split(separator: ";").map { $0.trimmingPrefix(" ") })
+            #expect(parts.isSuperset(of: ["HttpOnly", "SameSite=Strict", "Path=/inspect"]), "\(cookie)")
+            #expect(!cookie.contains("sesame"))
+            let pair = try #require(cookie.split(separator: ";").first)
+            try await #expect(served.get("/inspect/stores", headers: ["Cookie": String(pair)]).status == .ok)
+            let other = pair.dropLast() + (pair.hasSuffix("0") ? "1" : "0")
+            try await #expect(
+                served.get("/inspect/stores", headers: ["Cookie": String(other)]).status == .unauthorized)
+            try await #expect(served.get("/inspect/stores").status == .unauthorized)
+        }
+    }
+
+    @Test("serves a page without a script or style in it, and tells browsers to run none but its own")
+    func page() async throws {
+        let page = try await answer(from: "127.0.0.1")
+        let html = String(buffer: page.body)
+        #expect(html.contains(#"<script type="module" src="inspect/inspector.js"></script>"#))
+        #expect(html.contains(#"<link rel="stylesheet" href="inspect/inspector.css">"#))
+        #expect(!html.contains("<style") && !html.contains("style=") && !html.contains(" on"))
+        let policy = try #require(page.headers[.contentSecurityPolicy])
+        #expect(policy.contains("default-src 'self'") && !policy.contains("unsafe"))
+        #expect(page.headers[.xContentTypeOptions] == "nosniff")
+        let below = try await answer(to: "/inspect/", from: "127.0.0.1")
+        #expect(String(buffer: below.body).contains(#"src="inspector.js""#))
+        let script = String(buffer: try await answer(to: "/inspect/inspector.js", from: "127.0.0.1").body)
+        // What comes from the program is only ever text.
+        for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+            #expect(!script.contains(way))
+        }
+    }
+}

@@ -1,0 +1,330 @@
+import FluxCore
+import FluxDiagnostics
+import FluxEffects
+import FluxInspector
+import Foundation
+import Testing
+
+@Suite("FluxInspector", .timeLimit(.minutes(3)))
+struct InspectorTests {
+    private let inspector = FluxInspector(limit: 10_000)
+    private let store = FluxStore(initialState: Shop(), dispatcher: nil)
+
+    @Test("tells of an event, its actions and its end, what each changed, and which event it came from")
+    func facts() async throws {
+        inspector.inspect(store, name: "corner shop")
+        let creator = FluxActionCreator<OrderConverter>(store: store)
+        try await serving(inspector) { [store] served in
+            let stream = try await served.stream()
+            let stores: [ShownStore] = try await stream.next("stores")
+            #expect(stores.map(\.name) == ["corner shop"])
+            #expect(stores.map(\.type) == ["Shop"])
+            store.dispatch(action: .look)
+            let task = creator.fire(Order(item: "milk", count: 2))
+            let rows = try await stream.rows { $0.kind == "completed" }
+            #expect(rows.map(\.kind) == ["action", "event", "action", "action", "completed"])
+            #expect(rows.map(\.number) == [1, 2, 3, 4, 5])
+            #expect(rows.map(\.origin) == [nil, task.id, task.id, task.id, task.id])
+            #expect(rows.map(\.revision) == [nil, nil, 1, 2, nil])
+            #expect(rows.allSatisfy { $0.store == stores[0].id })
+            #expect(rows[1].type + rows[1].text == #"Order(item: "milk", count: 2)"#)
+            #expect(rows[3].type == "Shop.Action")
+            #expect(rows[3].text == #".add("milk", count: 1)"#)
+            #expect(rows.map { ($0.nanoseconds ?? 0) > 0 } == [true, false, true, true, false])
+
+            let second: ShownDetail = try await served.json("/inspect/rows/4")
+            #expect(second.line.number == 4)
+            #expect(second.arguments == "Shop.Action.add(\n  \"milk\",\n  count: 1\n)")
+            let difference = try #require(second.difference)
+            #expect(difference.contains("-     \"milk\": 1"), "\(difference)")
+            #expect(difference.contains("+     \"milk\": 2"), "\(difference)")
+            let look: ShownDetail = try await served.json("/inspect/rows/1")
+            #expect(!look.hasState && look.difference == nil)
+        }
+    }
+
+    @Test("shows a state at any action without touching the store")
+    func timeTravel() async throws {
+        inspector.inspect(store)
+        for count in 1...3 { store.dispatch(action: .add("milk", count: count)) }
+        try await serving(inspector) { [store] served in
+            try await #expect(served.text("/inspect/rows/1/state").contains("\"milk\": 1"))
+            try await #expect(served.text("/inspect/rows/2/state").contains("\"milk\": 3"))
+            try await #expect(served.text("/inspect/stores/1").contains("\"milk\": 6"))
+            #expect(store.state.items == ["milk": 6])
+            #expect(store.revision == 3)
+        }
+    }
+
+    @Test("tells a change that no action of the state made: another state, a reaction")
+    func otherChanges() async throws {
+        struct Delivery: FluxAction { var item: String }
+        inspector.inspect(store)
+        let reaction = store.handle.route(Delivery.self) { delivery in
+            .other(delivery) { shop in
+                shop.items[delivery.item, default: 0] += 10
+                return true
+            }
+        }
+        let dispatcher = FluxDispatcher()
+        dispatcher.attach(store)
+        let history = FluxHistory(store, limit: 10)
+        dispatcher.dispatch(action: Delivery(item: "bread"))
+        history.undo()
+        try await serving(inspector) { served in
+            let rows = try await served.stream().rows { $0.number == 2 }
+            #expect(rows.map(\.kind) == ["reaction", "replaced"])
+            #expect(rows[0].type.hasSuffix("Delivery"))
+            #expect(rows[1].nanoseconds == nil)
+            let undone: ShownDetail = try await served.json("/inspect/rows/2")
+            #expect(try #require(undone.difference).contains("-     \"bread\": 10"))
+        }
+        reaction.remove()
+    }
+
+    @Test("shows what changed in silence with the next change that is announced")
+    func silence() async throws {
+        inspector.inspect(store)
+        store.dispatch(action: .whisper("psst"))
+        store.dispatch(action: .add("milk", count: 1))
+        try await serving(inspector) { served in
+            let silent: ShownDetail = try await served.json("/inspect/rows/1")
+            #expect(!silent.hasState)
+            try await #expect(served.get("/inspect/rows/1/state").status == .notFound)
+            let announced: ShownDetail = try await served.json("/inspect/rows/2")
+            #expect(try #require(announced.difference).contains("+     [0]: \"psst\""), "\(announced)")
+        }
+    }
+
+    @Test("tells of an event that fails, and of each attempt")
+    func failure() async throws {
+        inspector.inspect(store)
+        let creator = FluxActionCreator<OrderConverter>(
+            dependency: (), store: store, rules: [.retry(limit: 1, backoff: .none)], onFailure: { _, _ in })
+        _ = await creator.fire(Order(item: "eggs", count: 0)).outcome
+        try await serving(inspector) { served in
+            let rows = try await served.stream().rows { $0.kind == "failed" }
+            #expect(rows.map(\.kind) == ["event", "retry", "failed"])
+            #expect(rows.last?.error == #"SoldOut(item: "eggs")"#)
+            #expect(Set(rows.map(\.origin)).count == 1)
+        }
+    }
+
+    @Test("shows the stores of a dispatcher as they come and go, and the events that go there")
+    func dispatcher() async throws {
+        let dispatcher = FluxDispatcher()
+        inspector.inspect(dispatcher, name: "town")
+        try await serving(inspector) { served in
+            let stream = try await served.stream()
+            let none: [ShownStore] = try await stream.next("stores")
+            #expect(none.isEmpty)
+            var shop: FluxStore<Shop>? = FluxStore(initialState: Shop(), dispatcher: dispatcher)
+            let one: [ShownStore] = try await stream.next("stores")
+            #expect(one.map(\.name) == ["FluxStore<Shop>"])
+            #expect(one.map(\.dispatcher) == ["town"])
+            let creator = FluxActionCreator<OrderConverter>(dispatcher: dispatcher)
+            creator.fire(Order(item: "milk", count: 1))
+            let rows = try await stream.rows { $0.kind == "completed" }
+            #expect(rows.map(\.kind) == ["event", "action", "completed"])
+            #expect(rows.map(\.dispatcher) == ["town", nil, "town"])
+            #expect(rows[1].store == one[0].id)
+            let number = rows[1].number
+            try await #expect(served.get("/inspect/rows/\(number)").status == .ok)
+            shop = nil
+            #expect(shop == nil)
+            let left: [ShownStore] = try await stream.next("stores")
+            #expect(left.isEmpty)
+            try await #expect(served.get("/inspect/rows/\(number)").status == .notFound)
+            try await #expect(served.get("/inspect/stores/\(one[0].id)").status == .notFound)
+        }
+    }
+
+    @Test("shows a store once that is inspected by itself and by way of its dispatcher, until both have ended")
+    func twice() async throws {
+        let dispatcher = FluxDispatcher()
+        dispatcher.attach(store)
+        let byDispatcher = inspector.inspect(dispatcher)
+        let byItself = inspector.inspect(store, name: "corner shop")
+        store.dispatch(action: .look)
+        try await serving(inspector) { [store] served in
+            try await #expect(served.json("/inspect/stores", as: [ShownStore].self).map(\.name) == ["corner shop"])
+            try await #expect(served.stream().rows { $0.number == 1 }.count == 1)
+            try await #expect(served.get("/inspect/rows/2").status == .notFound)
+            dispatcher.detach(store)
+            try await #expect(served.json("/inspect/stores", as: [ShownStore].self).count == 1)
+            byItself.remove()
+            try await #expect(served.json("/inspect/stores", as: [ShownStore].self).isEmpty)
+            #expect(store.handle.eventObservers.isEmpty)
+            byDispatcher.remove()
+            #expect(dispatcher.interceptors.isEmpty)
+        }
+    }
+
+    // MARK: - What it keeps and costs
+
+    @Test("keeps as many rows as it was told, and lets the states of the others go")
+    func ring() async throws {
+        let inspector = FluxInspector(limit: 10)
+        let store = FluxStore(initialState: Bag(), dispatcher: nil)
+        inspector.inspect(store)
+        let tokens = Tokens()
+        for _ in 1...25 { store.dispatch(action: .put(tokens.make())) }
+        // The ten of the rows, and that of the state before the oldest.
+        #expect(tokens.alive == 11)
+        try await serving(inspector) { served in
+            try await #expect(served.get("/inspect/rows/15").status == .notFound)
+            try await #expect(served.get("/inspect/rows/16").status == .ok)
+            try await #expect(served.get("/inspect/rows/25").status == .ok)
+            try await #expect(served.get("/inspect/rows/26").status == .notFound)
+            let stream = try await served.stream()
+            let batch: ShownRows = try await stream.next("rows")
+            #expect(batch.missed == 15)
+            #expect(batch.rows.map(\.number) == Array(16...25))
+        }
+    }
+
+    @Test("lets go of a store, and of all it has noted of it, when the store goes")
+    func storeGoes() async throws {
+        let tokens = Tokens()
+        var store: FluxStore<Bag>? = FluxStore(initialState: Bag(token: tokens.make()), dispatcher: nil)
+        weak let handle = store?.handle
+        inspector.inspect(try #require(store))
+        for _ in 1...5 { store?.dispatch(action: .put(tokens.make())) }
+        #expect(tokens.alive == 6)
+        store = nil
+        try await eventually("nothing of the store is left") { tokens.alive == 0 }
+        #expect(handle == nil)
+    }
+
+    @Test("does not keep a store that goes while it is off")
+    func storeGoesWhileOff() async throws {
+        let tokens = Tokens()
+        inspector.isEnabled = false
+        var store: FluxStore<Bag>? = FluxStore(initialState: Bag(token: tokens.make()), dispatcher: nil)
+        inspector.inspect(try #require(store))
+        store = nil
+        #expect(store == nil)
+        try await eventually("nothing of the store is left") { tokens.alive == 0 }
+        inspector.isEnabled = true
+    }
+
+    @Test("lets a store go on by itself when the inspector goes")
+    func inspectorGoes() async throws {
+        let dispatcher = FluxDispatcher()
+        let tokens = Tokens()
+        let store = FluxStore(initialState: Bag(token: tokens.make()), dispatcher: dispatcher)
+        var inspector: FluxInspector? = FluxInspector(limit: 10)
+        inspector?.inspect(dispatcher)
+        inspector?.inspect(store)
+        for _ in 1...3 { dispatcher.dispatch(action: Bag.Action.put(tokens.make())) }
+        inspector = nil
+        #expect(inspector == nil)
+        #expect(store.handle.eventObservers.isEmpty)
+        #expect(dispatcher.interceptors.isEmpty)
+        try await eventually("only the state of the store is left") { tokens.alive == 1 }
+    }
+
+    @Test("looks on at nothing and keeps nothing while it is off, and begins anew when it is on again")
+    func off() async throws {
+        let dispatcher = FluxDispatcher()
+        let tokens = Tokens()
+        let bag = FluxStore(initialState: Bag(token: tokens.make()), dispatcher: dispatcher)
+        inspector.inspect(store)
+        inspector.inspect(dispatcher)
+        bag.dispatch(action: .put(tokens.make()))
+        #expect(!store.handle.eventObservers.isEmpty && !bag.handle.eventObservers.isEmpty)
+        #expect(!dispatcher.interceptors.isEmpty)
+        inspector.isEnabled = false
+        #expect(store.handle.eventObservers.isEmpty && bag.handle.eventObservers.isEmpty)
+        #expect(dispatcher.interceptors.isEmpty)
+        try await eventually("only the state of the store is left") { tokens.alive == 1 }
+        store.dispatch(action: .look)
+        inspector.isEnabled = true
+        store.dispatch(action: .add("milk", count: 1))
+        try await serving(inspector) { served in
+            try await #expect(served.json("/inspect/stores", as: [ShownStore].self).count == 2)
+            let rows = try await served.stream().rows { $0.kind == "action" }
+            #expect(rows.map(\.text) == [#".add("milk", count: 1)"#])
+        }
+    }
+
+    @Test("shows nowhere what is to be hidden")
+    func hidden() async throws {
+        let inspector = FluxInspector(limit: 100) { name, value in name == "password" || name == "secret" }
+        inspector.inspect(store)
+        store.dispatch(action: .add("secret", count: 4711))
+        store.dispatch(action: .add("milk", count: 2))
+        store.dispatch(action: .signIn(name: "Ann", password: "hunter2"))
+        store.dispatch(action: .add("milk", count: 1))
+        try await serving(inspector) { served in
+            let rows = try await served.stream().rows { $0.number == 4 }
+            #expect(rows[2].text == #".signIn(name: "Ann", password: •••)"#)
+            var all = "\(rows)"
+            for number in 1...4 {
+                all += try await served.text("/inspect/rows/\(number)")
+                all += try await served.text("/inspect/rows/\(number)/state")
+            }
+            all += try await served.text("/inspect/stores/1")
+            #expect(!all.contains("hunter2"))
+            let detail: ShownDetail = try await served.json("/inspect/rows/3")
+            #expect(try #require(detail.difference).contains("+       password: •••"), "\(detail)")
+            let state = try await served.text("/inspect/rows/4/state")
+            #expect(state.contains("\"secret\": •••") && state.contains("\"milk\": 3"), "\(state)")
+            #expect(state.hasPrefix("Shop(\n  items: ["), "\(state)")
+            #expect(state.contains("Shop.Customer(\n      name: \"Ann\""), "\(state)")
+        }
+    }
+
+    // MARK: - Who reads
+
+    @Test("brings every one of thousands of actions to who reads, in order, while they are made")
+    func manyActions() async throws {
+        inspector.inspect(store)
+        try await serving(inspector) { [store] served in
+            let stream = try await served.stream()
+            // As fast as a busy program: a thousand a second.
+            let making = Task {
+                for _ in 1...30 {
+                    for _ in 1...100 { store.dispatch(action: .add("milk", count: 1)) }
+                    try await Task.sleep(for: .milliseconds(100))
+                }
+            }
+            let rows = try await stream.rows { $0.number == 3_000 }
+            try await making.value
+            #expect(rows.map(\.number) == Array(1...3_000))
+            #expect(rows.last?.revision == 3_000)
+        }
+    }
+
+    @Test("goes on behind the last row that was read, and begins anew where the program was started anew")
+    func resumes() async throws {
+        inspector.inspect(store)
+        for _ in 1...5 { store.dispatch(action: .look) }
+        try await serving(inspector) { [store] served in
+            let first = try await served.stream()
+            _ = try await first.rows { $0.number == 5 }
+            let id = try #require(first.id)
+            store.dispatch(action: .look)
+            try await #expect(served.stream(after: id).rows { $0.number == 6 }.map(\.number) == [6])
+            try await #expect(served.stream(after: "other-3").rows { $0.number == 6 }.map(\.number) == Array(1...6))
+        }
+    }
+
+    @Test("delays nobody for somebody who reads nothing, and shuts down in spite of those who still read")
+    func deafReader() async throws {
+        inspector.inspect(store)
+        let text = String(repeating: "x", count: 150)
+        // They outlive the server: it is the one that ends.
+        let readers = FluxLock<[any Sendable]>([])
+        try await serving(inspector) { [store] served in
+            let deaf = try DeafReader(port: served.port)
+            let stream = try await served.stream()
+            readers.withLock { $0 = [deaf, stream] }
+            // More than all buffers between here and there take.
+            for _ in 1...10_000 { store.dispatch(action: .whisper(text)) }
+            let rows = try await stream.rows { $0.number == 10_000 }
+            #expect(rows.last?.number == 10_000)
+        }
+        readers.withLock { #expect($0.count == 2) }
+    }
+}
