@@ -1,0 +1,220 @@
+import Metrics
+import NIOCore
+import Synchronization
+
+/// What the watchers of one board are sent: encoded once, however many they are.
+///
+/// The newest frames are kept in a row, and of a watcher no more than the number of the frame that it has come to. Those
+/// who have come to the end wait for the next, and are all handed the same bytes. One who is so slow that its next frame
+/// is gone gets the state instead. So a watcher costs as much memory as a number, whatever it does.
+final class Feed: Sendable {
+    /// Bytes for a watcher, and the number of the frame that comes after them.
+    struct Batch: Sendable {
+        var bytes: ByteBuffer
+        var next: Int
+    }
+
+    private typealias Waiting = CheckedContinuation<Batch?, Never>
+
+    private enum Taken {
+        case now(Batch?)
+        case later
+    }
+
+    private struct Person {
+        var name: String?
+        /// One who comes back may do so before the old connection is known to be gone.
+        var connections = 0
+    }
+
+    /// What the lock guards.
+    private struct Book {
+        /// The newest state that is on disk: what is not is shown to nobody.
+        var shown: BoardState
+        /// Its frame, once somebody has asked for it.
+        var stateFrame: ByteBuffer?
+        var frames: [ByteBuffer] = []
+        /// The number of the frame after the newest.
+        var next = 0
+        var bytes = 0
+        /// The watchers, with the clients of those who have said who they are.
+        var watchers: [Int: String?] = [:]
+        var waiting: [Int: Waiting] = [:]
+        var lastWatcher = 0
+        var people: [String: Person] = [:]
+        var isHereDue = false
+        var isEnded = false
+
+        mutating func append(_ frame: ByteBuffer) {
+            frames.append(frame)
+            bytes += frame.readableBytes
+            next += 1
+            while frames.count > 256 || bytes > 1 << 20 && frames.count > 1 {
+                bytes -= frames.removeFirst().readableBytes
+            }
+        }
+
+        /// Not sorted as a whole: it is made anew for each who comes.
+        var here: ByteBuffer {
+            Frame.here(people.count, names: people.values.lazy.compactMap(\.name).prefix(50).sorted())
+        }
+
+        /// What comes after a frame, or else keeps who waits for it.
+        mutating func take(for watcher: Int, after frame: Int, _ waiting: Waiting) -> Taken {
+            if isEnded || watchers[watcher] == nil { return .now(nil) }
+            if frame == next {
+                self.waiting[watcher] = waiting
+                return .later
+            }
+            let missed = next - frame
+            // An empty one stands for the state, which is encoded without the lock.
+            let bytes = missed > frames.count ? ByteBuffer() : Frame.joined(frames.suffix(missed))
+            return .now(Batch(bytes: bytes, next: next))
+        }
+
+        mutating func takeWaiting() -> [Int: Waiting] {
+            let taken = waiting
+            waiting.removeAll(keepingCapacity: true)
+            return taken
+        }
+    }
+
+    private let book: Mutex<Book>
+    private let watching = Meter(label: "live_board.watchers")
+    private let skipped = Counter(label: "live_board.skips")
+
+    init(_ state: BoardState) { book = Mutex(Book(shown: state)) }
+
+    // MARK: - What is sent
+
+    /// Sends the changes that a state has brought; the state is on disk.
+    ///
+    /// Called by one task, so that the changes come in their order.
+    func show(_ state: BoardState) {
+        let old = book.withLock { $0.shown.revision }
+        if state.revision == old { return }
+        let frames = state.changes(after: old)?.map(Frame.change) ?? [Frame.state(state)]
+        send(Frame.joined(frames)) { book in
+            book.shown = state
+            book.stateFrame = nil
+        }
+    }
+
+    func beat() { send(Frame.heartbeat) }
+
+    /// Ends all streams, and those who come later find none.
+    func end() {
+        let waiting = book.withLock { book in
+            book.isEnded = true
+            return book.takeWaiting()
+        }
+        for watcher in waiting.values { watcher.resume(returning: nil) }
+    }
+
+    private func send(_ frame: ByteBuffer, _ change: (inout Book) -> Void = { _ in }) {
+        let (waiting, next) = book.withLock { book in
+            change(&book)
+            book.append(frame)
+            return (book.takeWaiting(), book.next)
+        }
+        // Who waits has seen all but this, so there is nothing to look up for each.
+        for watcher in waiting.values { watcher.resume(returning: Batch(bytes: frame, next: next)) }
+    }
+
+    // MARK: - Watching
+
+    /// Lets somebody watch from now on; nil: the streams have ended.
+    ///
+    /// - Parameters:
+    ///   - client: Who it is; nil: nobody is told of it.
+    ///   - name: What others are to call it.
+    ///   - last: The revision that it knows the board at; nil: it does not know it.
+    /// - Returns: Its number, and what it is sent first.
+    func join(client: String?, name: String?, last: Int?) -> (watcher: Int, first: Batch)? {
+        let joined = book.withLock { book -> (watcher: Int, state: BoardState, here: ByteBuffer, next: Int)? in
+            if book.isEnded { return nil }
+            book.lastWatcher += 1
+            book.watchers[book.lastWatcher] = .some(client)
+            if let client {
+                book.people[client, default: Person()].connections += 1
+                book.people[client]?.name = name
+            }
+            return (book.lastWatcher, book.shown, book.here, book.next)
+        }
+        guard let joined else { return nil }
+        watching.increment()
+        if client != nil { tellWhoIsHere() }
+        let missed = last.flatMap { joined.state.changes(after: $0) }?.map(Frame.change)
+        let known = missed ?? [stateFrame(of: joined.state)]
+        return (
+            joined.watcher, Batch(bytes: Frame.joined([Frame.retry] + known + [joined.here]), next: joined.next)
+        )
+    }
+
+    /// Waits for what comes after a frame; nil: the stream has ended, or the watcher has left.
+    func next(for watcher: Int, after next: Int) async -> Batch? {
+        let batch = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                switch book.withLock({ $0.take(for: watcher, after: next, continuation) }) {
+                case .later: break
+                case .now(let batch): continuation.resume(returning: batch)
+                }
+            }
+        } onCancel: {
+            leave(watcher)
+        }
+        guard let batch else { return nil }
+        return batch.bytes.readableBytes > 0 ? batch : newest()
+    }
+
+    /// Watches no longer; a second call does nothing.
+    func leave(_ watcher: Int) {
+        let (client, waiting) = book.withLock { book -> (String??, Waiting?) in
+            let client = book.watchers.removeValue(forKey: watcher)
+            if case .some(.some(let client)) = client {
+                book.people[client]?.connections -= 1
+                if book.people[client]?.connections == 0 { book.people[client] = nil }
+            }
+            return (client, book.waiting.removeValue(forKey: watcher))
+        }
+        waiting?.resume(returning: nil)
+        guard let client else { return }
+        watching.decrement()
+        if client != nil { tellWhoIsHere() }
+    }
+
+    /// What a watcher gets in place of what it has missed.
+    private func newest() -> Batch {
+        skipped.increment()
+        let (state, here, next) = book.withLock { ($0.shown, $0.here, $0.next) }
+        return Batch(bytes: Frame.joined([stateFrame(of: state), here]), next: next)
+    }
+
+    /// Encodes a large board without the lock, and once for all who join meanwhile.
+    private func stateFrame(of state: BoardState) -> ByteBuffer {
+        let isShown = { (book: borrowing Book) in book.shown.revision == state.revision }
+        if let known = book.withLock({ isShown($0) ? $0.stateFrame : nil }) { return known }
+        let frame = Frame.state(state)
+        book.withLock { if isShown($0) { $0.stateFrame = frame } }
+        return frame
+    }
+
+    // MARK: - Who is here
+
+    /// Tells everybody who is here, five times a second at most.
+    private func tellWhoIsHere() {
+        let isFirst = book.withLock { book in
+            defer { book.isHereDue = true }
+            return !book.isHereDue
+        }
+        guard isFirst else { return }
+        Task {
+            try? await Task.sleep(for: .milliseconds(200))
+            send(
+                book.withLock { book in
+                    book.isHereDue = false
+                    return book.here
+                })
+        }
+    }
+}

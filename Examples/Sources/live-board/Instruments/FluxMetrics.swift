@@ -1,0 +1,1 @@
+../../FluxInstruments/FluxMetrics.swift

@@ -1,0 +1,1 @@
+../../FluxInstruments/FluxTracing.swift

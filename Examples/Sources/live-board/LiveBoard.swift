@@ -1,0 +1,137 @@
+import ArgumentParser
+import FluxInspector
+import Foundation
+import Hummingbird
+import Logging
+import Metrics
+import NIOCore
+import ServiceLifecycle
+import Terminal
+
+@main
+struct LiveBoard: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "live-board",
+        abstract: "A board of lists and cards that several people change at the same time, in their browsers.",
+        discussion: """
+            Prints its address once it listens. Everything that was acknowledged to a client is on disk, and is there \
+            again after any end of the program. SIGINT and SIGTERM close it in order: it takes no more commands, ends \
+            the streams of those who watch, and saves. Logs go to standard error, GET /metrics has figures for \
+            Prometheus, and GET /health answers while it runs.
+
+            The exit status is 0, or 1 with a line on standard error.
+            """)
+
+    @Option(help: "The address to listen at.") var host = "127.0.0.1"
+    @Option(help: "The port to listen at; 0: any that is free.") var port = 8_080
+    @Option(
+        help: "The folder of the boards, one database each; made if it is not there. One program uses it at a time.")
+    var data = "live-board-data"
+    @Option(help: "How long closing may take, in seconds.") var deadline = 10
+    @Option(help: "How long a board that nobody watches stays open, in seconds.") var idle = 60
+    @Option(help: "How many boards are open at once, as long as nobody is in more.") var openBoards = 1_000
+    @Option(help: "How many boards there may be.") var boards = 1_000
+    @Option(help: "How many cards there may be on a board.") var cards = 1_000
+    @Option(help: "How many commands are under way at once, on all boards together.") var commands = 256
+    @Option(help: "How many more may wait for that; who comes then is told to try again.") var waiting = 4_096
+    @Option(
+        help: ArgumentHelp(
+            "Shows at /inspect what happens inside, to whoever knows the token.",
+            discussion: "Open it with ?token= and the token.", valueName: "token"))
+    var inspect: String?
+    @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
+    var logLevel = Logger.Level.notice
+
+    func validate() throws {
+        for (name, value, least) in [
+            ("port", port, 0), ("deadline", deadline, 1), ("idle", idle, 0), ("open-boards", openBoards, 0),
+            ("boards", boards, 1), ("cards", cards, 0), ("commands", commands, 1), ("waiting", waiting, 0),
+        ] where value < least {
+            throw ValidationError("--\(name) must be at least \(least).")
+        }
+        if inspect == "" { throw ValidationError("--inspect needs a token that is not empty.") }
+        if port > 65_535 { throw ValidationError("--port must be at most 65535.") }
+    }
+
+    func run() async throws {
+        do {
+            try await serve()
+        } catch {
+            try? Output.errors.write("live-board: \(error)\n")
+            throw ExitCode(1)
+        }
+    }
+
+    private func serve() async throws {
+        // A client that goes while something is sent to it is not the end of the program.
+        signal(SIGPIPE, SIG_IGN)
+        raiseFileLimit()
+        let level = logLevel
+        LoggingSystem.bootstrap { label in
+            var handler = StreamLogHandler.standardError(label: label)
+            handler.logLevel = level
+            return handler
+        }
+        let logger = Logger(label: "live-board")
+        let metrics = Prometheus()
+        MetricsSystem.bootstrap(metrics)
+
+        let inspection = inspect.map { Inspection(inspector: FluxInspector(), token: $0) }
+        let boards = try await Boards(
+            Boards.Settings(
+                folder: data, idle: .seconds(idle), open: openBoards, boards: self.boards,
+                limits: BoardLimits(cards: cards), commands: commands, waiting: waiting,
+                inspector: inspection?.inspector),
+            logger: logger)
+        let server = Application(
+            router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
+            // A request whose head does not come is closed by it too.
+            server: .http1(configuration: .init(idleTimeout: .seconds(4))),
+            configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "live-board"),
+            onServerRunning: { [host] channel in
+                let port = channel.localAddress?.port ?? 0
+                let name = host.contains(":") ? "[\(host)]" : host
+                do { try Output.standard.write("http://\(name):\(port)\n") } catch { logger.error("\(error)") }
+            },
+            logger: logger)
+        // The last is told first that it ends: the streams, and then the server, which waits for them.
+        var group = ServiceGroupConfiguration(
+            services: [server, Streams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger)
+        // Half of the time is for clients who are slow to go, the rest for the boards.
+        group.maximumGracefulShutdownDuration = .seconds(deadline) / 2
+        do {
+            try await ServiceGroup(configuration: group).run()
+        } catch is CancellationError {
+            logger.notice("Some clients were cut off")
+        } catch let error as IOError {
+            throw Failure("\(host):\(port): \(error)")
+        }
+        try await boards.close(within: .seconds(deadline) / 2)
+    }
+
+    /// Each client and each board that is open takes a few descriptors, and many systems begin with 1,024.
+    private func raiseFileLimit() {
+        var limit = rlimit()
+        guard getrlimit(.init(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(.init(RLIMIT_NOFILE.rawValue), &limit)
+    }
+}
+
+/// Keeps the streams of those who watch alive, and ends them when the server is to end.
+private struct Streams: Service {
+    let boards: Boards
+
+    func run() async throws {
+        try? await cancelWhenGracefulShutdown {
+            while true {
+                try await Task.sleep(for: .seconds(15))
+                boards.beat()
+            }
+        }
+        boards.endWatching()
+    }
+}
+
+extension Logger.Level: @retroactive ExpressibleByArgument {}

@@ -1,0 +1,270 @@
+import Foundation
+
+/// All that is kept of a board: what everybody sees, the newest changes, and what it takes to undo them.
+///
+/// It is pure: a command is looked at here and becomes an action, and an action changes it, in the same way each time.
+struct BoardState: Codable, Sendable {
+    /// A change with the revision that it has made, as watchers are told of it.
+    struct NumberedChange: Codable, Equatable, Sendable {
+        var revision: Int
+        var client: String
+        var change: BoardChange
+    }
+
+    /// A change that may be taken back, and what does so.
+    private struct Undoable: Codable, Sendable {
+        var revision: Int
+        var client: String
+        var change, opposite: BoardChange
+    }
+
+    private(set) var board = Board(title: "", lists: [])
+    /// How many changes there were, the making of the board included.
+    private(set) var revision = 0
+    /// The newest of the numbers in the ids of lists and cards: none is used twice.
+    private var lastNumber = 0
+    private(set) var changes: [NumberedChange] = []
+    private var undoables: [Undoable] = []
+
+    /// The changes after a revision; nil where not all of them are kept any more.
+    func changes(after last: Int) -> ArraySlice<NumberedChange>? {
+        guard last <= revision, last >= revision - changes.count else { return nil }
+        return changes.suffix(revision - last)
+    }
+}
+
+// MARK: - From a command to an action
+
+/// What changes the state of a board, as it is kept in the log.
+enum BoardAction: Codable, Sendable {
+    /// The first of all.
+    case found(Board)
+    case change(BoardChange, by: String)
+    /// Takes back the change of a revision.
+    case undo(of: Int, BoardChange, by: String)
+
+    /// The id of what it adds.
+    var added: String? {
+        switch self {
+        case .change(.listAdded(let list, _), _): list.id
+        case .change(.cardAdded(let card, _, _), _): card.id
+        default: nil
+        }
+    }
+}
+
+extension BoardState {
+    /// Looks at a command; nil: nothing has to change for it.
+    func action(
+        for command: BoardCommand, by client: String, limits: BoardLimits
+    ) throws(Refusal) -> BoardAction? {
+        if case .undo = command { return try undo(by: client, limits: limits) }
+        return try change(for: command, by: client, limits: limits).map { .change($0, by: client) }
+    }
+
+    private func change(
+        for command: BoardCommand, by client: String, limits: BoardLimits
+    ) throws(Refusal) -> BoardChange? {
+        switch command {
+        case .rename(let new):
+            let title = try checked(title: new)
+            return title == board.title ? nil : .renamed(title: title)
+
+        case .addList(let new):
+            let title = try checked(title: new)
+            guard board.lists.count < limits.lists else { throw .full("A board has \(limits.lists) lists at most.") }
+            return .listAdded(
+                list: Board.List(id: "l\(lastNumber + 1)", title: title, cards: []), index: board.lists.count)
+
+        case .renameList(let list, let new):
+            let title = try checked(title: new)
+            return board.lists[try place(ofList: list)].title == title ? nil : .listRenamed(list: list, title: title)
+
+        case .moveList(let list, let index):
+            let old = try place(ofList: list)
+            let new = min(try checked(index: index), board.lists.count - 1)
+            return old == new ? nil : .listMoved(list: list, index: new)
+
+        case .removeList(let list):
+            _ = try place(ofList: list)
+            return .listRemoved(list: list)
+
+        case .addCard(let list, let new):
+            let title = try checked(title: new)
+            let place = try place(ofList: list)
+            guard board.cardCount < limits.cards else { throw .full("A board has \(limits.cards) cards at most.") }
+            let card = Board.Card(
+                id: "c\(lastNumber + 1)", title: title, text: "", voters: [], revision: revision + 1)
+            return .cardAdded(card: card, list: list, index: board.lists[place].cards.count)
+
+        case .editCard(let id, let new, let text, let revision):
+            let title = try checked(title: new)
+            if text.count > 4_000 { throw .invalid("A text has at most 4,000 characters, and this has \(text.count).") }
+            let card = try card(id)
+            // An edit that comes a second time, since its answer was lost, has nothing left to do.
+            if card.title == title && card.text == text { return nil }
+            guard card.revision == revision else { throw .stale(revision: self.revision, card: card) }
+            return .cardEdited(card: id, title: title, text: text, revision: self.revision + 1)
+
+        case .moveCard(let id, let list, let index):
+            _ = try (card(id), place(ofList: list))
+            let wanted = BoardChange.cardMoved(card: id, list: list, index: try checked(index: index))
+            guard let moved = board.fitted(wanted, revision: revision), moved != board.opposite(of: moved) else {
+                return nil
+            }
+            return moved
+
+        case .removeCard(let id):
+            _ = try card(id)
+            return .cardRemoved(card: id)
+
+        case .vote(let id, let on):
+            let voters = try card(id).voters
+            if voters.contains(client) == on { return nil }
+            if on && voters.count >= limits.voters { throw .full("A card has \(limits.voters) votes at most.") }
+            return .voted(card: id, client: client, on: on)
+
+        case .undo:
+            return nil
+        }
+    }
+
+    private func undo(by client: String, limits: BoardLimits) throws(Refusal) -> BoardAction {
+        for undoable in undoables.reversed() where undoable.client == client {
+            guard board.isAsLeft(by: undoable.change),
+                let change = board.fitted(undoable.opposite, revision: revision + 1)
+            else { continue }
+            var undone = board
+            guard undone.apply(change), undone.lists.count <= limits.lists, undone.cardCount <= limits.cards else {
+                continue
+            }
+            return .undo(of: undoable.revision, change, by: client)
+        }
+        throw .nothingToUndo
+    }
+
+    // MARK: - Checking
+
+    private func checked(title: String) throws(Refusal) -> String {
+        let title = title.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard (1...200).contains(title.count) else {
+            throw .invalid("A title has 1 to 200 characters, and this has \(title.count).")
+        }
+        return title
+    }
+
+    private func checked(index: Int) throws(Refusal) -> Int {
+        if index < 0 { throw .invalid("An index is 0 or more, and this is \(index).") }
+        return index
+    }
+
+    private func place(ofList id: String) throws(Refusal) -> Int {
+        guard let place = board.place(ofList: id) else { throw .unknownList(id) }
+        return place
+    }
+
+    private func card(_ id: String) throws(Refusal) -> Board.Card {
+        guard let card = board.card(id) else { throw .unknownCard(id) }
+        return card
+    }
+}
+
+// MARK: - From an action to the next state
+
+extension BoardState {
+    /// Applies an action; false, and nothing has changed, where it does not fit.
+    mutating func apply(_ action: BoardAction) -> Bool {
+        switch action {
+        case .found(let new):
+            guard revision == 0 else { return false }
+            (board, revision) = (new, 1)
+            for list in new.lists { note([list.id] + list.cards.map(\.id)) }
+
+        case .change(let change, let client):
+            guard let opposite = board.opposite(of: change), board.apply(change) else { return false }
+            note(change, by: client)
+            undoables.append(
+                Undoable(revision: revision, client: client, change: change, opposite: opposite))
+            undoables.keepNewest(256, bytes: 4 << 20) { $0.change.size + $0.opposite.size }
+
+        case .undo(let target, let change, let client):
+            guard board.apply(change) else { return false }
+            note(change, by: client)
+            undoables.removeAll { $0.revision == target }
+        }
+        return true
+    }
+
+    private mutating func note(_ change: BoardChange, by client: String) {
+        revision += 1
+        changes.append(NumberedChange(revision: revision, client: client, change: change))
+        changes.keepNewest(500, bytes: 1 << 20) { $0.change.size }
+        switch change {
+        case .listAdded(let list, _): note([list.id])
+        case .cardAdded(let card, _, _): note([card.id])
+        default: break
+        }
+    }
+
+    private mutating func note(_ ids: [String]) {
+        for id in ids { lastNumber = max(lastNumber, Int(id.dropFirst()) ?? 0) }
+    }
+}
+
+extension Array {
+    /// Drops the oldest where there are more than so many, or where they are large; the newest stays in any case.
+    ///
+    /// A few more are kept than that, so that not each of them moves all others.
+    fileprivate mutating func keepNewest(_ limit: Int, bytes: Int, _ size: (Element) -> Int) {
+        var kept = 0
+        var sum = 0
+        for element in reversed() {
+            sum += size(element)
+            if kept > 0 && sum > bytes { break }
+            kept += 1
+        }
+        if kept < count { removeFirst(count - kept) }
+        if count >= limit + 64 { removeFirst(count - limit) }
+    }
+}
+
+// MARK: - What clients are told
+
+/// A board with its revision.
+struct Snapshot: Encodable {
+    var revision: Int
+    var board: Board
+
+    init(_ state: BoardState) { (revision, board) = (state.revision, state.board) }
+}
+
+/// The answer to a command: it is done, and on disk.
+struct Receipt: Encodable, Sendable {
+    var revision: Int
+    /// The id of what was added.
+    var id: String?
+}
+
+extension Board {
+    /// The board of a fresh start.
+    static let welcome = Board(
+        title: "Welcome",
+        lists: [
+            List(
+                id: "l1", title: "To do",
+                cards: [
+                    card(4, "Drag me to another list", "Or move me with the keys: everybody who looks on sees it."),
+                    card(5, "Open this page a second time", "Both show the same board, also after you pull the plug."),
+                ]),
+            List(
+                id: "l2", title: "Doing",
+                cards: [card(6, "Vote for a card", "Each page has one vote for a card, and may take it back.")]),
+            List(
+                id: "l3", title: "Done",
+                cards: [card(7, "Take something back", "Undo takes back your own changes, one after the other.")]),
+        ])
+
+    private static func card(_ number: Int, _ title: String, _ text: String) -> Card {
+        Card(id: "c\(number)", title: title, text: text, voters: [], revision: 1)
+    }
+}

@@ -1,0 +1,194 @@
+import FluxRouting
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import NIOHTTP1
+
+/// What went wrong with a request, as RFC 9457 has it.
+struct Problem: Error {
+    var kind: String
+    var status: HTTPResponse.Status
+    var title: String
+    var detail = ""
+    /// What some kinds add: the board's revision, and the card as it is now.
+    var revision: Int?
+    var card: Board.Card?
+    var allow: String?
+
+    static let notFound = Problem(kind: "not-found", status: .notFound, title: "There is nothing at this address")
+    static let unknownBoard = Problem(kind: "unknown-board", status: .notFound, title: "There is no such board")
+    static let tooSlow = Problem(
+        kind: "too-slow", status: .requestTimeout, title: "The request took too long to arrive")
+    static let mediaType = Problem(
+        kind: "media-type", status: .unsupportedMediaType, title: "The body has to be application/json")
+    static let busy = Problem(
+        kind: "busy", status: .tooManyRequests, title: "Another edit of this card is under way",
+        detail: "Nothing was changed. Try again.")
+    static let overloaded = Problem(
+        kind: "overloaded", status: .serviceUnavailable, title: "Too many commands are under way",
+        detail: "Nothing was changed. Try again in a moment.")
+    static let closing = Problem(kind: "closing", status: .serviceUnavailable, title: "The server is closing")
+    static let failed = Problem(
+        kind: "failed", status: .internalServerError, title: "Something went wrong here", detail: "It was logged.")
+
+    static func malformed(_ detail: String) -> Problem {
+        Problem(kind: "malformed", status: .badRequest, title: "The request cannot be understood", detail: detail)
+    }
+
+    static func invalid(_ detail: String) -> Problem {
+        Problem(kind: "invalid", status: .unprocessableContent, title: "A value is not allowed", detail: detail)
+    }
+
+    static func tooLarge(_ limit: Int) -> Problem {
+        Problem(
+            kind: "too-large", status: .contentTooLarge, title: "The body is too large",
+            detail: "It may have \(limit) bytes.")
+    }
+
+    static func method(allow: String) -> Problem {
+        Problem(
+            kind: "method", status: .methodNotAllowed, title: "That cannot be done here", detail: "Allowed: \(allow).",
+            allow: allow)
+    }
+}
+
+// MARK: - From an error
+
+extension Problem {
+    /// What a client is told of an error; nil: it is none that this program knows.
+    init?(_ error: any Error) {
+        switch error {
+        case let problem as Problem: self = problem
+        case let refusal as Refusal: self.init(refusal)
+        case is FluxFamilyError, is CancellationError: self = .closing
+        case is Unsaved:
+            self.init(
+                kind: "unsaved", status: .serviceUnavailable, title: "Nothing can be saved at the moment",
+                detail: "It is tried again. What was sent may come yet.")
+        case let error as HTTPError where error.status == .notFound: self = .notFound
+        case let error as DecodingError: self = .malformed(error.reason)
+        default: return nil
+        }
+    }
+
+    private init(_ refusal: Refusal) {
+        switch refusal {
+        case .unknownList(let id):
+            self.init(
+                kind: "unknown-list", status: .notFound, title: "There is no such list", detail: "It was \(id).")
+        case .unknownCard(let id):
+            self.init(
+                kind: "unknown-card", status: .notFound, title: "There is no such card", detail: "It was \(id).")
+        case .stale(let revision, let card):
+            self.init(
+                kind: "stale", status: .conflict, title: "Somebody else has changed this card",
+                detail: "The edit was made of another revision of the card than the newest, \(card.revision).",
+                revision: revision, card: card)
+        case .nothingToUndo:
+            self.init(kind: "nothing-to-undo", status: .conflict, title: "There is nothing to take back")
+        case .full(let detail):
+            self.init(
+                kind: "full", status: HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage"),
+                title: "There is no room for more", detail: detail)
+        case .invalid(let detail): self = .invalid(detail)
+        }
+    }
+}
+
+extension DecodingError {
+    /// One line for who has sent it, with the place.
+    fileprivate var reason: String {
+        func place(_ path: [any CodingKey]) -> String { path.map(\.stringValue).joined(separator: ".") }
+        return switch self {
+        case .keyNotFound(let key, _): "\(key.stringValue) is missing."
+        case .typeMismatch(_, let context): "\(place(context.codingPath)) is of another type than it should be."
+        case .valueNotFound(_, let context): "\(place(context.codingPath)) is null."
+        case .dataCorrupted(let context):
+            context.codingPath.isEmpty ? "It is not JSON." : "\(place(context.codingPath)) is none that is known."
+        @unknown default: "It is not as it should be."
+        }
+    }
+}
+
+// MARK: - To an answer
+
+extension Problem: Encodable {
+    private enum Key: String, CodingKey { case type, title, status, detail, revision, card }
+
+    func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: Key.self)
+        try fields.encode("urn:live-board:\(kind)", forKey: .type)
+        try fields.encode(title, forKey: .title)
+        try fields.encode(status.code, forKey: .status)
+        try fields.encode(detail, forKey: .detail)
+        try fields.encodeIfPresent(revision, forKey: .revision)
+        try fields.encodeIfPresent(card, forKey: .card)
+    }
+
+    var response: Response {
+        var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
+        if let allow { headers[.allow] = allow }
+        let bytes = ByteBuffer(bytes: encoded(self))
+        guard status == .requestTimeout else {
+            return Response(status: status, headers: headers, body: .init(byteBuffer: bytes))
+        }
+        // The rest of the request may never come: the error ends the connection, once this is written.
+        headers[.connection] = "close"
+        headers[.contentLength] = "\(bytes.readableBytes)"
+        return Response(
+            status: status, headers: headers,
+            body: ResponseBody { writer in
+                try await writer.write(bytes)
+                try await writer.finish(nil)
+                throw self
+            })
+    }
+}
+
+/// Makes a problem document of every error.
+struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        do {
+            return try await next(request, context)
+        } catch let error as HTTPParserError {
+            throw error  // What is no HTTP: the server answers, and closes the connection.
+        } catch {
+            if let problem = Problem(error) { return problem.response }
+            context.logger.error(
+                "A request has failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            return Problem.failed.response
+        }
+    }
+}
+
+/// Reads the body of a request before anything is done with it: it may be only so large, and take only so long.
+///
+/// One that sends nothing at all is left to the server, which closes a connection that is idle.
+struct BodyMiddleware<Context: RequestContext>: RouterMiddleware {
+    var limit = 16 * 1_024
+    var patience = Duration.seconds(4)
+
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        guard request.headers.contains(.contentLength) || request.headers.contains(.transferEncoding) else {
+            return try await next(request, context)
+        }
+        let deadline = ContinuousClock.now + patience
+        var body = ByteBuffer()
+        var size = 0
+        for try await var part in request.body {
+            if ContinuousClock.now > deadline { throw Problem.tooSlow }
+            size += part.readableBytes
+            // What is too large is read to its end all the same, and not kept: else the client might not hear why.
+            if size <= limit { body.writeBuffer(&part) }
+        }
+        if size > limit { throw Problem.tooLarge(limit) }
+        var request = request
+        request.body = RequestBody(buffer: body)
+        return try await next(request, context)
+    }
+}

@@ -1,0 +1,217 @@
+import FluxInspector
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// What comes with a request: the connection too, since a stream has to know when that ends.
+struct BoardContext: RequestContext, RemoteAddressRequestContext {
+    var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+    var remoteAddress: SocketAddress? { channel.remoteAddress }
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = .init(source: source)
+        channel = source.channel
+    }
+}
+
+/// Who looks inside, and what whoever asks for that has to know.
+struct Inspection: Sendable {
+    let inspector: FluxInspector
+    let token: String
+}
+
+/// All that the server answers.
+struct Routes: Sendable {
+    typealias Handler = @Sendable (Request, BoardContext) async throws -> Response
+
+    let boards: Boards
+    let metrics: Prometheus
+    let inspection: Inspection?
+
+    func makeRouter() -> Router<BoardContext> {
+        let router = Router(context: BoardContext.self)
+        router.add(middleware: MetricsMiddleware())
+        router.add(middleware: ProblemMiddleware())
+        router.add(middleware: BodyMiddleware())
+
+        on(router, "/", [.get: { _, _ in .redirect(to: "/b/\(BoardID.welcome.rawValue)") }])
+        let index = Page(PackageResources.index_html, "text/html; charset=utf-8")
+        on(router, "/b/:board", [.get: { try index.response(to: $0, status: isBoard($1) ? .ok : .notFound) }])
+        for (path, page) in [
+            ("/style.css", Page(PackageResources.style_css, "text/css; charset=utf-8")),
+            ("/board.js", Page(PackageResources.board_js, "text/javascript; charset=utf-8")),
+            ("/icon.svg", Page(PackageResources.icon_svg, "image/svg+xml")),
+        ] {
+            on(router, RouterPath(path), [.get: { request, _ in page.response(to: request, status: .ok) }])
+        }
+        on(router, "/boards", [.get: listBoards, .post: addBoard])
+        on(router, "/boards/:board", [.get: showBoard])
+        on(router, "/boards/:board/commands", [.post: perform])
+        on(router, "/boards/:board/events", [.get: watch])
+        on(router, "/health", [.get: { _, _ in .json(["status": "ok"]) }])
+        on(router, "/metrics", [.get: { _, _ in metrics.response }])
+        if let inspection { inspection.inspector.mount(on: router, token: inspection.token) }
+        return router
+    }
+
+    /// Adds what is done at a path; to other methods the answer is which there are.
+    private func on(_ router: Router<BoardContext>, _ path: RouterPath, _ given: [HTTPRequest.Method: Handler]) {
+        var handlers = given
+        if let get = given[.get] { handlers[.head] = { try await get($0, $1).createHeadResponse() } }
+        let allow = handlers.keys.map(\.rawValue).sorted().joined(separator: ", ")
+        let methods: [HTTPRequest.Method] = [.get, .head, .post, .put, .delete, .connect, .options, .trace, .patch]
+        for method in methods {
+            router.on(path, method: method, use: handlers[method] ?? { _, _ in throw Problem.method(allow: allow) })
+        }
+    }
+
+    // MARK: - Boards
+
+    private func listBoards(_ request: Request, _ context: BoardContext) -> Response {
+        .json(["boards": boards.list.map { ["id": $0.id, "title": $0.title] }])
+    }
+
+    private func addBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
+        struct New: Decodable { var title: String }
+        let title = try await decode(New.self, request).title.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard (1...200).contains(title.count) else {
+            throw Problem.invalid("A title has 1 to 200 characters, and this has \(title.count).")
+        }
+        let id = try await boards.add(title: title).rawValue
+        return .json(["id": id], status: .created, headers: [.location: "/boards/\(id)"])
+    }
+
+    private func showBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
+        .json(Snapshot(try await boards.state(of: board(context))))
+    }
+
+    // MARK: - Commands
+
+    private func perform(_ request: Request, _ context: BoardContext) async throws -> Response {
+        let id = try board(context)
+        let command = try await decode(BoardCommand.self, request)
+        guard let client = try client(request) else { throw Problem.invalid("The query has to have a client.") }
+        return .json(try await boards.perform(command, on: id, by: client))
+    }
+
+    // MARK: - Events
+
+    /// A stream of what happens on a board, from the state that the client knows.
+    private func watch(_ request: Request, _ context: BoardContext) async throws -> Response {
+        let query = request.uri.queryParameters
+        let client = try client(request)
+        let name = query.get("name")?.trimmingCharacters(in: .whitespacesAndNewlines)
+        if let name, name.count > 40 { throw Problem.invalid("A name has at most 40 characters.") }
+        let last = request.headers[.lastEventID] ?? query.get("last")
+        let lease = try await boards.lease(board(context))
+        let channel = context.channel
+
+        let body = ResponseBody { writer in
+            defer { lease.release() }
+            let feed = lease.member.feed
+            let joined = feed.join(
+                client: client, name: name?.isEmpty == true ? nil : name, last: last.flatMap(Int.init))
+            guard let (watcher, first) = joined else { return try await writer.finish(nil) }
+            defer { feed.leave(watcher) }
+            // Nothing else tells of a client that has gone, until something is to be sent.
+            channel.closeFuture.whenComplete { _ in feed.leave(watcher) }
+            try await channel.pipeline.addHandler(CloseWithInput())
+
+            try await writer.write(first.bytes)
+            var next = first.next
+            while let batch = await feed.next(for: watcher, after: next) {
+                try await writer.write(batch.bytes)
+                next = batch.next
+            }
+            try await writer.finish(nil)
+        }
+        let headers: HTTPFields = [
+            .contentType: "text/event-stream", .cacheControl: "no-store", .accelBuffering: "no",
+        ]
+        return Response(status: .ok, headers: headers, body: body)
+    }
+
+    // MARK: - Reading requests
+
+    private func isBoard(_ context: BoardContext) throws -> Bool { boards.contains(try board(context)) }
+
+    private func board(_ context: BoardContext) throws -> BoardID {
+        guard let id = context.parameters.get("board", as: BoardID.self) else { throw Problem.unknownBoard }
+        return id
+    }
+
+    private func client(_ request: Request) throws -> String? {
+        guard let client = request.uri.queryParameters.get("client") else { return nil }
+        let isAllowed = client.utf8.allSatisfy { byte in
+            byte == UInt8(ascii: "-") || byte < 128 && Character(UnicodeScalar(byte)).isLetter
+                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+        }
+        guard isAllowed, (8...64).contains(client.utf8.count) else {
+            throw Problem.invalid("A client has 8 to 64 letters, digits and hyphens.")
+        }
+        return client
+    }
+
+    private func decode<Value: Decodable>(_ type: Value.Type, _ request: Request) async throws -> Value {
+        let media = request.headers[.contentType]?.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
+        guard media?.lowercased() == "application/json" else { throw Problem.mediaType }
+        let bytes = try await request.body.collect(upTo: .max)  // There already, see BodyMiddleware.
+        return try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
+    }
+}
+
+/// A file of the page, which is part of the program.
+private struct Page: Sendable {
+    let bytes: ByteBuffer
+    let headers: HTTPFields
+
+    init(_ content: [UInt8], _ type: String) {
+        bytes = ByteBuffer(bytes: content)
+        // FNV-1a: it tells one version of a file from another, and guards nothing.
+        let hash = content.reduce(0xcbf2_9ce4_8422_2325) { (hash: UInt64, byte) in
+            (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+        }
+        headers = [
+            .contentType: type, .cacheControl: "no-cache", .eTag: "\"\(String(hash, radix: 16))\"",
+            .contentSecurityPolicy: "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+            .xContentTypeOptions: "nosniff",
+        ]
+    }
+
+    func response(to request: Request, status: HTTPResponse.Status) -> Response {
+        if status == .ok, request.headers[values: .ifNoneMatch].contains(headers[.eTag] ?? "") {
+            return Response(status: .notModified, headers: headers)
+        }
+        return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: bytes))
+    }
+}
+
+/// Closes a connection whose client has closed its side: there is nobody left to stream to.
+private final class CloseWithInput: ChannelInboundHandler, Sendable {
+    typealias InboundIn = Any
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case ChannelEvent.inputClosed = event { context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
+    }
+}
+
+extension Response {
+    fileprivate static func json(
+        _ value: some Encodable, status: HTTPResponse.Status = .ok, headers: HTTPFields = [:]
+    ) -> Response {
+        var headers = headers
+        headers[.contentType] = "application/json"
+        headers[.cacheControl] = "no-store"
+        headers[.xContentTypeOptions] = "nosniff"
+        return Response(status: status, headers: headers, body: .init(byteBuffer: ByteBuffer(bytes: encoded(value))))
+    }
+}
+
+extension HTTPField.Name {
+    static let lastEventID = HTTPField.Name("Last-Event-ID")!
+    /// Some proxies keep what they pass on until there is enough of it.
+    static let accelBuffering = HTTPField.Name("X-Accel-Buffering")!
+}

@@ -1,0 +1,184 @@
+import Foundation
+import ProgramTesting
+import Testing
+
+@testable import live_board
+
+/// The pure part: commands, actions, states, and what is taken back.
+@Suite struct BoardStateTests {
+    let limits = BoardLimits()
+
+    func fresh() -> BoardState {
+        var state = BoardState()
+        let fits = state.apply(.found(.welcome))
+        #expect(fits)
+        return state
+    }
+
+    /// Carries out a command; returns the revision.
+    @discardableResult func perform(
+        _ command: BoardCommand, on state: inout BoardState, by client: String = "somebody"
+    ) throws -> Int {
+        if let action = try state.action(for: command, by: client, limits: limits) {
+            let fits = state.apply(action)
+            #expect(fits)
+        }
+        return state.revision
+    }
+
+    @Test("Whatever is done, a copy that applies the changes is the same board, and so is one from the log")
+    func copies() throws {
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var random = SplitMix(seed: seed)
+            var state = fresh()
+            var copy = state.board
+            var log: [BoardAction] = []
+            for _ in 0..<300 {
+                let client = "client-\(Int.random(in: 1...3, using: &random))"
+                let command = randomCommand(on: state, &random)
+                guard let action = try? state.action(for: command, by: client, limits: BoardLimits(lists: 6, cards: 20))
+                else { continue }
+                let isApplied = state.apply(action)
+                #expect(isApplied, "an action that was just made fits")
+                log.append(try JSONDecoder().decode(BoardAction.self, from: JSONEncoder().encode(action)))
+                let change = try #require(state.changes.last)
+                #expect(change.revision == state.revision)
+                let sent = try JSONDecoder().decode(BoardState.NumberedChange.self, from: encoded(change))
+                #expect(sent == change)
+                let fits = copy.apply(sent.change)
+                #expect(fits)
+                #expect(copy == state.board, "after \(change.change)")
+            }
+            let ids = state.board.lists.map(\.id) + state.board.lists.flatMap { $0.cards.map(\.id) }
+            #expect(Set(ids).count == ids.count && state.board.lists.count <= 6 && state.board.cardCount <= 20)
+            var replayed = fresh()
+            for action in log {
+                let fits = replayed.apply(action)
+                #expect(fits)
+            }
+            #expect(encoded(replayed) == encoded(state))
+            let restored = try JSONDecoder().decode(BoardState.self, from: encoded(state))
+            #expect(encoded(restored) == encoded(state))
+        }
+    }
+
+    @Test("Who has done something alone takes back all of it, one after the other, up to the beginning")
+    func undoAll() throws {
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var random = SplitMix(seed: seed)
+            var state = fresh()
+            for _ in 0..<100 {
+                var command = randomCommand(on: state, &random)
+                while case .undo = command { command = randomCommand(on: state, &random) }
+                _ = try? perform(command, on: &state)
+            }
+            while (try? perform(.undo, on: &state)) != nil {}
+            #expect(words(state.board) == words(.welcome), "seed \(seed)")
+        }
+    }
+
+    @Test("What others have changed since is not taken back, and neither is what others have done")
+    func undoAmongOthers() throws {
+        var state = fresh()
+        let edit = try perform(.editCard(card: "c4", title: "Mine", text: "", revision: 1), on: &state, by: "ann")
+        try perform(.vote(card: "c5", on: true), on: &state, by: "ann")
+        try perform(.editCard(card: "c4", title: "Yours", text: "", revision: edit), on: &state, by: "ben")
+        try perform(.undo, on: &state, by: "ann")
+        #expect(state.board.card("c5")?.voters == [])
+        #expect(throws: Refusal.nothingToUndo) { try perform(.undo, on: &state, by: "ann") }
+        #expect(state.board.card("c4")?.title == "Yours")
+        try perform(.undo, on: &state, by: "ben")
+        #expect(state.board.card("c4")?.title == "Mine")
+        try perform(.undo, on: &state, by: "ann")
+        #expect(state.board.card("c4")?.title == Board.welcome.card("c4")?.title)
+    }
+
+    @Test("A card whose list has gone cannot come back, and comes back where its list does")
+    func undoOfRemovals() throws {
+        var state = fresh()
+        try perform(.removeCard(card: "c6"), on: &state, by: "ann")
+        try perform(.removeList(list: "l2"), on: &state, by: "ben")
+        #expect(throws: Refusal.nothingToUndo) { try perform(.undo, on: &state, by: "ann") }
+        try perform(.undo, on: &state, by: "ben")
+        try perform(.undo, on: &state, by: "ann")
+        #expect(words(state.board) == words(.welcome))
+    }
+
+    @Test("Ids are never used twice, also after what had them was removed")
+    func ids() throws {
+        var state = fresh()
+        try perform(.addList(title: "A"), on: &state)
+        try perform(.addCard(list: "l8", title: "B"), on: &state)
+        try perform(.removeList(list: "l8"), on: &state)
+        try perform(.addCard(list: "l1", title: "C"), on: &state)
+        #expect(state.board.lists[0].cards.last?.id == "c10")
+    }
+
+    @Test("An edit of an old revision is refused with the card as it is; the same edit again has nothing to do")
+    func stale() throws {
+        var state = fresh()
+        let revision = try perform(.editCard(card: "c4", title: "A", text: "a", revision: 1), on: &state)
+        #expect(try perform(.editCard(card: "c4", title: "A", text: "a", revision: 1), on: &state) == revision)
+        let card = try #require(state.board.card("c4"))
+        #expect(throws: Refusal.stale(revision: revision, card: card)) {
+            try perform(.editCard(card: "c4", title: "B", text: "b", revision: 1), on: &state)
+        }
+        // A move or a vote is no change of words.
+        try perform(.moveCard(card: "c4", list: "l3", index: 99), on: &state)
+        try perform(.vote(card: "c4", on: true), on: &state)
+        try perform(.editCard(card: "c4", title: "B", text: "b", revision: revision), on: &state)
+        #expect(state.board.lists[2].cards.last?.title == "B")
+    }
+
+    @Test("The newest 500 changes are kept, and fewer where they are large")
+    func kept() throws {
+        var state = fresh()
+        for number in 1...700 { try perform(.rename(title: "\(number)"), on: &state) }
+        #expect(state.changes(after: 201)?.first?.revision == 202 && state.changes(after: 100) == nil)
+        #expect(state.changes(after: 701)?.isEmpty == true && state.changes(after: 702) == nil)
+        for number in 1...400 {
+            let text = String(repeating: "\(number % 10)", count: 4_000)
+            let revision = try #require(state.board.card("c4")?.revision)
+            try perform(.editCard(card: "c4", title: "A", text: text, revision: revision), on: &state)
+        }
+        #expect((200...300).contains(state.changes.count))
+    }
+
+    // MARK: - Support
+
+    /// A board without the revisions of its cards, which never go back, and without the order of votes.
+    private func words(_ board: Board) -> Board {
+        var board = board
+        for list in board.lists.indices {
+            for card in board.lists[list].cards.indices {
+                board.lists[list].cards[card].revision = 0
+                board.lists[list].cards[card].voters.sort()
+            }
+        }
+        return board
+    }
+
+    private func randomCommand(on state: BoardState, _ random: inout SplitMix) -> BoardCommand {
+        let lists = state.board.lists.map(\.id) + ["l0"]
+        let cards = state.board.lists.flatMap(\.cards)
+        let list = lists.randomElement(using: &random)!
+        let card = cards.randomElement(using: &random)?.id ?? "c0"
+        let index = Int.random(in: 0...5, using: &random)
+        let title = "\(Int.random(in: 0...9, using: &random))"
+        switch Int.random(in: 0...13, using: &random) {
+        case 0: return .addList(title: title)
+        case 1: return .renameList(list: list, title: title)
+        case 2: return .moveList(list: list, index: index)
+        case 3: return .removeList(list: list)
+        case 4, 5, 6: return .addCard(list: list, title: title)
+        case 7:
+            let revision = state.board.card(card)?.revision ?? 0
+            return .editCard(card: card, title: title, text: title, revision: revision)
+        case 8, 9: return .moveCard(card: card, list: list, index: index)
+        case 10: return .removeCard(card: card)
+        case 11: return .vote(card: card, on: index > 2)
+        case 12: return .rename(title: title)
+        default: return .undo
+        }
+    }
+}

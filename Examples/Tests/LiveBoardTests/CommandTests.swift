@@ -1,0 +1,185 @@
+import Foundation
+import ProgramTesting
+import Testing
+
+@testable import live_board
+
+/// What a browser sends, and what it is told.
+@Suite struct CommandTests {
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    @Test("A fresh start has a welcome board, and its page with all its files")
+    func pages() async throws {
+        let server = try await Server(folder)
+        let (revision, board) = try await server.board()
+        #expect(revision == 1 && board.lists.map(\.title) == ["To do", "Doing", "Done"] && board.cardCount > 2)
+        for (path, type) in [
+            ("/", "text/html"), ("/b/welcome", "text/html"), ("/style.css", "text/css"),
+            ("/board.js", "text/javascript"), ("/icon.svg", "image/svg+xml"),
+        ] {
+            let page = try await server.ask("GET", path)
+            #expect(page.status == 200 && page.headers["content-type"]?.hasPrefix(type) == true, "\(path)")
+            #expect(page.headers["content-security-policy"]?.contains("default-src 'self'") == true, "\(path)")
+            #expect(page.headers["x-content-type-options"] == "nosniff", "\(path)")
+            let tag = try #require(page.headers["etag"])
+            let again = try await server.ask("GET", path, headers: ["If-None-Match": tag])
+            #expect(again.status == 304 && again.body.isEmpty, "\(path)")
+            let head = try await server.ask("HEAD", path)
+            #expect(head.status == 200 && head.body.isEmpty, "\(path)")
+        }
+        #expect(try await server.ask("GET", "/b/unknown").status == 404)
+        #expect(try await server.ask("GET", "/health").text == #"{"status":"ok"}"#)
+    }
+
+    @Test("Every command changes the board, and its answer has the revision that has it")
+    func commands() async throws {
+        let server = try await Server(folder)
+        let list = try await server.done(#"{"type":"addList","title":" New  "}"#)
+        let id = try #require(list.id)
+        #expect(list.revision == 2)
+        let card = try #require(try await server.done(#"{"type":"addCard","list":"\#(id)","title":"A"}"#).id)
+        let edit = #"{"type":"editCard","card":"\#(card)","title":"<b>B</b>","text":"t","revision":3}"#
+        #expect(try await server.done(edit).revision == 4)
+        for command in [
+            #"{"type":"vote","card":"\#(card)","on":true}"#,
+            #"{"type":"moveCard","card":"\#(card)","list":"l3","index":0}"#,
+            #"{"type":"renameList","list":"l1","title":"Later"}"#,
+            #"{"type":"moveList","list":"\#(id)","index":0}"#,
+            #"{"type":"removeList","list":"l2"}"#,
+            #"{"type":"removeCard","card":"c4"}"#,
+            #"{"type":"rename","title":"Ours"}"#,
+        ] { try await server.done(command) }
+        // What is so already needs no change.
+        #expect(try await server.done(#"{"type":"rename","title":"Ours"}"#).revision == 11)
+
+        let (revision, board) = try await server.board()
+        #expect(revision == 11 && board.title == "Ours")
+        #expect(board.lists.map(\.title) == ["New", "Later", "Done"])
+        #expect(board.lists[1].cards.map(\.id) == ["c5"])
+        let moved = try #require(board.lists[2].cards.first)
+        #expect(moved == Board.Card(id: card, title: "<b>B</b>", text: "t", voters: ["somebody"], revision: 4))
+
+        try await server.done(#"{"type":"undo"}"#)
+        #expect(try await server.board().board.title == "Welcome")
+        #expect(try await server.command(#"{"type":"undo"}"#, by: "somebody-else").problem == "nothing-to-undo")
+    }
+
+    @Test("Boards are made, listed by their titles as they are now, and known after a restart")
+    func boards() async throws {
+        let server = try await Server(folder)
+        let made = try await server.ask("POST", "/boards", #"{"title":"Plans"}"#)
+        let id = try #require(made.fields?.id)
+        #expect(made.status == 201 && BoardID(rawValue: id) != nil)
+        #expect(try await server.board(id).board == Board(title: "Plans", lists: []))
+        try await server.done(#"{"type":"rename","title":"Plans, new"}"#, on: id)
+        try await eventually("the new title") {
+            try await server.ask("GET", "/boards").fields?.boards?.contains(["id": id, "title": "Plans, new"]) == true
+        }
+        #expect(await server.end() == 0)
+        let next = try await Server(folder)
+        let boards = try await next.ask("GET", "/boards").fields?.boards
+        #expect(boards == [["id": id, "title": "Plans, new"], ["id": "welcome", "title": "Welcome"]])
+        #expect(try await next.board(id).board.title == "Plans, new")
+    }
+
+    @Test("A board that nobody needs is put away, and comes back as it was")
+    func idle() async throws {
+        let server = try await Server(folder, "--idle", "0", "--open-boards", "1")
+        let open = { @Sendable in
+            try await server.ask("GET", "/metrics").text.contains("\nlive_board_open_boards 0\n")
+        }
+        try await server.done(#"{"type":"rename","title":"A"}"#)
+        try await eventually("the board is put away", open)
+        #expect(try await server.board().board.title == "A")
+        #expect(try await server.done(#"{"type":"rename","title":"B"}"#).revision == 3)
+    }
+
+    @Test("What is wrong is told as a problem, and changes nothing")
+    func problems() async throws {
+        let server = try await Server(folder, "--boards", "1", "--cards", "5")
+        let path = "/boards/welcome/commands?client=somebody"
+        let long = String(repeating: "x", count: 201)
+        let deep = String(repeating: "[", count: 8_000)
+        try await server.done(#"{"type":"addCard","list":"l1","title":"The fifth"}"#)
+        let before = try await server.ask("GET", "/boards/welcome").text
+        for (status, problem, method, path, body) in [
+            (400, "malformed", "POST", path, "{"), (400, "malformed", "POST", path, ""),
+            (400, "malformed", "POST", path, deep), (400, "malformed", "POST", path, "[1]"),
+            (400, "malformed", "POST", path, #"{"type":"explode"}"#),
+            (400, "malformed", "POST", path, #"{"type":"addCard","list":"l1"}"#),
+            (400, "malformed", "POST", path, #"{"type":"vote","card":"c4","on":1}"#),
+            (400, "malformed", "POST", path, #"{"type":"moveList","list":"l1","index":1e99}"#),
+            (400, "malformed", "POST", "/boards", #"{"name":"x"}"#),
+            (404, "unknown-board", "GET", "/boards/nothing", nil), (404, "unknown-board", "GET", "/boards/UP", nil),
+            (404, "unknown-board", "GET", "/boards/..%2f..%2fetc", nil),
+            (404, "unknown-board", "GET", "/boards/..%2fcatalogue/events", nil),
+            (404, "unknown-board", "GET", "/boards/\(long)", nil),
+            (404, "unknown-board", "POST", "/boards/no/commands?client=somebody", #"{"type":"undo"}"#),
+            (404, "unknown-list", "POST", path, #"{"type":"removeList","list":"l9"}"#),
+            (404, "unknown-list", "POST", path, #"{"type":"moveCard","card":"c4","list":"l9","index":0}"#),
+            (404, "unknown-card", "POST", path, #"{"type":"removeCard","card":"l1"}"#),
+            (404, "not-found", "GET", "/nothing", nil), (404, "not-found", "GET", "/boards/welcome/x", nil),
+            (404, "not-found", "POST", "/style.css/x", "{}"),
+            (405, "method", "GET", path, nil), (405, "method", "DELETE", "/boards/welcome", nil),
+            (405, "method", "POST", "/", "{}"), (405, "method", "PATCH", "/metrics", "{}"),
+            (409, "stale", "POST", path, #"{"type":"editCard","card":"c4","title":"x","text":"","revision":0}"#),
+            (409, "nothing-to-undo", "POST", path.replacing("somebody", with: "nobody-yet"), #"{"type":"undo"}"#),
+            (413, "too-large", "POST", path, String(repeating: " ", count: 1 << 20)),
+            (422, "invalid", "POST", path, #"{"type":"rename","title":"  \n "}"#),
+            (422, "invalid", "POST", path, #"{"type":"rename","title":"\#(long)"}"#),
+            (422, "invalid", "POST", path, #"{"type":"moveCard","card":"c4","list":"l2","index":-1}"#),
+            (422, "invalid", "POST", "/boards/welcome/commands", #"{"type":"undo"}"#),
+            (422, "invalid", "POST", "/boards/welcome/commands?client=short", #"{"type":"undo"}"#),
+            (422, "invalid", "POST", "/boards/welcome/commands?client=no%20spaces", #"{"type":"undo"}"#),
+            (422, "invalid", "GET", "/boards/welcome/events?client=somebody&name=\(long)", nil),
+            (422, "invalid", "POST", "/boards", #"{"title":""}"#),
+            (507, "full", "POST", "/boards", #"{"title":"A second"}"#),
+            (507, "full", "POST", path, #"{"type":"addCard","list":"l1","title":"The sixth"}"#),
+        ] as [(Int, String, String, String, String?)] {
+            let answer = try await server.ask(method, path, body)
+            let what = "\(method) \(path) \((body ?? "").prefix(80)): \(answer.text)"
+            #expect(answer.status == status && answer.problem == problem, "\(what)")
+            #expect(answer.fields?.title?.isEmpty == false, "\(what)")
+            if status == 405 { #expect(answer.headers["allow"]?.isEmpty == false, "\(what)") }
+            if problem == "stale" { #expect(answer.fields?.card?.id == "c4" && answer.fields?.revision == 2) }
+        }
+        let media = try await server.ask("POST", path, #"{"type":"undo"}"#, type: "text/plain")
+        #expect(media.status == 415 && media.problem == "media-type")
+        #expect(try await server.ask("GET", "/boards/welcome").text == before)
+        #expect(try await server.ask("GET", "/boards").fields?.boards?.count == 1)
+    }
+
+    @Test("Of edits of one card at the same time one is made, and the others hear that it is busy or has changed")
+    func edits() async throws {
+        let server = try await Server(folder)
+        let answers = try await withThrowingTaskGroup(of: Server.Answer.self) { group in
+            for number in 1...40 {
+                let edit = #"{"type":"editCard","card":"c4","title":"\#(number)","text":"","revision":1}"#
+                group.addTask { try await server.command(edit, by: "client-\(number)") }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers.filter { $0.status == 200 }.count == 1)
+        #expect(answers.allSatisfy { $0.status == 200 || ["busy", "stale"].contains($0.problem) })
+        let (revision, board) = try await server.board()
+        #expect(revision == 2 && board.card("c4")?.revision == 2)
+    }
+
+    @Test("A house that is full says so, and what it does not say so of is done")
+    func overloaded() async throws {
+        let server = try await Server(folder, "--commands", "1", "--waiting", "2")
+        let answers = try await withThrowingTaskGroup(of: Server.Answer.self) { group in
+            for number in 1...200 {
+                let add = #"{"type":"addCard","list":"l1","title":"\#(number)"}"#
+                group.addTask { try await server.command(add, by: "client-\(number)") }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        let done = answers.filter { $0.status == 200 }.count
+        #expect(answers.allSatisfy { $0.status == 200 || $0.status == 503 && $0.problem == "overloaded" })
+        #expect((1..<200).contains(done), "\(done) were done")
+        #expect(try await server.board().board.cardCount == 4 + done)
+    }
+}

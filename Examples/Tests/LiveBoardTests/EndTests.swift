@@ -1,0 +1,223 @@
+import Foundation
+import ProgramTesting
+import Synchronization
+import Testing
+
+@testable import live_board
+
+/// How the program begins and ends, also where it is not asked, and what hostile clients cannot keep from it.
+///
+/// 6 kills; `CRASHES=500 swift test --package-path Examples --filter LiveBoardTests` does it more often.
+@Suite(.serialized) struct EndTests {
+    static let crashes = ProcessInfo.processInfo.environment["CRASHES"].flatMap { Int($0) } ?? 6
+
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    /// Several clients, each of which counts in the text of a card of its own, one after the other.
+    final class Counters: Sendable {
+        struct Counter { var card: String, revision: Int, acknowledged: Int }
+
+        let counters = Mutex<[Counter]>([])
+
+        /// Makes the cards, or looks whether they have what was acknowledged, and at most the one that came after.
+        func open(_ server: Server, _ what: String) async throws {
+            let (revision, board) = try await server.board()
+            if counters.withLock({ $0.isEmpty }) {
+                for _ in 1...6 {
+                    let made = try await server.done(#"{"type":"addCard","list":"l1","title":"count"}"#)
+                    let counter = Counter(card: made.id!, revision: made.revision!, acknowledged: 0)
+                    counters.withLock { $0.append(counter) }
+                }
+                return
+            }
+            counters.withLock { counters in
+                for index in counters.indices {
+                    let known = counters[index].acknowledged
+                    guard let card = board.card(counters[index].card) else {
+                        Issue.record("\(what): card \(counters[index].card) is lost")
+                        continue
+                    }
+                    let found = Int(card.text) ?? 0
+                    #expect(found == known || found == known + 1, "\(what): \(known) acknowledged, \(found) found")
+                    #expect(revision >= counters[index].revision, "\(what): the revision went back")
+                    counters[index].revision = card.revision
+                    counters[index].acknowledged = found
+                }
+            }
+        }
+
+        /// Counts until the server takes no more.
+        func count(_ server: Server) async {
+            await withTaskGroup { group in
+                for index in counters.withLock({ $0.indices }) {
+                    group.addTask {
+                        while true {
+                            let counter = self.counters.withLock { $0[index] }
+                            let edit =
+                                #"{"type":"editCard","card":"\#(counter.card)","title":"count","#
+                                + #""text":"\#(counter.acknowledged + 1)","revision":\#(counter.revision)}"#
+                            guard let answer = try? await server.command(edit, by: "client-\(index)"),
+                                answer.status == 200, let revision = answer.fields?.revision
+                            else { return }
+                            self.counters.withLock {
+                                $0[index].revision = revision
+                                $0[index].acknowledged += 1
+                            }
+                        }
+                    }
+                }
+            }
+        }
+
+        var sum: Int { counters.withLock { $0.reduce(0) { $0 + $1.acknowledged } } }
+    }
+
+    @Test("Whenever it is killed, nothing acknowledged is lost, and what a watcher was shown stays")
+    func kills() async throws {
+        var random = SystemRandomNumberGenerator()
+        let counters = Counters()
+        for crash in 1...Self.crashes {
+            let server = try await Server(folder)
+            try await counters.open(server, "crash \(crash)")
+            let stream = try await server.watch()
+            let shown = Task {
+                var last = 0
+                while let event = try? await stream.next() { last = event.id ?? last }
+                return last
+            }
+            let counting = Task { await counters.count(server) }
+            let enough = counters.sum + Int.random(in: 1...60, using: &random)
+            try await eventually("\(enough) counted") { counters.sum >= enough }
+            try await Task.sleep(for: .microseconds(Int.random(in: 0...3_000, using: &random)))
+            await server.end(SIGKILL)
+            await counting.value
+            let last = await shown.value
+            let next = try await Server(folder)
+            #expect(try await next.board().revision >= last, "crash \(crash): a watcher was shown \(last)")
+            #expect(await next.end() == 0)
+        }
+        let server = try await Server(folder)
+        try await counters.open(server, "in the end")
+        #expect(counters.sum >= Self.crashes)
+    }
+
+    @Test(
+        "A signal ends the streams and takes no more commands; all that was acknowledged is saved",
+        arguments: [
+            SIGTERM, SIGINT,
+        ])
+    func signals(signal: Int32) async throws {
+        let server = try await Server(folder)
+        let counters = Counters()
+        try await counters.open(server, "at first")
+        let stream = try await server.watch("?client=somebody")
+        let counting = Task { await counters.count(server) }
+        try await eventually("30 counted") { counters.sum >= 30 }
+        let start = ContinuousClock.now
+        #expect(await server.end(signal) == 0)
+        #expect(ContinuousClock.now - start < .seconds(10))
+        while try await stream.next() != nil {}
+        await counting.value
+        #expect(server.program.errors == "")
+        try await counters.open(try await Server(folder), "after it")
+    }
+
+    @Test("Clients that read nothing and send half a request do not keep it from ending within its deadline")
+    func stuck() async throws {
+        let server = try await Server(folder, "--deadline", "4")
+        let text = String(repeating: "x", count: 4_000)
+        let stuck = try (1...5).map { _ in try RawConnection(port: server.port, hasSmallBuffer: true) }
+        for connection in stuck { connection.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n") }
+        let half = try RawConnection(port: server.port)
+        var revision = 1
+        for number in 1...400 {
+            let edit =
+                #"{"type":"editCard","card":"c4","title":"\#(number)","text":"\#(text)","revision":\#(revision)}"#
+            revision = try #require(try await server.done(edit).revision)
+        }
+        half.send("POST /boards HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nContent-Type: application/json\r\n\r\n{")
+        let start = ContinuousClock.now
+        #expect(await server.end() == 0)
+        #expect(ContinuousClock.now - start < .seconds(8), "\(server.program.errors)")
+        let next = try await Server(folder)
+        #expect(try await next.board().revision == revision)
+        withExtendedLifetime((stuck, half)) {}
+    }
+
+    @Test("A client that sends a byte now and then is cut off, whatever it sends, and so is one that sends nothing")
+    func trickles() async throws {
+        let server = try await Server(folder)
+        let post = "POST /boards HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+        try await withThrowingTaskGroup(of: (String, String, Duration).self) { group in
+            for (what, text, byte) in [
+                ("head", "GET / HTTP/1.1\r\nX: ", "x"), ("line", "G", "E"), ("body", post + "{", " "),
+                ("body of a page", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", "x"),
+                ("chunks", "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
+                ("half a body", post + "{", ""), ("nothing", "", ""),
+            ] {
+                group.addTask {
+                    let connection = try RawConnection(port: server.port)
+                    let (said, duration) = await connection.trickle(text, byte)
+                    return (what, said, duration)
+                }
+            }
+            for try await (what, said, duration) in group {
+                #expect(duration < .seconds(8), "\(what): \(said)")
+                if what == "body" { #expect(said.contains("408") && said.contains("urn:live-board:too-slow")) }
+                #expect(!said.contains("200 OK"), "\(what): \(said)")
+            }
+        }
+        #expect(try await server.board().revision == 1)
+    }
+
+    @Test("What is no HTTP, or too long for a head, is refused, and the next is served")
+    func nonsense() async throws {
+        let server = try await Server(folder)
+        for text in [
+            "\u{0}\u{1}\u{2}\r\n\r\n", "GET / SMTP/1.0\r\n\r\n", "GET /\r\n\r\n",
+            "GET / HTTP/1.1\r\nX: \(String(repeating: "x", count: 200_000))\r\n\r\n",
+            "POST /boards HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+            "POST /boards HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        ] {
+            let connection = try RawConnection(port: server.port)
+            connection.send(text)
+            let said = await connection.readToEnd()
+            #expect(!said.contains("200 OK"), "\(text.prefix(40)): \(said)")
+        }
+        #expect(try await server.ask("GET", "/health").status == 200)
+    }
+
+    @Test("A second start on the same folder says that it is in use, and the first goes on")
+    func second() async throws {
+        let server = try await Server(folder)
+        let path = folder.url.appending(component: "data").path
+        let second = try Command(program: Command.built("live-board"), ["--port", "0", "--data", path])
+        let result = await second.finish()
+        #expect(result.status == 1 && result.output == "")
+        #expect(result.errors == "live-board: \(path): another live-board is using it\n")
+        try await server.done(#"{"type":"rename","title":"A"}"#)
+    }
+
+    @Test("What cannot be opened, and mistakes in the options, are told in one line")
+    func mistakes() async throws {
+        let server = try await Server(folder)
+        let other = folder.url.appending(component: "other").path
+        for (arguments, status, start) in [
+            (["--data", "/dev/null/x"], 1, "live-board: "),
+            (["--data", other, "--port", "\(server.port)"], 1, "live-board: 127.0.0.1:\(server.port): "),
+            (["--boards", "0"], 64, "Error: --boards must be at least 1.\n"),
+            (["--port", "70000"], 64, "Error: --port must be at most 65535.\n"),
+        ] {
+            let result = try await Command(program: Command.built("live-board"), arguments).finish()
+            #expect(result.status == status && result.output == "", "\(arguments)")
+            #expect(result.errors.hasPrefix(start), "\(arguments): \(result.errors)")
+            if status == 1 { #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)") }
+        }
+        let help = try await Command(program: Command.built("live-board"), ["--help"]).finish()
+        for option in ["--host", "--port", "--data", "--deadline", "--idle", "--open-boards", "--boards", "--cards"] {
+            #expect(help.output.contains(option))
+        }
+    }
+}

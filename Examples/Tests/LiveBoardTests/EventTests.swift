@@ -1,0 +1,167 @@
+import Foundation
+import ProgramTesting
+import Testing
+
+@testable import live_board
+
+/// The streams of those who watch.
+@Suite struct EventTests {
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    @Test("A watcher gets the state first, then each change once, and its copy is the board")
+    func changes() async throws {
+        let server = try await Server(folder)
+        let stream = try await server.watch()
+        let first = try #require(try await stream.next())
+        #expect(first.name == "state" && first.id == 1)
+        var board = try #require(try first.json.board)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 1...20 {
+                let add = #"{"type":"addCard","list":"l1","title":"\#(number)"}"#
+                group.addTask { try await server.done(add, by: "client-\(number)") }
+            }
+            try await group.waitForAll()
+        }
+        for revision in 2...21 {
+            let event = try await stream.next("change")
+            let change = try event.json
+            #expect(event.id == revision && change.revision == revision)
+            #expect(change.client?.hasPrefix("client-") == true)
+            let fits = board.apply(try #require(change.change))
+            #expect(fits)
+        }
+        #expect(try await server.board() == (21, board))
+    }
+
+    @Test("Who comes back gets the changes that it has missed, also after a restart, or the state where they are gone")
+    func comingBack() async throws {
+        var server = try await Server(folder)
+        for number in 2...5 { try await server.done(#"{"type":"rename","title":"\#(number)"}"#) }
+        #expect(await server.end() == 0)
+        server = try await Server(folder)
+
+        var stream = try await server.watch(last: 2)
+        for revision in 3...5 {
+            let event = try #require(try await stream.next())
+            #expect(event.name == "change" && event.id == revision)
+        }
+        #expect(try await stream.next()?.name == "here")
+        stream = try await server.watch("?last=5")
+        #expect(try await stream.next()?.name == "here")
+        // From before the board was made, and from a time that has not come.
+        for last in [-1, 0, 6, .max] {
+            let stream = try await server.watch(last: last)
+            let event = try #require(try await stream.next())
+            #expect(event.name == "state" && event.id == 5)
+        }
+        let odd = try await server.watch("?last=x")
+        #expect(try await odd.next()?.name == "state")
+    }
+
+    @Test("Everybody hears who is here, as people come and go, and is not told of those who only watch")
+    func here() async throws {
+        let server = try await Server(folder)
+        let ann = try await server.watch("?client=ann-ann-ann&name=Ann%20%3Cb%3E")
+        let first = try await ann.next("here").json
+        #expect(first.count == 1 && first.names == ["Ann <b>"])
+        _ = try await server.watch()
+        // One person with two pages of one client is one.
+        try await {
+            let ben = try await server.watch("?client=ben-ben-ben&name=Ben")
+            let again = try await server.watch("?client=ben-ben-ben&name=Ben")
+            let nameless = try await server.watch("?client=nameless")
+            try await ann.until("all are here") { try $0.json.count == 3 && $0.json.names == ["Ann <b>", "Ben"] }
+            withExtendedLifetime((ben, again, nameless)) {}
+        }()
+        try await ann.until("only Ann is here") { try $0.json.count == 1 && $0.json.names == ["Ann <b>"] }
+        try await eventually("only Ann is left") {
+            try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 1\n")
+        }
+    }
+
+    @Test("One who does not read holds up nobody and keeps nothing, and gets the newest state when it reads again")
+    func slow() async throws {
+        let server = try await Server(folder)
+        let text = String(repeating: "x", count: 4_000)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 1...100 {
+                group.addTask {
+                    let client = "client-\(number)"
+                    let add = try await server.done(#"{"type":"addCard","list":"l2","title":"a"}"#, by: client)
+                    let (card, revision) = (try #require(add.id), try #require(add.revision))
+                    let edit =
+                        #"{"type":"editCard","card":"\#(card)","title":"a","text":"\#(text)","revision":\#(revision)}"#
+                    try await server.done(edit, by: client)
+                }
+            }
+            try await group.waitForAll()
+        }
+        let slow = try (1...20).map { _ in try RawConnection(port: server.port, hasSmallBuffer: true) }
+        for connection in slow { connection.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n") }
+        try await eventually("they watch") {
+            try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 20\n")
+        }
+        let stream = try await server.watch()
+        let before = memory(of: server)
+        // Each brings 400 kB: 16 MB in all, for each of them.
+        for _ in 1...40 {
+            try await server.done(#"{"type":"removeList","list":"l2"}"#)
+            try await server.done(#"{"type":"undo"}"#)
+        }
+        let (revision, board) = try await server.board()
+        // It may have been too slow for some of it, and has the board then.
+        try await stream.until("revision \(revision)") { $0.id == revision }
+        #expect(memory(of: server) - before < 120_000_000, "\(before) bytes before, \(memory(of: server)) after")
+
+        let said = try await within(30, "the newest state") {
+            var said = ""
+            while let more = await slow[0].read(), !said.contains("event: state\nid: \(revision)\n") { said += more }
+            return said
+        }
+        #expect(said.contains("id: \(revision)\n") && said.count < 16_000_000 && !board.title.isEmpty)
+        #expect(try await !server.ask("GET", "/metrics").text.contains("\nlive_board_skips_total 0\n"))
+    }
+
+    /// How many bytes of memory the program has.
+    private func memory(of server: Server) -> Int {
+        let status = (try? String(contentsOfFile: "/proc/\(server.program.identifier)/status", encoding: .utf8)) ?? ""
+        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") } ?? ""
+        return 1_024 * (line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0)
+    }
+
+    @Test("The figures are there for Prometheus, in its own words")
+    func metrics() async throws {
+        let server = try await Server(folder)
+        try await server.done(#"{"type":"rename","title":"A"}"#)
+        let answer = try await server.ask("GET", "/metrics")
+        #expect(answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
+        for line in [
+            "# TYPE live_board_store_announced_total counter", "live_board_open_boards 1",
+            "# TYPE http_server_request_duration_seconds histogram", "live_board_store_applied_seconds_count 1",
+            #"hb_requests_total{http_route="/boards/{board}/commands",http_request_method="POST",http_response_status_code="200"} 1"#,
+        ] {
+            #expect(answer.text.split(separator: "\n").contains(Substring(line)), "\(line)")
+        }
+    }
+
+    @Test("Names and labels are made what Prometheus takes, and buckets never fall")
+    func prometheus() {
+        let metrics = Prometheus()
+        let timer = metrics.makeTimer(label: "a.b-c", dimensions: [("x.y", "one \"two\"\\\nthree")])
+        for milliseconds in [1, 3, 3, 20_000] { timer.recordNanoseconds(Int64(milliseconds) * 1_000_000) }
+        metrics.makeCounter(label: "n", dimensions: []).increment(by: 2)
+        metrics.makeCounter(label: "n", dimensions: []).increment(by: 1)
+        metrics.makeMeter(label: "1g", dimensions: []).decrement(by: 0.5)
+        let labels = #"x_y="one \"two\"\\\nthree""#
+        let lines = metrics.text.split(separator: "\n").map(String.init)
+        #expect(lines.contains("# TYPE n_total counter") && lines.contains("n_total 3"))
+        #expect(lines.contains("_1g -0.5"))
+        for (bound, count) in [("0.001", 1), ("0.0025", 1), ("0.005", 3), ("10.0", 3), ("+Inf", 4)] {
+            #expect(lines.contains("a_b_c_seconds_bucket{\(labels),le=\"\(bound)\"} \(count)"))
+        }
+        #expect(lines.contains("a_b_c_seconds_count{\(labels)} 4"))
+        #expect(lines.contains("a_b_c_seconds_sum{\(labels)} 20.007"))
+    }
+}

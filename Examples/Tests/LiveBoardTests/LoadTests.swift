@@ -1,0 +1,82 @@
+import Foundation
+import ProgramTesting
+import Testing
+
+@testable import board_load
+
+/// What puts the servers under load: a small run of it, and that it would notice clients that disagree.
+@Suite struct LoadTests {
+    @Test("A hundred clients, two of which read nothing, end on the same board of both servers", arguments: [1, 5])
+    func load(boards: Int) async throws {
+        let few = ["--clients", "100", "--silent", "2", "--rate", "50", "--seconds", "2", "--rounds", "1"]
+        let load = try Command(program: Command.built("board-load"), few + ["--boards", "\(boards)"])
+        let (status, output, errors) = await load.finish()
+        #expect(status == 0 && errors == "", "\(errors)")
+        #expect(output.contains("live-board") && output.contains("bare-board") && output.contains("ratio"))
+    }
+
+    @Test("A program that does not serve is told of")
+    func wrongProgram() async throws {
+        let load = try Command(program: Command.built("board-load"), ["/usr/bin/true"])
+        let (status, _, errors) = await load.finish()
+        #expect(status == 1 && errors.hasPrefix("board-load: true: it does not listen"), "\(errors)")
+    }
+
+    @Test("Clients that agree are not complained of")
+    func agreement() {
+        let ledger = Ledger(path: "/boards/b", commands: Commands(0))
+        for _ in 0..<2 {
+            see(ledger, state: 1, after: nil, title: "one")
+            see(ledger, change: 2, title: "two")
+            see(ledger, change: 3, title: "three")
+            see(ledger, state: 3, after: 1, title: "three")
+        }
+        ledger.last = 3
+        #expect(ledger.replay(Decoding())?.title == "three" && ledger.complaints == [])
+    }
+
+    @Test("Clients that are told different changes or states, or none at all, are complained of")
+    func disagreement() {
+        let changes = Ledger(path: "/boards/b", commands: Commands(0))
+        see(changes, change: 2, title: "two")
+        see(changes, change: 2, title: "another")
+        #expect(changes.complaints == ["/boards/b: revision 2 is not the same for all"])
+
+        let states = Ledger(path: "/boards/b", commands: Commands(0))
+        see(states, state: 2, after: nil, title: "two")
+        see(states, state: 2, after: 1, title: "another")
+        #expect(states.complaints == ["/boards/b: the state of revision 2 is not the same for all"])
+
+        let unlike = Ledger(path: "/boards/b", commands: Commands(0))
+        see(unlike, state: 1, after: nil, title: "one")
+        see(unlike, change: 2, title: "two")
+        see(unlike, state: 2, after: 1, title: "another")
+        unlike.last = 3
+        #expect(unlike.replay(Decoding()) == nil)
+        #expect(
+            unlike.complaints == [
+                "/boards/b: the state of revision 2 is not what the changes make",
+                "/boards/b: nobody has seen revision 3",
+            ])
+    }
+
+    @Test("A quantile is right within two in a hundred", arguments: [1, 50, 999, 70_000, 3_000_000])
+    func delays(milliseconds: Int) {
+        var delays = Delays()
+        for part in 1...100 { delays.note(UInt64(milliseconds * part) * 10_000) }
+        for part in [0.5, 0.99, 1] {
+            let expected = Double(milliseconds) * part
+            #expect((expected * 0.98...expected * 1.02 + 0.002).contains(delays.quantile(part)))
+        }
+    }
+
+    private func see(_ ledger: Ledger, change revision: Int, title: String) {
+        let json = #"{"change":{"title":"\#(title)","type":"renamed"},"revision":\#(revision)}"#
+        Array(json.utf8).withUnsafeBytes { ledger.saw(change: revision, $0, at: 0) }
+    }
+
+    private func see(_ ledger: Ledger, state revision: Int, after old: Int?, title: String) {
+        let json = #"{"board":{"lists":[],"title":"\#(title)"},"revision":\#(revision)}"#
+        Array(json.utf8).withUnsafeBytes { ledger.saw(state: revision, after: old, $0, at: 0) }
+    }
+}

@@ -1,0 +1,78 @@
+import Foundation
+
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+/// A connection as a client that means no good would use it: byte by byte, and as slowly as it likes.
+final class RawConnection: @unchecked Sendable {
+    private let descriptor: Int32
+    private let queue = DispatchQueue(label: "RawConnection")
+
+    /// Connects; with a small buffer a client that does not read is soon one that nothing can be sent to.
+    init(port: Int, hasSmallBuffer: Bool = false) throws {
+        #if canImport(Glibc)
+            descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        #else
+            descriptor = socket(AF_INET, SOCK_STREAM, 0)
+        #endif
+        var patience = timeval(tv_sec: 20, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        var size: Int32 = 4_096
+        if hasSmallBuffer { setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size)) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        let result = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        if result != 0 { throw Missing("a connection to port \(port)") }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Sends a text; false where the other side takes no more.
+    @discardableResult func send(_ text: String) -> Bool {
+        let bytes = Array(text.utf8)
+        #if canImport(Glibc)
+            return Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
+        #else
+            return Darwin.send(descriptor, bytes, bytes.count, 0) == bytes.count
+        #endif
+    }
+
+    /// Reads what is there, or waits for it; nil at the end of the connection, however that comes.
+    func read() async -> String? {
+        await withCheckedContinuation { continuation in
+            queue.async { [self] in
+                var bytes = [UInt8](repeating: 0, count: 65_536)
+                let count = recv(descriptor, &bytes, bytes.count, 0)
+                continuation.resume(returning: count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil)
+            }
+        }
+    }
+
+    /// Reads all there is to the end.
+    func readToEnd() async -> String {
+        var text = ""
+        while let more = await read() { text += more }
+        return text
+    }
+
+    /// Sends a text, and then one byte after the other, until the other side closes the connection.
+    ///
+    /// - Returns: What it has said, and how long that took.
+    func trickle(_ text: String, _ byte: String) async -> (said: String, duration: Duration) {
+        let start = ContinuousClock.now
+        send(text)
+        let trickling = Task {
+            while !Task.isCancelled && send(byte) { try? await Task.sleep(for: .milliseconds(200)) }
+        }
+        let said = await readToEnd()
+        trickling.cancel()
+        return (said, ContinuousClock.now - start)
+    }
+}

@@ -1,0 +1,211 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import ProgramTesting
+import Testing
+
+@testable import live_board
+
+/// The program, started on a port of its own, and asked as browsers ask it.
+final class Server: Sendable {
+    let program: Command
+    let address: String
+
+    var port: Int { Int(address.split(separator: ":").last!)! }
+
+    init(_ folder: TemporaryFolder, _ options: String...) async throws {
+        program = try Command(
+            program: Command.built("live-board"),
+            ["--port", "0", "--data", folder.url.appending(component: "data").path] + options)
+        address = try #require(await program.nextLine(), "it did not start: \(program.errors)")
+    }
+
+    /// Ends it by a signal; returns its exit status.
+    @discardableResult func end(_ signal: Int32 = SIGTERM) async -> Int32 {
+        program.send(signal)
+        return await program.finish().status
+    }
+
+    // MARK: - Asking
+
+    struct Answer: Sendable {
+        var status: Int
+        var headers: [String: String]
+        var body: Data
+
+        var text: String { String(decoding: body, as: UTF8.self) }
+        var fields: Fields? { try? JSONDecoder().decode(Fields.self, from: body) }
+        /// What kind of problem it tells of.
+        var problem: String? {
+            guard headers["content-type"] == "application/problem+json", fields?.status == status else { return nil }
+            return fields?.type.flatMap { $0.hasPrefix("urn:live-board:") ? String($0.dropFirst(15)) : nil }
+        }
+    }
+
+    /// What answers have, each some of it.
+    struct Fields: Decodable, Sendable {
+        var id, type, title, detail: String?
+        var status, revision: Int?
+        var card: Board.Card?
+        var board: Board?
+        var boards: [[String: String]]?
+    }
+
+    func ask(
+        _ method: String = "GET", _ path: String, _ body: String? = nil, type: String = "application/json",
+        headers: [String: String] = [:]
+    ) async throws -> Answer {
+        var request = HTTPClientRequest(url: address + path)
+        request.method = .RAW(value: method)
+        for (name, value) in headers { request.headers.add(name: name, value: value) }
+        if let body {
+            request.headers.add(name: "Content-Type", value: type)
+            request.body = .bytes(ByteBuffer(string: body))
+        }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
+        let bytes = try await response.body.collect(upTo: 16 << 20)
+        return Answer(
+            status: Int(response.status.code),
+            headers: Dictionary(
+                response.headers.map { ($0.name.lowercased(), $0.value) }, uniquingKeysWith: { "\($0), \($1)" }),
+            body: Data(bytes.readableBytesView))
+    }
+
+    func command(_ body: String, by client: String = "somebody", on board: String = "welcome") async throws -> Answer {
+        try await ask("POST", "/boards/\(board)/commands?client=\(client)", body)
+    }
+
+    /// Carries out a command that has to succeed.
+    @discardableResult func done(
+        _ body: String, by client: String = "somebody", on board: String = "welcome",
+        at location: SourceLocation = #_sourceLocation
+    ) async throws -> Fields {
+        let answer = try await command(body, by: client, on: board)
+        #expect(answer.status == 200, "\(body): \(answer.text)", sourceLocation: location)
+        return try #require(answer.fields, sourceLocation: location)
+    }
+
+    func board(_ id: String = "welcome") async throws -> (revision: Int, board: Board) {
+        let fields = try #require(try await ask("GET", "/boards/\(id)").fields)
+        return (try #require(fields.revision), try #require(fields.board))
+    }
+
+    func watch(_ query: String = "", on board: String = "welcome", last: Int? = nil) async throws -> EventStream {
+        try await EventStream("\(address)/boards/\(board)/events\(query)", last: last)
+    }
+}
+
+/// A stream of server-sent events, read one by one, by one task at a time.
+final class EventStream: @unchecked Sendable {
+    struct Event: Sendable {
+        var name = "message"
+        var id: Int?
+        var data = ""
+
+        var json: Fields { get throws { try JSONDecoder().decode(Fields.self, from: Data(data.utf8)) } }
+    }
+
+    /// What events have, each some of it.
+    struct Fields: Decodable {
+        var revision, count: Int?
+        var client: String?
+        var names: [String]?
+        var board: Board?
+        var change: BoardChange?
+    }
+
+    private let response: HTTPClientResponse
+    private var bytes: HTTPClientResponse.Body.AsyncIterator
+    private var unread = ByteBuffer()
+    /// How many of the unread bytes have no end of a line.
+    private var searched = 0
+    private var event = Event()
+
+    init(_ address: String, last: Int?) async throws {
+        var request = HTTPClientRequest(url: address)
+        if let last { request.headers.add(name: "Last-Event-ID", value: "\(last)") }
+        response = try await HTTPClient.shared.execute(request, deadline: .distantFuture)
+        bytes = response.body.makeAsyncIterator()
+        #expect(response.status == .ok)
+        #expect(response.headers.first(name: "Content-Type") == "text/event-stream")
+    }
+
+    /// The next event, comments left out; nil at the end of the stream.
+    func next() async throws -> Event? {
+        try await within(20, "the next event") { try await self.read() }
+    }
+
+    /// The next event of a name.
+    func next(_ name: String) async throws -> Event {
+        while let event = try await next() { if event.name == name { return event } }
+        throw Missing("the stream has ended before \(name)")
+    }
+
+    /// Passes over all that comes until something does.
+    func until(_ what: String, _ isThere: @Sendable (Event) throws -> Bool) async throws {
+        while let event = try await next() { if try isThere(event) { return } }
+        throw Missing("the stream has ended before \(what)")
+    }
+
+    private func read() async throws -> Event? {
+        while true {
+            while let line = nextLine() {
+                if line.hasPrefix("event: ") { event.name = String(line.dropFirst(7)) }
+                if line.hasPrefix("id: ") { event.id = Int(line.dropFirst(4)) }
+                if line.hasPrefix("data: ") { event.data = String(line.dropFirst(6)) }
+                guard line.isEmpty else { continue }
+                defer { event = Event() }
+                if !event.data.isEmpty { return event }
+            }
+            guard var more = try await bytes.next() else { return nil }
+            unread.writeBuffer(&more)
+        }
+    }
+
+    private func nextLine() -> String? {
+        let length = unread.withUnsafeReadableBytes { bytes -> Int? in
+            // With memchr: an event of a large board comes in thousands of pieces.
+            let rest = UnsafeRawBufferPointer(rebasing: bytes[searched...])
+            guard let start = rest.baseAddress, let end = memchr(start, 10, rest.count) else { return nil }
+            return searched + (UnsafeRawPointer(end) - start)
+        }
+        guard let length else {
+            searched = unread.readableBytes
+            return nil
+        }
+        searched = 0
+        defer { unread.moveReaderIndex(forwardBy: 1) }
+        return unread.readString(length: length)
+    }
+}
+
+/// What did not come.
+struct Missing: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// Waits for something, for so many seconds at most.
+func within<Value: Sendable>(
+    _ seconds: Double, _ what: String, _ body: @escaping @Sendable () async throws -> Value
+) async throws -> Value {
+    try await withThrowingTaskGroup(of: Value.self) { group in
+        group.addTask { try await body() }
+        group.addTask {
+            try await Task.sleep(for: .seconds(seconds))
+            throw Missing("\(what) did not come within \(seconds) seconds")
+        }
+        defer { group.cancelAll() }
+        return try await group.next()!
+    }
+}
+
+/// Looks again and again until something is so, for so many seconds at most.
+func eventually(
+    _ what: String, within seconds: Double = 20, _ isSo: @escaping @Sendable () async throws -> Bool
+) async throws {
+    try await within(seconds, what) {
+        while try await !isSo() { try await Task.sleep(for: .milliseconds(10)) }
+    }
+}
