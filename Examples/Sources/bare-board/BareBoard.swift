@@ -1,0 +1,59 @@
+import ArgumentParser
+import Foundation
+import Hummingbird
+import ServiceLifecycle
+import Terminal
+
+/// live-board without FluxCore, to measure that beside it: an actor for each board, and a stream for each client.
+@main
+struct BareBoard: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "bare-board",
+        abstract: "The boards of live-board on bare actors, to measure that beside it.",
+        discussion: """
+            It has the same commands, the same streams and the same durability. It has no page and no metrics, does not \
+            limit what is under way, and leaves boards open.
+            """)
+
+    @Option(help: "The address to listen at.") var host = "127.0.0.1"
+    @Option(help: "The port to listen at; 0: any that is free.") var port = 8_080
+    @Option(help: "The folder of the boards; made if it is not there.") var data = "bare-board-data"
+
+    func run() async throws {
+        // A client that goes while something is sent to it is not the end of the program.
+        signal(SIGPIPE, SIG_IGN)
+        var limit = rlimit()
+        if getrlimit(.init(RLIMIT_NOFILE.rawValue), &limit) == 0 {
+            limit.rlim_cur = limit.rlim_max
+            setrlimit(.init(RLIMIT_NOFILE.rawValue), &limit)
+        }
+
+        let boards = try await SharedBoards(folder: data)
+        let server = Application(
+            router: makeRouter(boards), server: .http1(configuration: .init(idleTimeout: .seconds(4))),
+            configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
+            onServerRunning: { [host] channel in
+                try? Output.standard.write("http://\(host):\(channel.localAddress?.port ?? 0)\n")
+            })
+        var group = ServiceGroupConfiguration(
+            services: [server, Streams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: server.logger)
+        group.maximumGracefulShutdownDuration = .seconds(5)
+        try await ServiceGroup(configuration: group).run()
+    }
+}
+
+/// Keeps the streams alive, and ends them when the server is to end.
+private struct Streams: Service {
+    let boards: SharedBoards
+
+    func run() async throws {
+        try? await cancelWhenGracefulShutdown {
+            while true {
+                try await Task.sleep(for: .seconds(15))
+                await boards.beat()
+            }
+        }
+        await boards.endWatching()
+    }
+}

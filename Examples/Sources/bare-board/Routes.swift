@@ -1,0 +1,166 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// What comes with a request: the connection too, since a stream has to know when that ends.
+struct BoardContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = .init(source: source)
+        channel = source.channel
+    }
+}
+
+/// The part of live-board's protocol that is about boards: no page, no metrics.
+func makeRouter(_ boards: SharedBoards) -> Router<BoardContext> {
+    let router = Router(context: BoardContext.self)
+    router.add(middleware: ProblemMiddleware())
+    router.get("/health") { _, _ in json(["status": "ok"]) }
+    router.get("/boards") { _, _ in
+        json(["boards": try await boards.titles().map { ["id": $0.id, "title": $0.title] }])
+    }
+    router.post("/boards") { request, _ in
+        struct New: Decodable { var title: String }
+        let id = try await boards.add(title: try await decode(New.self, request).title)
+        return json(["id": id], status: .created)
+    }
+    router.get("/boards/:board") { _, context in json(await (try await board(context, boards)).snapshot) }
+    router.post("/boards/:board/commands") { request, context in
+        let board = try await board(context, boards)
+        let command = try await decode(BoardCommand.self, request)
+        guard let client = request.uri.queryParameters.get("client") else {
+            throw Problem(kind: "invalid", status: .unprocessableContent, detail: "The query has to have a client.")
+        }
+        return json(try await board.perform(command, by: client))
+    }
+    router.get("/boards/:board/events") { request, context in
+        stream(try await board(context, boards), request, context.channel)
+    }
+    return router
+}
+
+/// A stream of what happens on a board, from the state that the client knows.
+private func stream(_ board: SharedBoard, _ request: Request, _ channel: any Channel) -> Response {
+    let query = request.uri.queryParameters
+    let last = (request.headers[.lastEventID] ?? query.get("last")).flatMap { Int($0) }
+    let body = ResponseBody { writer in
+        guard let watching = await board.join(client: query.get("client"), name: query.get("name"), last: last) else {
+            return try await writer.finish(nil)
+        }
+        // Nothing else tells of a client that has gone, until something is to be sent.
+        channel.closeFuture.whenComplete { _ in watching.end() }
+        do {
+            try await channel.pipeline.addHandler(CloseWithInput())
+            try await writer.write(watching.first)
+            for await piece in watching.pieces {
+                switch piece {
+                case .frames(let bytes): try await writer.write(bytes)
+                case .missed: try await writer.write(await board.caughtUp(watching.id))
+                }
+            }
+            await board.leave(watching.id)
+        } catch {
+            await board.leave(watching.id)
+            throw error
+        }
+        try await writer.finish(nil)
+    }
+    return Response(
+        status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
+}
+
+private func board(_ context: BoardContext, _ boards: SharedBoards) async throws -> SharedBoard {
+    guard let board = try await boards.board(context.parameters.require("board")) else {
+        throw Problem(kind: "unknown-board", status: .notFound)
+    }
+    return board
+}
+
+private func decode<Value: Decodable>(_ type: Value.Type, _ request: Request) async throws -> Value {
+    let bytes = try await request.body.collect(upTo: 16 * 1_024)
+    return try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
+}
+
+private func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
+    Response(
+        status: status, headers: [.contentType: "application/json", .cacheControl: "no-store"],
+        body: .init(byteBuffer: ByteBuffer(bytes: encoded(value))))
+}
+
+/// Closes a connection whose client has closed its side: there is nobody left to stream to.
+private final class CloseWithInput: ChannelInboundHandler, Sendable {
+    typealias InboundIn = Any
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case ChannelEvent.inputClosed = event { context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static let lastEventID = HTTPField.Name("Last-Event-ID")!
+}
+
+/// What went wrong with a request, as RFC 9457 has it.
+private struct Problem: Error {
+    var kind: String
+    var status: HTTPResponse.Status
+    var detail = ""
+    var revision: Int?
+    var card: Board.Card?
+
+    init(kind: String, status: HTTPResponse.Status, detail: String = "") {
+        (self.kind, self.status, self.detail) = (kind, status, detail)
+    }
+
+    init(_ refusal: Refusal) {
+        switch refusal {
+        case .unknownList: self.init(kind: "unknown-list", status: .notFound)
+        case .unknownCard: self.init(kind: "unknown-card", status: .notFound)
+        case .nothingToUndo: self.init(kind: "nothing-to-undo", status: .conflict)
+        case .full(let detail): self.init(kind: "full", status: .init(code: 507), detail: detail)
+        case .invalid(let detail): self.init(kind: "invalid", status: .unprocessableContent, detail: detail)
+        case .stale(let revision, let card):
+            self.init(kind: "stale", status: .conflict)
+            (self.revision, self.card) = (revision, card)
+        }
+    }
+
+    var response: Response {
+        struct Document: Encodable {
+            var type, title: String
+            var status: Int
+            var detail: String
+            var revision: Int?
+            var card: Board.Card?
+        }
+        var response = json(
+            Document(
+                type: "urn:live-board:\(kind)", title: kind, status: status.code, detail: detail, revision: revision,
+                card: card), status: status)
+        response.headers[.contentType] = "application/problem+json"
+        return response
+    }
+}
+
+/// Makes a problem document of the errors that clients know.
+private struct ProblemMiddleware: RouterMiddleware {
+    typealias Context = BoardContext
+
+    func handle(
+        _ request: Request, context: BoardContext, next: (Request, BoardContext) async throws -> Response
+    ) async throws -> Response {
+        do {
+            return try await next(request, context)
+        } catch let problem as Problem {
+            return problem.response
+        } catch let refusal as Refusal {
+            return Problem(refusal).response
+        } catch is DecodingError {
+            return Problem(kind: "malformed", status: .badRequest).response
+        }
+    }
+}
