@@ -1,0 +1,65 @@
+import FluxCore
+import FluxPersistence
+import FluxRouting
+import Foundation
+import Logging
+
+/// A list that is open: its state, which is kept in a file, and the way in for events.
+final class OpenList: Sendable {
+    let store: FluxStore<TodoList>
+    private let creator: FluxActionCreator<TodoConverter>
+
+    /// Goes on from the file, which need not be there yet.
+    init(path: String, onFailure: @escaping @Sendable (FluxPersistenceFailure) -> Void) async throws {
+        let file = FluxFile<TodoList>(
+            path: path,
+            encode: { Array(try JSONEncoder().encode($0)) },
+            decode: { try JSONDecoder().decode(TodoList.self, from: Data($0)) })
+        store = try await FluxStore.restored(
+            from: file, initialState: TodoList(), dispatcher: nil, onFailure: onFailure)
+        // Whoever asked is told what failed, by the outcome.
+        creator = FluxActionCreator(dependency: store, store: store, onFailure: { _, _ in })
+    }
+
+    /// Takes an event, and returns once what came of it is on disk.
+    func take(_ event: TodoConverter.Event) async throws {
+        switch await creator.fire(event).outcome {
+        case .completed: try await save()
+        case .failed(let error): throw error
+        case .cancelled, .dropped: throw CancellationError()
+        }
+    }
+
+    /// Ends what is under way, and saves it.
+    func close() async throws {
+        await creator.flush()
+        try await save()
+    }
+
+    private func save() async throws {
+        guard await store.flush(within: .seconds(5)) else { throw Refusal.notSaved }
+    }
+}
+
+/// What a list or a todo is called in a path: a short word, since a list's file has that name too.
+struct Name: LosslessStringConvertible, Hashable, Sendable {
+    let description: String
+
+    init?(_ text: String) {
+        guard text.wholeMatch(of: /[a-z0-9-]{1,40}/) != nil else { return nil }
+        description = text
+    }
+}
+
+/// All lists of a folder: each is opened when somebody asks for it, and put away when nobody needs it.
+typealias Lists = FluxFamily<Name, OpenList>
+
+extension Lists {
+    convenience init(folder: String, logger: Logger) {
+        self.init(idle: .seconds(60), limit: 1_000) { name in
+            try await OpenList(path: "\(folder)/\(name)") { failure in logger.error("\(failure)") }
+        } close: { list in
+            try await list.close()
+        }
+    }
+}

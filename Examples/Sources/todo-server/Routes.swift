@@ -1,0 +1,64 @@
+import FluxObservation
+import FluxRouting
+import Foundation
+import Hummingbird
+import ServiceLifecycle
+
+/// What the server answers.
+func makeRouter(_ lists: Lists) -> Router<TodoContext> {
+    let router = Router(context: TodoContext.self)
+    router.add(middleware: LogRequestsMiddleware(.info))
+    router.get("health") { _, _ in HTTPResponse.Status.ok }
+    router.get("lists/:list") { _, context in
+        try await lists.with(context.name("list")) { $0.store.state }
+    }
+    router.put("lists/:list/:todo") { request, context in
+        let id = try context.name("todo").description
+        let todo = try await request.decode(as: Todo.self, context: context)
+        try await lists.with(context.name("list")) { try await $0.take(.put(id: id, todo)) }
+        return HTTPResponse.Status.noContent
+    }
+    router.delete("lists/:list/:todo") { _, context in
+        let id = try context.name("todo").description
+        try await lists.with(context.name("list")) { try await $0.take(.remove(id: id)) }
+        return HTTPResponse.Status.noContent
+    }
+    router.get("lists/:list/events") { request, context in
+        events(of: try await lists.lease(context.name("list")), for: request)
+    }
+    return router
+}
+
+/// A request, and the most that its body may have.
+struct TodoContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    var maxUploadSize: Int { 16_384 }
+
+    init(source: Source) { coreContext = CoreRequestContextStorage(source: source) }
+
+    func name(_ parameter: String) throws -> Name { try parameters.require(parameter, as: Name.self) }
+}
+
+extension TodoList: ResponseEncodable {}
+
+extension Refusal: HTTPResponseError {
+    var status: HTTPResponse.Status { self == .notSaved ? .serviceUnavailable : .unprocessableContent }
+
+    func response(from request: Request, context: some RequestContext) throws -> Response {
+        try HTTPError(status, message: rawValue).response(from: request, context: context)
+    }
+}
+
+/// The list as it is, and again whenever it has changed, until the client goes or the server ends.
+func events(of lease: FluxLease<OpenList>, for request: Request) -> Response {
+    let body = ResponseBody { writer in
+        try await request.body.consumeWithCancellationOnInboundClose { _ in
+            for try await list in lease.member.store.states.cancelOnGracefulShutdown() {
+                let json = String(decoding: try JSONEncoder().encode(list), as: UTF8.self)
+                try await writer.write(ByteBuffer(string: "data: \(json)\n\n"))
+            }
+        }
+        try await writer.finish(nil)
+    }
+    return Response(status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-cache"], body: body)
+}

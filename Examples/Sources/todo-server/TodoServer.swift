@@ -1,0 +1,45 @@
+import FluxRouting
+import Foundation
+import Hummingbird
+import Logging
+import ServiceLifecycle
+
+@main
+struct TodoServer {
+    static func main() async {
+        let logger = Logger(label: "todo-server")
+        do {
+            try await run(logger)
+        } catch {
+            logger.critical("\(error)")
+            exit(1)
+        }
+    }
+
+    static func run(_ logger: Logger) async throws {
+        let settings = ProcessInfo.processInfo.environment
+        let host = settings["HOST"] ?? "127.0.0.1"
+        let port = settings["PORT"].flatMap { Int($0) } ?? 8080
+        let folder = settings["FOLDER"] ?? "lists"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+
+        let lists = Lists(folder: folder, logger: logger)
+        let server = Application(
+            router: makeRouter(lists), server: .http1(configuration: .init(idleTimeout: .seconds(60))),
+            configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
+            onServerRunning: { channel in
+                print("http://\(host):\(channel.localAddress?.port ?? port)")
+                fflush(nil)  // A pipe would get it much later.
+            }, logger: logger)
+        var configuration = ServiceGroupConfiguration(
+            services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        configuration.maximumGracefulShutdownDuration = .seconds(10)
+        let group = ServiceGroup(configuration: configuration)
+        let served = await Task { try await group.run() }.result
+
+        // No request is under way any more: the lists are saved and put away.
+        let report = await lists.shutdown(within: .seconds(10))
+        if !report.failed.isEmpty || !report.late.isEmpty { logger.error("\(report)") }
+        try served.get()
+    }
+}

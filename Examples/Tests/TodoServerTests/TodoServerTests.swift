@@ -1,0 +1,247 @@
+import AsyncHTTPClient
+import Foundation
+import ProgramTesting
+import Synchronization
+import Testing
+
+/// The program, as a process that is asked by HTTP.
+@Suite(.timeLimit(.minutes(3))) struct TodoServerTests {
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    @Test("What was put is on the list, what was removed is not, and other lists are not touched")
+    func changes() async throws {
+        let server = try await Server(folder)
+        #expect(try await server.ask("GET", "health").status == .ok)
+        #expect(try await server.todos("groceries") == [:])
+        #expect(try await server.put("groceries/milk", title: "  Milk ") == 204)
+        #expect(try await server.put("groceries/eggs", title: "Eggs", isDone: true) == 204)
+        #expect(try await server.put("groceries/eggs", title: "Eggs", isDone: true) == 204)
+        #expect(try await server.put("house/window", title: "Window") == 204)
+        #expect(
+            try await server.todos("groceries") == [
+                "milk": Item(title: "Milk", isDone: false), "eggs": Item(title: "Eggs", isDone: true),
+            ])
+        #expect(try await server.ask("DELETE", "lists/groceries/milk").status == .noContent)
+        #expect(try await server.ask("DELETE", "lists/groceries/milk").status == .noContent)
+        #expect(try await server.todos("groceries") == ["eggs": Item(title: "Eggs", isDone: true)])
+        #expect(try await server.todos("house") == ["window": Item(title: "Window", isDone: false)])
+    }
+
+    @Test(
+        "What cannot be taken is refused, and changes nothing",
+        arguments: [
+            ("groceries/milk", #"{"title": " ", "isDone": false}"#, 422),
+            ("groceries/milk", #"{"title": "Milk"}"#, 400),
+            ("groceries/milk", "milk", 400),
+            ("groceries/MILK", #"{"title": "Milk", "isDone": false}"#, 400),
+            ("..%2Fgroceries/milk", #"{"title": "Milk", "isDone": false}"#, 400),
+        ])
+    func refusals(path: String, body: String, status: Int) async throws {
+        let server = try await Server(folder)
+        #expect(try await server.ask("PUT", "lists/\(path)", body).status.code == status)
+        #expect(try await server.todos("groceries") == [:])
+    }
+
+    @Test("A title may have 1,000 bytes, and a body 16 KiB", arguments: [(1_000, 204), (1_001, 422), (17_000, 413)])
+    func lengths(length: Int, status: Int) async throws {
+        let server = try await Server(folder)
+        #expect(try await server.put("groceries/milk", title: String(repeating: "m", count: length)) == status)
+        #expect(try await server.todos("groceries").count == (status == 204 ? 1 : 0))
+    }
+
+    @Test("A list takes a thousand todos and refuses the next, however many come at once")
+    func fullLists() async throws {
+        let server = try await Server(folder)
+        let refused = Noted()
+        try await withThrowingDiscardingTaskGroup { group in
+            for client in 0..<10 {
+                group.addTask {
+                    for number in 0..<101 {
+                        switch try await server.put("long/\(client)-\(number)", title: "one of many") {
+                        case 204: break
+                        case 422: refused.insert("\(client)-\(number)")
+                        case let status: Issue.record("answered \(status)")
+                        }
+                    }
+                }
+            }
+        }
+        #expect(refused.all.count == 10)
+        let todos = try await server.todos("long")
+        #expect(todos.count == 1_000)
+        // One that is there may still change.
+        #expect(try await server.put("long/\(try #require(todos.keys.first))", title: "another") == 204)
+    }
+
+    @Test("Whenever it is killed, nothing that was answered is lost")
+    func kills() async throws {
+        let answered = Noted()
+        for round in 1...4 {
+            let server = try await Server(folder)
+            let enough = round * 40
+            await withTaskGroup { group in
+                for client in 0..<8 {
+                    group.addTask {
+                        for number in 0..<1_000 {
+                            let (list, id) = ("list-\(client % 4)", "\(round)-\(client)-\(number)")
+                            // Ends with the server.
+                            guard (try? await server.put("\(list)/\(id)", title: id)) == 204 else { return }
+                            if answered.insert("\(list)/\(id)") >= enough { server.command.send(SIGKILL) }
+                        }
+                    }
+                }
+            }
+            #expect(await server.command.finish().status == SIGKILL)
+        }
+        let server = try await Server(folder)
+        for list in 0..<4 {
+            let todos = try await server.todos("list-\(list)")
+            let there = Set(todos.keys.map { "list-\(list)/\($0)" })
+            #expect(answered.all.filter { $0.hasPrefix("list-\(list)/") }.subtracting(there).isEmpty)
+        }
+    }
+
+    @Test("A stream begins with the list as it is and tells of every change; SIGTERM ends it, then the program")
+    func streams() async throws {
+        let server = try await Server(folder)
+        #expect(try await server.put("groceries/milk", title: "Milk") == 204)
+        let response = try await server.ask("GET", "lists/groceries/events")
+        #expect(response.headers.first(name: "content-type") == "text/event-stream")
+        var events = Events(response.body)
+        #expect(try await events.next() == ["milk": Item(title: "Milk", isDone: false)])
+        #expect(try await server.put("groceries/milk", title: "Milk", isDone: true) == 204)
+        #expect(try await events.next() == ["milk": Item(title: "Milk", isDone: true)])
+        #expect(try await server.ask("DELETE", "lists/groceries/milk").status == .noContent)
+        #expect(try await events.next() == [:])
+
+        server.command.send(SIGTERM)
+        #expect(try await events.next() == nil)
+        let end = await server.command.finish()
+        #expect(end.status == 0, "\(end.errors)")
+        await #expect(throws: (any Error).self) { try await server.todos("groceries") }
+    }
+
+    @Test("What was being put when SIGTERM came is answered, or is not there")
+    func ends() async throws {
+        let server = try await Server(folder)
+        let answered = Noted()
+        await withTaskGroup { group in
+            for client in 0..<8 {
+                group.addTask {
+                    for number in 0..<1_000 {
+                        let id = "\(client)-\(number)"
+                        guard (try? await server.put("busy/\(id)", title: id)) == 204 else { return }
+                        if answered.insert(id) == 40 { server.command.send(SIGTERM) }
+                    }
+                }
+            }
+        }
+        let end = await server.command.finish()
+        #expect(end.status == 0, "\(end.errors)")
+        let again = try await Server(folder)
+        #expect(try await Set(again.todos("busy").keys) == answered.all)
+    }
+
+    @Test("A port that is taken is one line of the log and status 1")
+    func takenPort() async throws {
+        let server = try await Server(folder)
+        let port = try #require(server.address.split(separator: ":").last)
+        let end = try await Server.start(TemporaryFolder(), port: String(port)).finish()
+        #expect(end.status == 1 && end.output.isEmpty)
+        #expect(end.errors.contains("critical"), "\(end.errors)")
+    }
+}
+
+/// What clients have noted, all at the same time.
+private final class Noted: Sendable {
+    private let entries = Mutex<Set<String>>([])
+
+    var all: Set<String> { entries.withLock { $0 } }
+
+    /// Notes something; returns how much that is by now.
+    @discardableResult func insert(_ entry: String) -> Int {
+        entries.withLock { entries in
+            entries.insert(entry)
+            return entries.count
+        }
+    }
+}
+
+/// A todo as the server tells of it.
+private struct Item: Codable, Equatable {
+    var title: String
+    var isDone: Bool
+}
+
+/// A list as the server tells of it.
+private struct Page: Codable { var todos: [String: Item] }
+
+/// The program while it runs, and where it listens.
+private struct Server {
+    /// A server that is gone is not asked again.
+    private static let client: HTTPClient = {
+        var configuration = HTTPClient.Configuration()
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
+
+    let command: Command
+    let address: String
+
+    init(_ folder: TemporaryFolder) async throws {
+        command = try Self.start(folder, port: "0")
+        address = try #require(await command.nextLine(), "\(command.errors)")
+    }
+
+    static func start(_ folder: TemporaryFolder, port: String) throws -> Command {
+        let settings = ["FOLDER=\(folder.url.appending(path: "lists").path)", "PORT=\(port)"]
+        return try Command(program: URL(filePath: "/usr/bin/env"), settings + [Command.built("todo-server").path])
+    }
+
+    /// Asks for something, for 30 seconds at most.
+    func ask(_ method: String, _ path: String, _ body: String? = nil) async throws -> HTTPClientResponse {
+        var request = HTTPClientRequest(url: "\(address)/\(path)")
+        request.method = .init(rawValue: method)
+        if let body { request.body = .bytes(Array(body.utf8)) }
+        return try await Self.client.execute(request, timeout: .seconds(30))
+    }
+
+    /// Puts a todo; returns the status of the answer.
+    func put(_ path: String, title: String, isDone: Bool = false) async throws -> Int {
+        let body = String(decoding: try JSONEncoder().encode(Item(title: title, isDone: isDone)), as: UTF8.self)
+        return Int(try await ask("PUT", "lists/\(path)", body).status.code)
+    }
+
+    func todos(_ list: String) async throws -> [String: Item] {
+        let response = try await ask("GET", "lists/\(list)")
+        let body = try await response.body.collect(upTo: 1 << 20)
+        return try JSONDecoder().decode(Page.self, from: Data(body.readableBytesView)).todos
+    }
+}
+
+/// The events of a stream, one after the other.
+private struct Events {
+    private var chunks: HTTPClientResponse.Body.AsyncIterator
+    private var text = ""
+
+    init(_ body: HTTPClientResponse.Body) { chunks = body.makeAsyncIterator() }
+
+    /// Waits for the next list; nil at the end.
+    mutating func next() async throws -> [String: Item]? {
+        while true {
+            if let end = text.firstRange(of: "\n\n") {
+                defer { text = String(text[end.upperBound...]) }
+                let line = text[..<end.lowerBound]
+                try #require(line.hasPrefix("data: "), "\(line)")
+                return try JSONDecoder().decode(Page.self, from: Data(line.dropFirst(6).utf8)).todos
+            }
+            guard let chunk = try await chunks.next() else {
+                try #require(text.isEmpty, "cut off: \(text)")
+                return nil
+            }
+            text += String(decoding: chunk.readableBytesView, as: UTF8.self)
+        }
+    }
+}
