@@ -18,6 +18,11 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.3.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.20.0"),
+        .package(url: "https://github.com/pointfreeco/swift-custom-dump", from: "1.3.0"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.30.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.8.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.80.0"),
         .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
     ],
     targets: [
@@ -28,7 +33,7 @@ let package = Package(
         .executableTarget(
             name: "access-watch",
             dependencies: flux("FluxCore") + [
-                "AccessLog", "Terminal",
+                "AccessLog", "FluxInspector", "Terminal",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
@@ -82,6 +87,88 @@ let package = Package(
             name: "AuctionHouseTests",
             dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + [
                 "ProgramTesting", "auction-house",
+            ]
+        ),
+        // What happens inside a program, as pages of its own server: to mount on any router.
+        .target(
+            name: "FluxInspector",
+            dependencies: flux("FluxCore", "FluxDiagnostics") + [
+                .product(name: "CustomDump", package: "swift-custom-dump"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            resources: [.embedInCode("Page")]
+        ),
+        .testTarget(
+            name: "FluxInspectorTests",
+            dependencies: flux("FluxCore", "FluxDiagnostics", "FluxEffects") + [
+                "FluxInspector",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ]
+        ),
+        .executableTarget(
+            name: "live-board",
+            dependencies: flux(
+                "FluxCore", "FluxDiagnostics", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting") + [
+                    "FluxInspector", "FluxInstruments", "SQLiteLog", "Terminal",
+                    .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                    .product(name: "Hummingbird", package: "hummingbird"),
+                    .product(name: "Logging", package: "swift-log"),
+                    .product(name: "Metrics", package: "swift-metrics"),
+                    .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                ],
+            resources: [.embedInCode("Page")]
+        ),
+        // The same board without the library, to measure it beside; and what measures both.
+        .executableTarget(
+            name: "bare-board",
+            dependencies: [
+                "Terminal",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]
+        ),
+        .executableTarget(
+            name: "board-load",
+            dependencies: [
+                "ProgramTesting",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
+        .testTarget(
+            name: "LiveBoardTests",
+            dependencies: flux("FluxCore", "FluxTesting") + [
+                "ProgramTesting", "bare-board", "board-load", "live-board",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
+        // The program of an article, and its test.
+        .executableTarget(
+            name: "todo-server",
+            dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + [
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]
+        ),
+        .testTarget(
+            name: "TodoServerTests",
+            dependencies: [
+                "ProgramTesting", "todo-server",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
             ]
         ),
         // Has a link to the source of FluxObservation that needs Combine: OpenCombine stands for it here.
