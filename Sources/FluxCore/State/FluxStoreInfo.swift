@@ -90,6 +90,7 @@ nonisolated extension FluxStoreHandle {
 
     /// Those who are told of events whose actions go to the store.
     public var eventObservers: ContiguousArray<any FluxEventObserver> {
-        ContiguousArray(lock.withLock { $0.observers }.map(\.observer))
+        // A closure: the key path would be made anew by each call, as the type of the observers is generic.
+        ContiguousArray(lock.withLock { $0.observers }.map { $0.observer })
     }
 }

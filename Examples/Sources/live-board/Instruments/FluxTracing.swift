@@ -1,1 +1,0 @@
-../../FluxInstruments/FluxTracing.swift
