@@ -115,11 +115,13 @@ let package = Package(
             name: "live-board",
             dependencies: flux(
                 "FluxCore", "FluxDiagnostics", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting") + [
-                    "FluxInspector", "FluxInstruments", "SQLiteLog", "Terminal",
+                    "FluxInspector", "SQLiteLog", "Terminal",
                     .product(name: "ArgumentParser", package: "swift-argument-parser"),
                     .product(name: "Hummingbird", package: "hummingbird"),
                     .product(name: "Logging", package: "swift-log"),
                     .product(name: "Metrics", package: "swift-metrics"),
+                    .product(name: "NIOCore", package: "swift-nio"),
+                    .product(name: "NIOHTTP1", package: "swift-nio"),
                     .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 ],
             resources: [.embedInCode("Page")]
@@ -132,6 +134,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]
@@ -139,7 +142,7 @@ let package = Package(
         .executableTarget(
             name: "board-load",
             dependencies: [
-                "ProgramTesting",
+                "ProgramTesting", "Terminal",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -148,7 +151,7 @@ let package = Package(
         ),
         .testTarget(
             name: "LiveBoardTests",
-            dependencies: flux("FluxCore", "FluxTesting") + [
+            dependencies: flux("FluxCore", "FluxEffects") + [
                 "ProgramTesting", "bare-board", "board-load", "live-board",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -1,3 +1,5 @@
+import Synchronization
+
 #if canImport(Darwin)
     import Darwin
 #elseif canImport(Glibc)
@@ -14,6 +16,8 @@ public struct Output: Sendable {
     public static let standard = Output(descriptor: STDOUT_FILENO, name: "standard output")
     /// Where a program tells what went wrong.
     public static let errors = Output(descriptor: STDERR_FILENO, name: "standard error")
+
+    private static let endsWithClosedPipes = Atomic<Bool>(false)
 
     private let descriptor: Int32
     private let name: String
@@ -34,6 +38,7 @@ public struct Output: Sendable {
 
     /// Has the write into a pipe that nobody reads end the program, quietly, also where whoever started it would not.
     public static func endWithClosedPipes() {
+        endsWithClosedPipes.store(true, ordering: .relaxed)
         signal(SIGPIPE, SIG_DFL)
     }
 
@@ -45,6 +50,11 @@ public struct Output: Sendable {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { writeBytes(descriptor, $0.baseAddress, $0.count) }
+            if count < 0 && errno == EPIPE && Self.endsWithClosedPipes.load(ordering: .relaxed) {
+                // Others may have had the signal ignored meanwhile, as servers do.
+                signal(SIGPIPE, SIG_DFL)
+                raise(SIGPIPE)
+            }
             if count < 0 && errno != EINTR { throw SystemFailure(name) }
             rest = rest.dropFirst(max(0, count))
         }

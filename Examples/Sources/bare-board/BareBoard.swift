@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Hummingbird
+import Metrics
 import ServiceLifecycle
 import Terminal
 
@@ -11,8 +12,8 @@ struct BareBoard: AsyncParsableCommand {
         commandName: "bare-board",
         abstract: "The boards of live-board on bare actors, to measure that beside it.",
         discussion: """
-            It has the same commands, the same streams and the same durability. It has no page and no metrics, does not \
-            limit what is under way, and leaves boards open.
+            It has the same commands, the same streams and the same durability, and answers through the same layers of \
+            HTTP. It has no page, does not limit what is under way, and leaves boards open.
             """)
 
     @Option(help: "The address to listen at.") var host = "127.0.0.1"
@@ -22,15 +23,13 @@ struct BareBoard: AsyncParsableCommand {
     func run() async throws {
         // A client that goes while something is sent to it is not the end of the program.
         signal(SIGPIPE, SIG_IGN)
-        var limit = rlimit()
-        if getrlimit(.init(RLIMIT_NOFILE.rawValue), &limit) == 0 {
-            limit.rlim_cur = limit.rlim_max
-            setrlimit(.init(RLIMIT_NOFILE.rawValue), &limit)
-        }
+        raiseFileLimit()
 
+        let metrics = Prometheus()
+        MetricsSystem.bootstrap(metrics)
         let boards = try await SharedBoards(folder: data)
         let server = Application(
-            router: makeRouter(boards), server: .http1(configuration: .init(idleTimeout: .seconds(4))),
+            router: makeRouter(boards, metrics), server: .http1(configuration: .init(idleTimeout: .seconds(4))),
             configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
             onServerRunning: { [host] channel in
                 try? Output.standard.write("http://\(host):\(channel.localAddress?.port ?? 0)\n")

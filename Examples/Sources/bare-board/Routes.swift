@@ -14,10 +14,13 @@ struct BoardContext: RequestContext {
     }
 }
 
-/// The part of live-board's protocol that is about boards: no page, no metrics.
-func makeRouter(_ boards: SharedBoards) -> Router<BoardContext> {
+/// What live-board answers, but for its page.
+func makeRouter(_ boards: SharedBoards, _ metrics: Prometheus) -> Router<BoardContext> {
     let router = Router(context: BoardContext.self)
+    router.add(middleware: MetricsMiddleware())
     router.add(middleware: ProblemMiddleware())
+    router.add(middleware: BodyMiddleware())
+    router.get("/metrics") { _, _ in metrics.response }
     router.get("/health") { _, _ in json(["status": "ok"]) }
     router.get("/boards") { _, _ in
         json(["boards": try await boards.titles().map { ["id": $0.id, "title": $0.title] }])
@@ -32,7 +35,7 @@ func makeRouter(_ boards: SharedBoards) -> Router<BoardContext> {
         let board = try await board(context, boards)
         let command = try await decode(BoardCommand.self, request)
         guard let client = request.uri.queryParameters.get("client") else {
-            throw Problem(kind: "invalid", status: .unprocessableContent, detail: "The query has to have a client.")
+            throw Problem.invalid("The query has to have a client.")
         }
         return json(try await board.perform(command, by: client))
     }
@@ -74,13 +77,13 @@ private func stream(_ board: SharedBoard, _ request: Request, _ channel: any Cha
 
 private func board(_ context: BoardContext, _ boards: SharedBoards) async throws -> SharedBoard {
     guard let board = try await boards.board(context.parameters.require("board")) else {
-        throw Problem(kind: "unknown-board", status: .notFound)
+        throw Problem.unknownBoard
     }
     return board
 }
 
 private func decode<Value: Decodable>(_ type: Value.Type, _ request: Request) async throws -> Value {
-    let bytes = try await request.body.collect(upTo: 16 * 1_024)
+    let bytes = try await request.body.collect(upTo: .max)  // There already, see BodyMiddleware.
     return try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
 }
 
@@ -102,65 +105,4 @@ private final class CloseWithInput: ChannelInboundHandler, Sendable {
 
 extension HTTPField.Name {
     fileprivate static let lastEventID = HTTPField.Name("Last-Event-ID")!
-}
-
-/// What went wrong with a request, as RFC 9457 has it.
-private struct Problem: Error {
-    var kind: String
-    var status: HTTPResponse.Status
-    var detail = ""
-    var revision: Int?
-    var card: Board.Card?
-
-    init(kind: String, status: HTTPResponse.Status, detail: String = "") {
-        (self.kind, self.status, self.detail) = (kind, status, detail)
-    }
-
-    init(_ refusal: Refusal) {
-        switch refusal {
-        case .unknownList: self.init(kind: "unknown-list", status: .notFound)
-        case .unknownCard: self.init(kind: "unknown-card", status: .notFound)
-        case .nothingToUndo: self.init(kind: "nothing-to-undo", status: .conflict)
-        case .full(let detail): self.init(kind: "full", status: .init(code: 507), detail: detail)
-        case .invalid(let detail): self.init(kind: "invalid", status: .unprocessableContent, detail: detail)
-        case .stale(let revision, let card):
-            self.init(kind: "stale", status: .conflict)
-            (self.revision, self.card) = (revision, card)
-        }
-    }
-
-    var response: Response {
-        struct Document: Encodable {
-            var type, title: String
-            var status: Int
-            var detail: String
-            var revision: Int?
-            var card: Board.Card?
-        }
-        var response = json(
-            Document(
-                type: "urn:live-board:\(kind)", title: kind, status: status.code, detail: detail, revision: revision,
-                card: card), status: status)
-        response.headers[.contentType] = "application/problem+json"
-        return response
-    }
-}
-
-/// Makes a problem document of the errors that clients know.
-private struct ProblemMiddleware: RouterMiddleware {
-    typealias Context = BoardContext
-
-    func handle(
-        _ request: Request, context: BoardContext, next: (Request, BoardContext) async throws -> Response
-    ) async throws -> Response {
-        do {
-            return try await next(request, context)
-        } catch let problem as Problem {
-            return problem.response
-        } catch let refusal as Refusal {
-            return Problem(refusal).response
-        } catch is DecodingError {
-            return Problem(kind: "malformed", status: .badRequest).response
-        }
-    }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import ProgramTesting
+import Terminal
 
 @main
 struct BoardLoad: AsyncParsableCommand {
@@ -24,7 +25,7 @@ struct BoardLoad: AsyncParsableCommand {
     @Option(help: "How many commands are sent in a second.") var rate = 200
     @Option(help: "For how many seconds.") var seconds = 10
     @Option(help: "How often each program is measured, in turn.") var rounds = 2
-    @Flag(help: "Fail if the first program's 99th percentile or most memory is above 1.1 times the second's.")
+    @Flag(help: "Fail if the first program's 99th percentile or memory is above 1.1 times the second's.")
     var check = false
 
     func validate() throws {
@@ -42,7 +43,10 @@ struct BoardLoad: AsyncParsableCommand {
 
     func run() async throws {
         raiseFileLimit()
-        print(row("boards", "program", ["commands/s", "p50 ms", "p99 ms", "skipped", "KB/client", "most MB", "CPU s"]))
+        print(
+            row(
+                "boards", "program",
+                ["commands/s", "p50 ms", "p99 ms", "skipped", "KB/client", "held MB", "most MB", "CPU s"]))
         var isGood = true
         for boards in boards {
             var summaries = programs.map { Summary(name: URL(filePath: $0).lastPathComponent) }
@@ -57,7 +61,10 @@ struct BoardLoad: AsyncParsableCommand {
                         for complaint in Set(outcome.findings.complaints).sorted().prefix(10) {
                             complain("\(summaries[number].name): \(complaint)")
                         }
-                        isGood = isGood && outcome.findings.complaints.isEmpty
+                        if outcome.sent.refused > 0 {
+                            complain("\(summaries[number].name): \(outcome.sent.refused) commands were refused")
+                        }
+                        isGood = isGood && outcome.findings.complaints.isEmpty && outcome.sent.refused == 0
                         summaries[number].add(outcome)
                     } catch {
                         complain("\(error)")
@@ -86,14 +93,6 @@ struct BoardLoad: AsyncParsableCommand {
     }
 
     private func complain(_ text: String) { FileHandle.standardError.write(Data("board-load: \(text)\n".utf8)) }
-
-    /// Each client takes a descriptor, and many systems begin with 1,024.
-    private func raiseFileLimit() {
-        var limit = rlimit()
-        guard getrlimit(.init(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(.init(RLIMIT_NOFILE.rawValue), &limit)
-    }
 }
 
 /// All rounds of one program: the delays of all, and the mean of the rest.
@@ -101,7 +100,7 @@ struct Summary {
     let name: String
     private var delays = Delays()
     private var rounds = 0.0
-    private var sums = (rate: 0.0, refused: 0, skipped: 0.0, perClient: 0.0, most: 0.0, processor: 0.0)
+    private var sums = (rate: 0.0, refused: 0, skipped: 0.0, perClient: 0.0, held: 0.0, most: 0.0, processor: 0.0)
 
     init(name: String) { self.name = name }
 
@@ -112,13 +111,14 @@ struct Summary {
         sums.refused += outcome.sent.refused
         sums.skipped += Double(outcome.findings.skipped)
         sums.perClient += outcome.memoryPerClient / 1_024
+        sums.held += Double(outcome.heldMemory) / 1_048_576
         sums.most += Double(outcome.mostMemory) / 1_048_576
         sums.processor += outcome.processor
     }
 
     private var values: [Double] {
         [sums.rate / rounds, delays.quantile(0.5), delays.quantile(0.99), sums.skipped / rounds]
-            + [sums.perClient / rounds, sums.most / rounds, sums.processor / rounds]
+            + [sums.perClient, sums.held, sums.most, sums.processor].map { $0 / rounds }
     }
 
     var columns: [String] {
@@ -132,6 +132,7 @@ struct Summary {
 
     func isAsGood(as other: Summary) -> Bool {
         delays.quantile(0.99) <= other.delays.quantile(0.99) * 1.1
-            && sums.most / rounds <= other.sums.most / other.rounds * 1.1
+            && sums.perClient / rounds <= other.sums.perClient / other.rounds * 1.1
+            && sums.held / rounds <= other.sums.held / other.rounds * 1.1
     }
 }

@@ -5,6 +5,8 @@ struct Figures {
     /// How much memory it has now, and had at most, in bytes.
     var memory = 0
     var mostMemory = 0
+    /// How much of that is its own, and not that of files such as the program.
+    var ownMemory = 0
     /// The time that it has spent on processors, in seconds.
     var processor = 0.0
 
@@ -15,6 +17,7 @@ struct Figures {
             guard words.count > 1, let kilobytes = Int(words[1]) else { continue }
             if words[0] == "VmRSS:" { memory = kilobytes * 1_024 }
             if words[0] == "VmHWM:" { mostMemory = kilobytes * 1_024 }
+            if words[0] == "RssAnon:" { ownMemory = kilobytes * 1_024 }
         }
         let stat = (try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)) ?? ""
         // After the name, which may have blanks: the times are the 12th and 13th.

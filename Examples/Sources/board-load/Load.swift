@@ -13,6 +13,8 @@ struct Load {
         var sent = Crew.Sent()
         var findings = Findings()
         var memoryPerClient = 0.0
+        /// What it holds at the end, without what is the program itself, and the most that it had in all.
+        var heldMemory = 0
         var mostMemory = 0
         /// The processor time of the program while commands were sent, in seconds.
         var processor = 0.0
@@ -60,7 +62,8 @@ struct Load {
         }
         try await crowd.isUpToDate(states.map(\.revision))
         let after = Figures(of: command.identifier)
-        (outcome.mostMemory, outcome.processor) = (after.mostMemory, after.processor - connected.processor)
+        (outcome.heldMemory, outcome.mostMemory) = (after.ownMemory, after.mostMemory)
+        outcome.processor = after.processor - connected.processor
         outcome.findings = try await crowd.findings(states.map(\.board))
 
         try await crowd.close()

@@ -42,11 +42,14 @@ enum BoardConverter: FluxAsyncActionConverter {
         // What cannot be saved would only grow in memory.
         if dependency.disk.isFailing { throw Unsaved() }
         let store = dependency.store
-        let action = try store.state.action(for: order.command, by: order.client, limits: dependency.limits)
-        if let action { send(action) }
-        let receipt = Receipt(revision: store.state.revision, id: action?.added)
-        // Also where nothing had to change: what the client has seen in between may not be on disk yet.
+        let action = Result {
+            try store.state.action(for: order.command, by: order.client, limits: dependency.limits)
+        }
+        if case .success(let action?) = action { send(action) }
+        let revision = store.state.revision
+        // Also where nothing has changed: what the answer was made from may not be on disk yet.
         if await store.handle.failure() != nil { throw Unsaved() }
+        let receipt = Receipt(revision: revision, id: try action.get()?.added)
         order.answer.receipt.withLock { $0 = receipt }
     }
 }

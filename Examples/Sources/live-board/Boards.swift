@@ -83,7 +83,8 @@ final class Boards: Sendable {
             try await desk.close()
         }
         if catalogue.state.titles.isEmpty {
-            try await catalogue.dispatch(durably: .add(.welcome, Board.welcome.title, limit: 1))
+            catalogue.dispatch(action: .add(.welcome, Board.welcome.title, limit: 1))
+            if let error = await catalogue.handle.failure() { throw error }
         }
     }
 
@@ -95,10 +96,12 @@ final class Boards: Sendable {
 
     /// Saves all boards, and closes the folder; throws where something is not saved.
     func close(within duration: Duration) async throws {
+        let deadline = ContinuousClock.now + duration
         let report = await desks.shutdown(within: duration)
+        let isListed = await catalogue.flush(within: max(.zero, deadline - .now))
         if let (id, error) = report.failed.first { throw Failure("board \(id.rawValue) was not saved: \(error)") }
         if let id = report.late.first { throw Failure("board \(id.rawValue) was not saved in time") }
-        if await !catalogue.flush(within: duration) { throw Failure("the catalogue was not saved in time") }
+        if !isListed { throw Failure("the catalogue was not saved in time") }
     }
 
     // MARK: - Using boards
@@ -114,9 +117,10 @@ final class Boards: Sendable {
     func add(title: String) async throws -> BoardID {
         if isClosing.withLock({ $0 }) { throw Problem.closing }
         let id = BoardID.random()
-        guard try await catalogue.dispatch(durably: .add(id, title, limit: settings.boards)) != nil else {
+        guard catalogue.dispatch(action: .add(id, title, limit: settings.boards)) != nil else {
             throw Refusal.full("There are \(settings.boards) boards at most.")
         }
+        if await catalogue.handle.failure() != nil { throw Unsaved() }
         return id
     }
 
@@ -184,4 +188,12 @@ final class FolderLock: Sendable {
     }
 
     deinit { close(descriptor) }
+}
+
+extension FluxFamilyError: KnownError {
+    var problem: Problem { .closing }
+}
+
+extension Unsaved: KnownError {
+    var problem: Problem { .unsaved }
 }

@@ -6,7 +6,6 @@ import FluxPersistence
 import Logging
 import Metrics
 import SQLiteLog
-import Tracing
 
 /// A board that is open: its store, the way for commands to come in, and the feed of those who watch.
 ///
@@ -41,7 +40,10 @@ final class Desk: Sendable {
             disk.isFailing = true
             logger.error("A board cannot be saved", metadata: ["path": "\(path)", "error": "\(failure)"])
         }
-        if store.revision == 0 { try await store.dispatch(durably: .found(founding)) }
+        if store.revision == 0 {
+            store.dispatch(action: .found(founding))
+            if await store.handle.failure() != nil { throw Unsaved() }
+        }
         Self.instrument(store, logger)
         creator = FluxActionCreator(
             dependency: BoardConverter.Dependency(store: store, limits: limits, disk: disk), store: store,
@@ -55,6 +57,7 @@ final class Desk: Sendable {
             for await state in store.states {
                 await store.flush()
                 if Task.isCancelled { return }
+                if await store.handle.failure() != nil { continue }
                 disk.isFailing = false
                 feed.show(state)
                 named(state.board.title)
@@ -93,10 +96,9 @@ final class Desk: Sendable {
         openBoards.decrement()
     }
 
-    /// Lets logs, metrics and traces look at a store; each is a file to copy.
+    /// Lets metrics and logs look at a store; each is a file to copy.
     private static func instrument(_ store: FluxStore<BoardState>, _ logger: Logger) {
         store.instrument(FluxMetrics(label: "live_board.store"))
-        store.instrument(FluxTracing(InstrumentationSystem.tracer))
         // It describes each action, which is dear where nobody reads it.
         if logger.logLevel <= .debug { store.instrument(FluxLogging(logger)) }
     }

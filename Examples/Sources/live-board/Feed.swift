@@ -6,11 +6,12 @@ import Synchronization
 ///
 /// The newest frames are kept in a row, and of a watcher no more than the number of the frame that it has come to. Those
 /// who have come to the end wait for the next, and are all handed the same bytes. One who is so slow that its next frame
-/// is gone gets the state instead. So a watcher costs as much memory as a number, whatever it does.
+/// is gone gets the state instead. Nothing of it is copied for a watcher: what is on its way to one who reads slowly is kept
+/// in memory, and is the same for all who do.
 final class Feed: Sendable {
-    /// Bytes for a watcher, and the number of the frame that comes after them.
+    /// Frames for a watcher, and the number of the frame that comes after them.
     struct Batch: Sendable {
-        var bytes: ByteBuffer
+        var frames: [ByteBuffer]
         var next: Int
     }
 
@@ -67,9 +68,8 @@ final class Feed: Sendable {
                 return .later
             }
             let missed = next - frame
-            // An empty one stands for the state, which is encoded without the lock.
-            let bytes = missed > frames.count ? ByteBuffer() : Frame.joined(frames.suffix(missed))
-            return .now(Batch(bytes: bytes, next: next))
+            // None stand for the state, which is encoded without the lock.
+            return .now(Batch(frames: missed > frames.count ? [] : Array(frames.suffix(missed)), next: next))
         }
 
         mutating func takeWaiting() -> [Int: Waiting] {
@@ -118,7 +118,7 @@ final class Feed: Sendable {
             return (book.takeWaiting(), book.next)
         }
         // Who waits has seen all but this, so there is nothing to look up for each.
-        for watcher in waiting.values { watcher.resume(returning: Batch(bytes: frame, next: next)) }
+        for watcher in waiting.values { watcher.resume(returning: Batch(frames: [frame], next: next)) }
     }
 
     // MARK: - Watching
@@ -146,9 +146,7 @@ final class Feed: Sendable {
         if client != nil { tellWhoIsHere() }
         let missed = last.flatMap { joined.state.changes(after: $0) }?.map(Frame.change)
         let known = missed ?? [stateFrame(of: joined.state)]
-        return (
-            joined.watcher, Batch(bytes: Frame.joined([Frame.retry] + known + [joined.here]), next: joined.next)
-        )
+        return (joined.watcher, Batch(frames: [Frame.retry] + known + [joined.here], next: joined.next))
     }
 
     /// Waits for what comes after a frame; nil: the stream has ended, or the watcher has left.
@@ -164,7 +162,7 @@ final class Feed: Sendable {
             leave(watcher)
         }
         guard let batch else { return nil }
-        return batch.bytes.readableBytes > 0 ? batch : newest()
+        return batch.frames.isEmpty ? newest() : batch
     }
 
     /// Watches no longer; a second call does nothing.
@@ -187,7 +185,7 @@ final class Feed: Sendable {
     private func newest() -> Batch {
         skipped.increment()
         let (state, here, next) = book.withLock { ($0.shown, $0.here, $0.next) }
-        return Batch(bytes: Frame.joined([stateFrame(of: state), here]), next: next)
+        return Batch(frames: [stateFrame(of: state), here], next: next)
     }
 
     /// Encodes a large board without the lock, and once for all who join meanwhile.

@@ -109,14 +109,6 @@ struct LiveBoard: AsyncParsableCommand {
         }
         try await boards.close(within: .seconds(deadline) / 2)
     }
-
-    /// Each client and each board that is open takes a few descriptors, and many systems begin with 1,024.
-    private func raiseFileLimit() {
-        var limit = rlimit()
-        guard getrlimit(.init(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(.init(RLIMIT_NOFILE.rawValue), &limit)
-    }
 }
 
 /// Keeps the streams of those who watch alive, and ends them when the server is to end.

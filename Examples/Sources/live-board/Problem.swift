@@ -1,4 +1,3 @@
-import FluxRouting
 import Foundation
 import HTTPTypes
 import Hummingbird
@@ -28,6 +27,9 @@ struct Problem: Error {
     static let overloaded = Problem(
         kind: "overloaded", status: .serviceUnavailable, title: "Too many commands are under way",
         detail: "Nothing was changed. Try again in a moment.")
+    static let unsaved = Problem(
+        kind: "unsaved", status: .serviceUnavailable, title: "Nothing can be saved at the moment",
+        detail: "It is tried again. What was sent may come yet.")
     static let closing = Problem(kind: "closing", status: .serviceUnavailable, title: "The server is closing")
     static let failed = Problem(
         kind: "failed", status: .internalServerError, title: "Something went wrong here", detail: "It was logged.")
@@ -55,18 +57,22 @@ struct Problem: Error {
 
 // MARK: - From an error
 
+/// An error of another part of the program, which says what a client is told of it.
+protocol KnownError: Error {
+    var problem: Problem { get }
+}
+
 extension Problem {
     /// What a client is told of an error; nil: it is none that this program knows.
     init?(_ error: any Error) {
         switch error {
         case let problem as Problem: self = problem
         case let refusal as Refusal: self.init(refusal)
-        case is FluxFamilyError, is CancellationError: self = .closing
-        case is Unsaved:
-            self.init(
-                kind: "unsaved", status: .serviceUnavailable, title: "Nothing can be saved at the moment",
-                detail: "It is tried again. What was sent may come yet.")
+        case let error as any KnownError: self = error.problem
+        case is CancellationError: self = .closing
         case let error as HTTPError where error.status == .notFound: self = .notFound
+        case let error as HTTPError:
+            self.init(kind: "http", status: error.status, title: error.status.reasonPhrase, detail: error.body ?? "")
         case let error as DecodingError: self = .malformed(error.reason)
         default: return nil
         }
@@ -99,13 +105,17 @@ extension Problem {
 extension DecodingError {
     /// One line for who has sent it, with the place.
     fileprivate var reason: String {
-        func place(_ path: [any CodingKey]) -> String { path.map(\.stringValue).joined(separator: ".") }
+        func place(_ path: [any CodingKey]) -> String {
+            path.isEmpty ? "The body" : path.map(\.stringValue).joined(separator: ".")
+        }
         return switch self {
         case .keyNotFound(let key, _): "\(key.stringValue) is missing."
         case .typeMismatch(_, let context): "\(place(context.codingPath)) is of another type than it should be."
         case .valueNotFound(_, let context): "\(place(context.codingPath)) is null."
         case .dataCorrupted(let context):
-            context.codingPath.isEmpty ? "It is not JSON." : "\(place(context.codingPath)) is none that is known."
+            context.codingPath.isEmpty
+                ? "It is not JSON, or has a number that does not fit."
+                : "\(place(context.codingPath)) is none that is known."
         @unknown default: "It is not as it should be."
         }
     }
@@ -121,7 +131,7 @@ extension Problem: Encodable {
         try fields.encode("urn:live-board:\(kind)", forKey: .type)
         try fields.encode(title, forKey: .title)
         try fields.encode(status.code, forKey: .status)
-        try fields.encode(detail, forKey: .detail)
+        if !detail.isEmpty { try fields.encode(detail, forKey: .detail) }
         try fields.encodeIfPresent(revision, forKey: .revision)
         try fields.encodeIfPresent(card, forKey: .card)
     }

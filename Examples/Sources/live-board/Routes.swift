@@ -103,9 +103,14 @@ struct Routes: Sendable {
         let query = request.uri.queryParameters
         let client = try client(request)
         let name = query.get("name")?.trimmingCharacters(in: .whitespacesAndNewlines)
-        if let name, name.count > 40 { throw Problem.invalid("A name has at most 40 characters.") }
+        // Everybody is sent it, and a character may have any number of bytes.
+        if let name, name.count > 40 || name.utf8.count > 160 {
+            throw Problem.invalid("A name has at most 40 characters, and 160 bytes.")
+        }
         let last = request.headers[.lastEventID] ?? query.get("last")
-        let lease = try await boards.lease(board(context))
+        let id = try board(context)
+        // In a task of its own: what that needs of memory, to open a board, would stay with this one for as long as it streams.
+        let lease = try await Task { try await boards.lease(id) }.value
         let channel = context.channel
 
         let body = ResponseBody { writer in
@@ -119,10 +124,10 @@ struct Routes: Sendable {
             channel.closeFuture.whenComplete { _ in feed.leave(watcher) }
             try await channel.pipeline.addHandler(CloseWithInput())
 
-            try await writer.write(first.bytes)
+            for frame in first.frames { try await writer.write(frame) }
             var next = first.next
             while let batch = await feed.next(for: watcher, after: next) {
-                try await writer.write(batch.bytes)
+                for frame in batch.frames { try await writer.write(frame) }
                 next = batch.next
             }
             try await writer.finish(nil)

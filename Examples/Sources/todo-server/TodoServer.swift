@@ -39,7 +39,10 @@ struct TodoServer {
 
         // No request is under way any more: the lists are saved and put away.
         let report = await lists.shutdown(within: .seconds(10))
-        if !report.failed.isEmpty || !report.late.isEmpty { logger.error("\(report)") }
+        if !report.failed.isEmpty || !report.late.isEmpty {
+            logger.error("\(report)")
+            throw Refusal.notSaved
+        }
         try served.get()
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives the page of live-board in real browsers, against the real server.
 
-Needs Chromium, its driver and Selenium (on Debian: apt-get install chromium chromium-driver; pip install selenium).
+Needs Chromium, its driver and Selenium; Examples/README.md says how to get them.
 
     python3 Examples/Tests/Browser/board_test.py [--server PROGRAM] [--screenshots FOLDER] [-k PATTERN] [-v]
 """

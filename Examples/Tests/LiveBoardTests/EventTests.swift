@@ -81,6 +81,20 @@ import Testing
         }
     }
 
+    @Test("One who has gone is known to be gone, though nothing was to be sent")
+    func gone() async throws {
+        let server = try await Server(folder)
+        try await {
+            let stream = try await server.watch()
+            #expect(try await stream.next()?.name == "state")
+            #expect(try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 1\n"))
+        }()
+        // Sooner than the heartbeats, of which the second would not get through.
+        try await eventually("nobody watches", within: 12) {
+            try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 0\n")
+        }
+    }
+
     @Test("One who does not read holds up nobody and keeps nothing, and gets the newest state when it reads again")
     func slow() async throws {
         let server = try await Server(folder)

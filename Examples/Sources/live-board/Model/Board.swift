@@ -108,6 +108,8 @@ struct Board: Codable, Equatable, Sendable {
     }
 
     /// Whether what a change has touched is as the change left it: nobody has laid hands on it since.
+    ///
+    /// Its place among others is not looked at: that shifts as they come and go.
     func isAsLeft(by change: BoardChange) -> Bool {
         switch change {
         case .renamed(let title): return self.title == title
@@ -116,8 +118,11 @@ struct Board: Codable, Equatable, Sendable {
         case .listRenamed(let id, let title): return place(ofList: id).map { lists[$0].title } == title
         case .listMoved(let id, _): return place(ofList: id) != nil
         case .listRemoved(let id): return place(ofList: id) == nil
-        case .cardAdded(let new, _, _):
-            return card(new.id).map { $0.title == new.title && $0.text == new.text } ?? false
+        case .cardAdded(let new, let list, _):
+            guard let card = card(new.id), place(ofCard: new.id).map({ lists[$0.list].id }) == list else {
+                return false
+            }
+            return (card.title, card.text) == (new.title, new.text) && card.voters == new.voters
         case .cardEdited(let id, let title, let text, _):
             return card(id).map { $0.title == title && $0.text == text } ?? false
         case .cardMoved(let id, let list, _): return place(ofCard: id).map { lists[$0.list].id } == list

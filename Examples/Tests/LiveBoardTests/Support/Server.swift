@@ -20,6 +20,15 @@ final class Server: Sendable {
         address = try #require(await program.nextLine(), "it did not start: \(program.errors)")
     }
 
+    /// Starts it where no file can grow beyond so many blocks of 512 bytes, as on a disk that is full.
+    init(_ folder: TemporaryFolder, blocks: Int, _ options: String...) async throws {
+        program = try Command(
+            program: URL(filePath: "/bin/sh"),
+            ["-c", "trap '' XFSZ; ulimit -f \(blocks); exec \"$@\"", "sh", Command.built("live-board").path]
+                + ["--port", "0", "--data", folder.url.appending(component: "data").path] + options)
+        address = try #require(await program.nextLine(), "it did not start: \(program.errors)")
+    }
+
     /// Ends it by a signal; returns its exit status.
     @discardableResult func end(_ signal: Int32 = SIGTERM) async -> Int32 {
         program.send(signal)

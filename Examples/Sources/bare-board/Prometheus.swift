@@ -1,0 +1,1 @@
+../live-board/Prometheus.swift
