@@ -61,8 +61,8 @@ struct BoardLoad: AsyncParsableCommand {
                         for complaint in Set(outcome.findings.complaints).sorted().prefix(10) {
                             complain("\(summaries[number].name): \(complaint)")
                         }
-                        if outcome.sent.refused > 0 {
-                            complain("\(summaries[number].name): \(outcome.sent.refused) commands were refused")
+                        for (reason, count) in outcome.sent.refusals {
+                            complain("\(summaries[number].name): \(count) commands were refused: \(reason)")
                         }
                         isGood = isGood && outcome.findings.complaints.isEmpty && outcome.sent.refused == 0
                         summaries[number].add(outcome)

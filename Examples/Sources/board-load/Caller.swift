@@ -17,7 +17,7 @@ final class Caller: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var lastUse = NIODeadline.now()
 
-    /// Whether it is open, and was used a moment ago.
+    /// Whether it is open, and something was asked by it a moment ago: from then on a server counts how long it is idle.
     var isFresh: Bool { context?.channel.isActive == true && NIODeadline.now() - lastUse < .seconds(2) }
 
     func close() { context?.close(promise: nil) }
@@ -33,6 +33,7 @@ final class Caller: ChannelInboundHandler {
         guard let context, context.channel.isActive else { return loop.makeFailedFuture(ChannelError.eof) }
         let promise = loop.makePromise(of: Answer.self)
         asked = promise
+        lastUse = .now()
         var headers: HTTPHeaders = ["Host": "board"]
         if let body {
             headers.add(name: "Content-Type", value: "application/json")
@@ -49,7 +50,6 @@ final class Caller: ChannelInboundHandler {
         let response = unwrapInboundIn(data)
         let promise = asked
         asked = nil
-        lastUse = .now()
         promise?.succeed(Answer(status: response.head.status.code, body: response.body ?? ByteBuffer()))
     }
 

@@ -9,7 +9,9 @@ import NIOPosix
 final class Crew: @unchecked Sendable {
     struct Sent: Sendable {
         var answered = 0
-        var refused = 0
+        /// How often commands got another answer than they should, or none, by what it was.
+        var refusals: [String: Int] = [:]
+        var refused: Int { refusals.values.reduce(0, +) }
         /// From when the first was due to the last answer.
         var seconds = 0.0
     }
@@ -72,10 +74,11 @@ final class Crew: @unchecked Sendable {
                             ?? self.loop.makeFailedFuture(Failure("there is no connection"))
                         answer.assumeIsolated().whenComplete { result in
                             self.isFree(caller)
-                            if case .success(let answer) = result, answer.status == 200 {
-                                sent.answered += 1
-                            } else {
-                                sent.refused += 1
+                            switch result {
+                            case .success(let answer) where answer.status == 200: sent.answered += 1
+                            case .success(let answer):
+                                sent.refusals["\(answer.status) \(String(buffer: answer.body))", default: 0] += 1
+                            case .failure(let error): sent.refusals["\(error)", default: 0] += 1
                             }
                             guard sent.answered + sent.refused == count else { return }
                             sent.seconds = Double((NIODeadline.now() - start).nanoseconds) / 1e9
