@@ -174,7 +174,8 @@ nonisolated extension FluxSource {
     ) -> FluxSubscription {
         // The first state that is handed over may be one after the first change: so what that is compared with is taken here.
         let isKnown = delivery == .latest && !startingWithCurrent
-        let distinct = FluxDistinct(by: isSame, after: isKnown ? select(state) : nil)
+        let distinct = FluxDistinct(
+            by: isSame, after: isKnown ? select(state) : nil, isAlone: self is any FluxTappable)
         let take: @Sendable (State) -> Element? = { state in
             guard let change = distinct.change(to: select(state)) else { return nil }
             return make(state, change)

@@ -17,7 +17,7 @@ import Dispatch
 /// ```
 ///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
-nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling {
+nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling, FluxTurn {
     /// How many elements may wait, and what happens where one more comes.
     ///
     /// Thread safety: a value.
@@ -62,8 +62,6 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
         @usableFromInline var waiting = FluxWaiting<Value>()
         /// What had to make room: it is the user's, and let go of once no lock is held.
         @usableFromInline var gone: ContiguousArray<Value> = []
-        /// Whether it was scheduled, and nobody has seen to that.
-        @usableFromInline var isToSchedule = false
         @usableFromInline var dropped = 0
         /// How many have come to wait, ever.
         @usableFromInline var last = 0
@@ -72,27 +70,27 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
 
         @inlinable init(_ handler: @escaping @Sendable (Value) -> Void) { self.handler = Handler(call: handler) }
 
-        /// Keeps an element; true: settle.
-        @inlinable mutating func put(_ element: Value, _ bound: Bound) -> Bool {
+        /// Keeps an element; says whether it needs a turn, and whether something has to be let go of.
+        @inlinable mutating func put(_ element: Value, _ bound: Bound) -> (isDue: Bool, hasGone: Bool) {
             var element = element
             if isEnded {
                 // What comes behind one that did not fit, before the error is handed over, is left out as well.
                 if case .failing = bound, dropped > 0, handler != nil { dropped += 1 }
-                return false
+                return (false, false)
             }
             if let limit = bound.limit, waiting.count >= limit {
                 // The newest takes the number of the one that it replaces: who waits for that waits for this.
                 if case .latest = bound { last -= 1 } else { dropped += 1 }
                 switch bound {
-                case .oldest: return false
+                case .oldest: return (false, false)
                 case .failing(_, let error): (element, isEnded) = (error, true)
                 case .none, .latest, .newest: if let first = waiting.popFirst() { gone.append(first) }
                 }
             }
             waiting.append(element)
             last += 1
-            if phase == .idle { (phase, isToSchedule) = (.scheduled, true) }
-            return isToSchedule || !gone.isEmpty
+            defer { if phase == .idle { phase = .scheduled } }
+            return (phase == .idle, !gone.isEmpty)
         }
 
         /// Goes on after a call, or at the start: hands out the next element, unless there is none or the drain pauses.
@@ -128,11 +126,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let bound: Bound
-    private let queue: DispatchQueue
+    @usableFromInline let turns: FluxTurns
     /// How many elements a drain hands over in a row; on a queue of the user's, what conflates is one for each turn of that queue.
     @usableFromInline let limit: Int
     /// Drains as the module has specialised it that made this.
-    private let work: @Sendable (FluxQueueDelivery) -> Void
+    private let work: @Sendable (FluxQueueDelivery) -> Bool
 
     /// Makes a delivery to a handler.
     ///
@@ -145,20 +143,24 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
         on queue: DispatchQueue? = nil, bound: Bound = .none, startingWith first: Value? = nil,
         _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        self.init(queue, bound, handler) { $0.drain() }
+        let limit = if case .latest = bound, queue != nil { 1 } else { 1024 }
+        self.init(FluxTurns(queue), bound, limit: limit, handler)
         if let first { put(first)?.settle() }
     }
 
+    /// Makes a delivery that takes its turns with others.
+    @inlinable convenience init(
+        _ turns: FluxTurns, _ bound: Bound, limit: Int, _ handler: @escaping @Sendable (Value) -> Void
+    ) {
+        self.init(turns, bound, limit, handler) { $0.drain() }
+    }
+
     @usableFromInline init(
-        _ queue: DispatchQueue?, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void,
-        work: @escaping @Sendable (FluxQueueDelivery) -> Void
+        _ turns: FluxTurns, _ bound: Bound, _ limit: Int, _ handler: @escaping @Sendable (Value) -> Void,
+        work: @escaping @Sendable (FluxQueueDelivery) -> Bool
     ) {
         _ = bound.limit.map(FluxBuffered.checked)
-        (self.queue, self.bound, self.work) = (
-            queue ?? DispatchQueue(label: "FluxQueueDelivery", autoreleaseFrequency: .workItem, target: .global()),
-            bound, work
-        )
-        limit = if case .latest = bound, queue != nil { 1 } else { 1024 }
+        (self.turns, self.bound, self.limit, self.work) = (turns, bound, limit, work)
         lock = FluxLock(Machine(handler))
     }
 
@@ -170,20 +172,20 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
     /// - Returns: Who has to be settled once the caller holds no lock; nil: nobody, as it is awake already.
     /// - Complexity: O(1), amortised.
     @inlinable public func put(_ element: Value) -> (any FluxSettling)? {
-        lock.withLock { $0.put(element, bound) } ? self : nil
+        let (isDue, hasGone) = lock.withLock { $0.put(element, bound) }
+        let isFirst = isDue && turns.add(self)
+        return hasGone ? self : isFirst ? turns : nil
     }
 
     /// Schedules the handing over of what was put; done for who settles what ``put(_:)`` returned.
     public func settle() {
-        let (gone, isToSchedule) = lock.withLock { machine in
-            defer { (machine.gone, machine.isToSchedule) = ([], false) }
-            return (machine.gone, machine.isToSchedule)
+        let gone = lock.withLock { machine in
+            defer { machine.gone = [] }
+            return machine.gone
         }
-        if isToSchedule { schedule() }
+        turns.settle()
         withExtendedLifetime(gone) {}
     }
-
-    @usableFromInline func schedule() { queue.async { self.work(self) } }
 
     /// How many elements were not handed over because there was no room for them.
     public var dropped: Int { lock.withLock { $0.dropped } }
@@ -233,13 +235,18 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling 
         }
     }
 
-    @inlinable func drain() {
+    // MARK: - Handing over
+
+    @usableFromInline func takeTurn() -> Bool { work(self) }
+
+    /// Hands over what waits; false: it paused.
+    @inlinable func drain() -> Bool {
         for count in 0...limit {
             let turn = lock.withLock { $0.next(isPausing: count == limit) }
             for (latch, _) in turn.waiters { latch.open() }
-            if turn.isDue { return limit == 1 ? schedule() : DispatchQueue.global().async { self.schedule() } }
-            guard let element = turn.element else { return }
+            guard let element = turn.element else { return !turn.isDue }
             turn.handler?.call(element)
         }
+        return true
     }
 }

@@ -212,7 +212,7 @@ nonisolated extension FluxSource {
     ) -> FluxStates<Element, Failure> {
         FluxStates {
             let channel = FluxChannel<Element>(rule)
-            let announced = FluxDistinct(by: isSame)
+            let announced = FluxDistinct(by: isSame, isAlone: self is any FluxTappable)
             let given = FluxDistinct(by: rule == .every ? nil : difference)
             let tap = FluxTap<State>(channel) { state, isWanted in
                 guard let (_, new) = announced.change(to: select(state)) else { return nil }

@@ -16,8 +16,8 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     /// Whether it follows from the same stores for good.
     var hasFixedStores: Bool { get }
 
-    /// The serial queue of all handlers that were given no other.
-    var queue: DispatchQueue { get }
+    /// The turns, on its serial queue, of all handlers that were given no other.
+    var turns: FluxTurns { get }
 
     /// The serial queue that iterators are told on: no handler of a user runs there.
     var iteratorQueue: DispatchQueue { get }
@@ -28,7 +28,7 @@ nonisolated extension FluxStore: FluxTappable {
 
     @usableFromInline var hasFixedStores: Bool { true }
 
-    @usableFromInline var queue: DispatchQueue { handle.queue }
+    @usableFromInline var turns: FluxTurns { handle.feature(FluxTurns.self) { FluxTurns(handle.queue) } }
 
     @usableFromInline var iteratorQueue: DispatchQueue {
         handle.feature(FluxIteratorQueue.self) { FluxIteratorQueue() }.queue
@@ -58,7 +58,7 @@ nonisolated extension FluxView: FluxTappable {
 
     @usableFromInline var hasFixedStores: Bool { core.sources.isFixed }
 
-    @usableFromInline var queue: DispatchQueue { core.inner.queue }
+    @usableFromInline var turns: FluxTurns { core.inner.turns }
 
     @usableFromInline var iteratorQueue: DispatchQueue { core.inner.iteratorQueue }
 
@@ -113,8 +113,12 @@ nonisolated extension FluxSource {
         _ take: @escaping @Sendable (State) -> Element?,
         _ handler: @escaping @Sendable (Element) -> Void
     ) -> FluxSubscription {
-        let queue = queue ?? (self as? any FluxTappable)?.queue
-        let delivery = FluxQueueDelivery<Element>(on: queue, bound: bound, handler)
+        let delivery =
+            if queue == nil, let turns = (self as? any FluxTappable)?.turns {
+                FluxQueueDelivery<Element>(turns, bound, limit: 1024, handler)
+            } else {
+                FluxQueueDelivery<Element>(on: queue, bound: bound, handler)
+            }
         return tap(
             FluxTap(delivery) { state, isWanted in
                 guard let element = take(state), isWanted else { return nil }

@@ -7,8 +7,12 @@ import Testing
 @Suite struct FluxDistinctTests {
     private func passed(_ elements: [Int], after last: Int? = nil, by isSame: (@Sendable (Int, Int) -> Bool)?) -> [Int]
     {
-        let distinct = FluxDistinct(by: isSame, after: last)
-        return elements.filter { distinct.change(to: $0) != nil }
+        let passed = [false, true].map { isAlone in
+            let distinct = FluxDistinct(by: isSame, after: last, isAlone: isAlone)
+            return elements.filter { distinct.change(to: $0) != nil }
+        }
+        #expect(passed[0] == passed[1])
+        return passed[0]
     }
 
     @Test(arguments: [

@@ -9,21 +9,23 @@
 nonisolated final class FluxDistinct<Value: Sendable>: Sendable {
     /// Whether two are as good as equal; nil: none are, and none is kept.
     @usableFromInline let isSame: (@Sendable (Value, Value) -> Bool)?
-    @usableFromInline let last: FluxLock<Value?>
+    /// Whether a lock or a delivery of ours keeps two threads from using it at once: its own costs as much as all the rest.
+    @usableFromInline let isAlone: Bool
+    @usableFromInline let lock = FluxLock(())
+    @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var last: Value?
 
     @inlinable
-    init(by isSame: (@Sendable (Value, Value) -> Bool)?, after last: Value? = nil) {
-        self.isSame = isSame
-        self.last = FluxLock(last)
+    init(by isSame: (@Sendable (Value, Value) -> Bool)?, after last: Value? = nil, isAlone: Bool = false) {
+        (self.isSame, self.last, self.isAlone) = (isSame, last, isAlone)
     }
 
     /// What was before a change, nil for the first, and what is now; nil if nothing has changed.
     @inlinable
     func change(to new: Value) -> (old: Value?, new: Value)? {
         guard let isSame else { return (nil, new) }
-        let old = last.withLock { $0 }
+        let old = isAlone ? last : lock.withLock { _ in last }
         if let old, isSame(old, new) { return nil }
-        last.withLock { $0 = new }
+        if isAlone { last = new } else { lock.withLock { _ in last = new } }
         return (old, new)
     }
 }
