@@ -134,7 +134,7 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
 }
 
 /// Leads from a dispatcher to middleware.
-nonisolated struct FluxMiddlewareEntry: FluxDispatchInterceptor {
+nonisolated final class FluxMiddlewareEntry: FluxDispatchInterceptor {
     let kind: ObjectIdentifier
     /// What it is, if it is an object; not kept by this.
     let instance: ObjectIdentifier?

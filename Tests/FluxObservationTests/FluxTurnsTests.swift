@@ -15,17 +15,12 @@ import Testing
 
         init() { turns = FluxTurns(queue) }
 
+        /// Lets the queue run, and returns who has taken a turn before what was put on it behind them.
         func next() async -> [String] {
-            let all = DispatchSemaphore(value: 0)
-            queue.async { all.signal() }
-            queue.activate()
             await withCheckedContinuation { continuation in
-                DispatchQueue.global().async {
-                    all.wait()
-                    continuation.resume()
-                }
+                queue.async { continuation.resume(returning: self.taken.withLock { $0 }) }
+                queue.activate()
             }
-            return taken.withLock { $0 }
         }
     }
 

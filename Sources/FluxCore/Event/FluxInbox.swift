@@ -19,12 +19,9 @@
 
     /// Swaps an empty buffer for all that is kept; false, and idle from here on, if that is nothing.
     @inlinable mutating func take(_ batch: inout ContiguousArray<Element>) -> Bool {
-        if pending.isEmpty {
-            isDraining = false
-            return false
-        }
+        isDraining = !pending.isEmpty
         if batch.capacity > FluxLimits.keptCapacity { batch = [] }
         swap(&pending, &batch)
-        return true
+        return isDraining
     }
 }
