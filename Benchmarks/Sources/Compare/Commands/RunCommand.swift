@@ -40,13 +40,19 @@ struct RunCommand: ParsableCommand {
         var report = Report(machine: .current(), rounds: rounds, seconds: seconds)
         print(report.machine.text)
         for workload in only {
-            let result = try Findings(workload, rounds: measure(workload))
+            let watch = CalmWatch()
+            let rounds = try measure(workload)
+            let result = try Findings(workload, rounds: rounds, calm: watch.calm)
             print("\n" + result.text)
             report.workloads.append(result)
         }
         if let json { try report.write(to: json) }
         let missed = report.workloads.flatMap { workload in
             workload.bounds.filter { !$0.isMet }.map { "\(workload.name): \($0.text)" }
+        }
+        let distrusted = report.workloads.filter { $0.calm?.isToDistrust == true }.map(\.name)
+        if !distrusted.isEmpty {
+            print("\nNot to be trusted, for others used the machine: \(distrusted.joined(separator: ", "))")
         }
         if !missed.isEmpty { print("\nMissed:\n" + missed.map { "    " + $0 }.joined(separator: "\n")) }
         if check && !missed.isEmpty { throw ExitCode(1) }

@@ -32,6 +32,8 @@ struct Findings: Codable {
     let floor: String?
     let series: [Series]
     let bounds: [Outcome]
+    /// How calm the machine was; nil where it does not say.
+    let calm: Calm?
 
     /// One reading over all rounds.
     struct Series: Codable {
@@ -52,7 +54,8 @@ struct Findings: Codable {
         let isMet: Bool
     }
 
-    init(_ workload: Workload, rounds: [[Reading]]) throws {
+    init(_ workload: Workload, rounds: [[Reading]], calm: Calm?) throws {
+        self.calm = calm
         var order: [String] = []
         var units: [String: String] = [:]
         var values: [String: [Double]] = [:]

@@ -10,6 +10,9 @@ extension Findings {
             let ratio = row.name == floor ? "floor" : row.ratio.map { String(format: "%.2f", $0) } ?? ""
             lines.append("    " + row.name.padding(to: 34) + numbers + ratio.padded(to: 10) + "  " + row.unit)
         }
+        if let calm, calm.isToDistrust {
+            lines.append("    others used \((100 * calm.others).short) % of the machine meanwhile: not to be trusted")
+        }
         lines += bounds.map { "    \($0.isMet ? "kept  " : "MISSED") \($0.text)" }
         return lines.joined(separator: "\n")
     }

@@ -3,7 +3,7 @@ import FluxCore
 import Workbench
 
 /// The cheapest converter there is: one event, one action, at once.
-private enum Adding: FluxActionConverter {
+enum Adding: FluxActionConverter {
     enum Event: FluxEvent { case added(Int) }
 
     static func convert(event: Event, dependency: Void, actionHandler: @escaping @Sendable (Sample.Action) -> Void) {

@@ -8,21 +8,55 @@ extension Workload {
         name: "w8",
         title: "dispatch until a waiting handler begins, the queue idle",
         cells: [Cell(Name.flux, readings: measureLatency)],
-        floor: "\(Name.hop), p50",
+        floor: "\(Name.hop), to .global(), p50",
         bounds: [.ratio("\(Name.flux), p50", atMost: 1.2)]
     )
 
-    /// The hops take turns in one process, so that each finds the threads of the machine as the other does.
+    /// Two hops, for an event is converted on one queue and the state handed over on another.
+    static let fireLatency = Workload(
+        name: "w14",
+        title: "fire until a waiting handler begins, the queues idle",
+        cells: [Cell(Name.flux, readings: measureFireLatency)],
+        floor: "\(Name.hop), to .global(), p50",
+        bounds: [
+            .ratio("\(Name.flux), p50", atMost: 2),
+            .ratio("\(Name.flux), p99", atMost: 2, of: "\(Name.hop), to .global(), p99"),
+        ]
+    )
+
     @Sendable
     private static func measureLatency(_ effort: Effort) throws -> [Reading] {
-        let queue = DispatchQueue(label: "hop")
-        let pooled = DispatchQueue(label: "pooled", target: .global())
         let bell = Bell()
         let store = FluxStore(initialState: Sample(), dispatcher: nil)
         let token = store.subscribe { _ in bell.ring() }
+        let (readings, rounds) = try measureHops(effort, bell) { store.dispatch(action: .add(1)) }
+        withExtendedLifetime(token) {}
+        try expect("total", store.state.count, rounds)
+        return readings
+    }
+
+    @Sendable
+    private static func measureFireLatency(_ effort: Effort) throws -> [Reading] {
+        let bell = Bell()
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Sample(), dispatcher: dispatcher)
+        let creator = FluxActionCreator<Adding>(dispatcher: dispatcher)
+        let token = store.subscribe { _ in bell.ring() }
+        let (readings, rounds) = try measureHops(effort, bell) { creator.fire(.added(1)) }
+        withExtendedLifetime(token) {}
+        try expect("total", store.state.count, rounds)
+        return readings
+    }
+
+    /// The hops take turns in one process, so that each finds the threads of the machine as the other does.
+    private static func measureHops(
+        _ effort: Effort, _ bell: Bell, _ flux: () -> Void
+    ) throws -> (readings: [Reading], rounds: Int) {
+        let queue = DispatchQueue(label: "hop")
+        let pooled = DispatchQueue(label: "pooled", target: .global())
         var bare: [Double] = []
         var inPool: [Double] = []
-        var flux: [Double] = []
+        var own: [Double] = []
         // Who is first changes: what one hop leaves behind, a core awake or asleep, the next one finds.
         var round = 0
         _ = effort.measure {
@@ -30,18 +64,19 @@ extension Workload {
                 switch turn % 3 {
                 case 0: bare.append(bell.time { queue.async { bell.ring() } })
                 case 1: inPool.append(bell.time { pooled.async { bell.ring() } })
-                default: flux.append(bell.time { store.dispatch(action: .add(1)) })
+                default: own.append(bell.time(flux))
                 }
             }
             round += 1
             return 0
         }
-        withExtendedLifetime(token) {}
-        try expect("handlers called", bell.rings, 3 * flux.count)
-        try expect("total", store.state.count, flux.count)
-        return [(Name.hop, bare), ("\(Name.hop), to .global()", inPool), (Name.flux, flux)].flatMap { name, times in
-            [50.0, 99].map { Reading(name: "\(name), p\(Int($0))", value: times.percentile($0)) }
-        }
+        try expect("handlers called", bell.rings, 3 * own.count)
+        let all = [(Name.hop, bare), ("\(Name.hop), to .global()", inPool), (Name.flux, own)]
+        return (
+            all.flatMap { name, times in
+                [50.0, 99].map { Reading(name: "\(name), p\(Int($0))", value: times.percentile($0)) }
+            }, own.count
+        )
     }
 }
 

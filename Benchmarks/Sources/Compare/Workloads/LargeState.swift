@@ -1,0 +1,120 @@
+import FluxCore
+import FluxObservation
+import Synchronization
+import Workbench
+
+extension Workload {
+    /// A subscription that keeps states makes the next change copy; one that keeps parts, or nothing, does not.
+    static let largeState = Workload(
+        name: "w13",
+        title: "append to 100,000 Ints, watched: for the thread that dispatches, and until all is handed over",
+        cells: [
+            Cell(
+                Name.floor,
+                readings: { effort in
+                    let list = Mutex(Numbers())
+                    let seen = Seen()
+                    return try effort.measure(Name.floor, 20_000, seen) { operations in
+                        for number in 0..<operations {
+                            list.withLock { list in
+                                list.apply(.append(number))
+                                seen.see(list.count)
+                            }
+                        }
+                    } flush: {
+                    }
+                }),
+            watched("state, .every", 200) { store, seen in store.subscribe { seen.see($0.count) } },
+            watched("state, .latest", 20_000) { store, seen in store.subscribe(.latest) { seen.see($0.count) } },
+            watched("to: \\.count, .every", 20_000) { store, seen in store.subscribe(to: { $0.count }, seen.see) },
+            watched("to: \\.count, .latest", 20_000) { store, seen in
+                store.subscribe(to: { $0.count }, .latest, seen.see)
+            },
+            watched("actions", 20_000) { store, seen in store.subscribeActions { _ in seen.seeOne() } },
+        ],
+        floor: "\(Name.floor), to dispatch",
+        bounds: [
+            .ratio("to: \\.count, .every, to dispatch", atMost: 4),
+            .ratio("to: \\.count, .every, handed over", atMost: 6),
+            .ratio("to: \\.count, .latest, to dispatch", atMost: 4),
+        ]
+    )
+
+    private static func watched(
+        _ name: String, _ operations: Int,
+        _ watch: @escaping @Sendable (FluxStore<Numbers>, Seen) -> FluxSubscription
+    ) -> Cell {
+        Cell(
+            name,
+            readings: { effort in
+                let store = FluxStore(initialState: Numbers(), dispatcher: nil)
+                let seen = Seen()
+                let token = watch(store, seen)
+                defer { withExtendedLifetime(token) {} }
+                return try effort.measure(name, operations, seen) { operations in
+                    for number in 0..<operations { store.dispatch(action: .append(number)) }
+                } flush: {
+                    blocking { await store.flush() }
+                }
+            })
+    }
+}
+
+extension Effort {
+    /// Times the thread that dispatches, and all until the last change was handed over.
+    fileprivate func measure(
+        _ name: String, _ operations: Int, _ seen: Seen, dispatch: (Int) -> Void, flush: () -> Void
+    ) throws -> [Reading] {
+        var (expected, dispatching) = (0, [Double]())
+        let delivered = try measure {
+            let clock = ContinuousClock()
+            let start = clock.now
+            dispatch(operations)
+            dispatching.append((clock.now - start) / .nanoseconds(operations))
+            flush()
+            let time = clock.now - start
+            expected += operations
+            try expect("the last that was seen", seen.last, expected)
+            return time / .nanoseconds(operations)
+        }
+        return [
+            Reading(name: "\(name), to dispatch", value: dispatching.median),
+            Reading(name: "\(name), handed over", value: delivered),
+        ]
+    }
+}
+
+/// What a subscriber saw last.
+private final class Seen: Sendable {
+    private let count = Atomic<Int>(0)
+
+    var last: Int { count.load(ordering: .relaxed) }
+
+    @Sendable func see(_ count: Int) { self.count.store(count, ordering: .relaxed) }
+
+    func seeOne() { see(last + 1) }
+}
+
+/// 100,000 numbers, and 100 more before they are cut back.
+private struct Numbers: FluxState {
+    enum Action: FluxAction { case append(Int) }
+
+    private(set) var count = 0
+    private var numbers = Array(0..<100_000)
+
+    init() { numbers.reserveCapacity(100_100) }
+
+    @inline(__always)
+    mutating func apply(_ action: Action) {
+        switch action {
+        case .append(let number): numbers.append(number)
+        }
+        count += 1
+        if numbers.count == 100_100 { numbers.removeLast(100) }
+    }
+
+    mutating func handle(action: Action) -> Numbers? {
+        apply(action)
+        return self
+    }
+}
