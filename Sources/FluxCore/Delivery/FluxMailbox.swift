@@ -61,6 +61,9 @@
     @usableFromInline let outlet: FluxOutlet<State>
     /// Where a drain has them too, a change copies the list.
     @usableFromInline var members = FluxList<Member>()
+    @usableFromInline var phase = FluxDrainPhase.idle
+    /// Whether there is a state that the members have not got, in a mailbox that conflates.
+    @usableFromInline var isMarked = false
     @usableFromInline var starters: ContiguousArray<Starter> = []
     @usableFromInline var pending: ContiguousArray<State?> = []
     /// The empty buffer that `pending` is swapped for, while no drain has it.
@@ -68,10 +71,6 @@
     @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
     /// Those who left while a drain had them.
     @usableFromInline var gone: ContiguousArray<Member> = []
-    @usableFromInline var phase = FluxDrainPhase.idle
-    /// Whether there is a state that the members have not got, in a mailbox that conflates.
-    @usableFromInline var isMarked = false
-
     @inlinable init(_ outlet: FluxOutlet<State>) { self.outlet = outlet }
 
     /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.

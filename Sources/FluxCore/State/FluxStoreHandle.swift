@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// Reaches the state and the lock of a store without being the store: what a writer, a view or another module keeps.
 ///
@@ -21,8 +22,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> Answer
     let membership = FluxLock(FluxMembership())
-    /// Made on first use; locked last of all, for who is told that the store leaves asks for it under the other locks.
-    private let lazyExtras = FluxLock<FluxStoreExtras?>(nil)
+    /// Made on first use, without a lock: who is told that the store leaves asks for it under the others.
+    private let lazyExtras = Synchronization.AtomicLazyReference<FluxStoreExtras>()
 
     @inlinable init(initialState: State) {
         lock = FluxLock(FluxStoreAccess(state: initialState))
@@ -115,8 +116,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// The dispatcher that the store is attached to; nil: none.
     public var dispatcher: FluxDispatcher? { membership.withLock { $0.dispatcher } }
 
-    var extrasIfAny: FluxStoreExtras? { lazyExtras.withLock { $0 } }
-    var extras: FluxStoreExtras { lazyExtras.value { FluxStoreExtras() } }
+    var extrasIfAny: FluxStoreExtras? { lazyExtras.load() }
+    var extras: FluxStoreExtras { extrasIfAny ?? lazyExtras.storeIfNil(FluxStoreExtras()) }
 
     /// What a module keeps with the store, for as long as that lives.
     ///
