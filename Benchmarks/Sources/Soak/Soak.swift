@@ -56,7 +56,7 @@ final class Soak: Sendable {
     /// - Parameter tell: Told now and then how it stands.
     /// - Returns: What was counted, phase by phase.
     /// - Throws: A ``BrokenPromise``.
-    func run(_ tell: (String) -> Void) async throws -> [Sample] {
+    func run(telling tell: (String) -> Void) async throws -> [Sample] {
         let watchdog = watch()
         defer { watchdog.cancel() }
         let clock = ContinuousClock()
@@ -98,6 +98,7 @@ final class Soak: Sendable {
             let quiet = progress.withLock { $0.last.duration(to: .now) }
             if quiet < Self.patience { return }
             print("error: no round has ended for \(quiet.components.seconds) s, after \(rounds) rounds")
+            fflush(nil)
             exit(1)
         }
         timer.activate()

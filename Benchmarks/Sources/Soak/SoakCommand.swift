@@ -40,7 +40,7 @@ struct SoakCommand: AsyncParsableCommand {
 
     func run() async throws {
         let soak = try Soak(length: .seconds(minutes * 60), rest: .milliseconds(rest), only: only)
-        let samples = try await Self.telling { try await soak.run { print($0) } }
+        let samples = try await Self.telling { try await soak.run(telling: Self.say) }
         let report = Report(samples: samples, rounds: soak.rounds)
         print("\n" + report.text)
         if let plot { try Data(Plot(report).svg.utf8).write(to: URL(fileURLWithPath: plot)) }
@@ -49,6 +49,12 @@ struct SoakCommand: AsyncParsableCommand {
         if grown.isEmpty { return print("Nothing has grown.") }
         print("error: grown: " + grown.map(\.meter.name).joined(separator: ", "))
         throw ExitCode(1)
+    }
+
+    /// A line at once, also into a file.
+    private static func say(_ line: String) {
+        print(line)
+        fflush(nil)
     }
 
     /// A broken promise is one line, and status 1.
