@@ -84,6 +84,9 @@ final class DatabaseDisk: Sendable {
         }
     }
 
+    /// What is there as long as the power is.
+    var current: Image { state.withLock { $0.files.filter { !$0.value.isDeleted }.mapValues(\.content) } }
+
     // MARK: - A loss of power
 
     /// What may be there after a loss of power, and after the end of the process alone.
