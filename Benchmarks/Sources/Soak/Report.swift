@@ -7,9 +7,11 @@ struct Report {
         let meter: Meter
         let middle: Double
         let last: Double
+        /// How many more threads there are in the last third.
+        var threads = 0.0
 
         var growth: Double { last - middle }
-        var allowed: Double { meter.tolerance(from: middle) }
+        var allowed: Double { meter.tolerance(from: middle, threads: threads) }
         var isGrown: Bool { growth > allowed }
     }
 
@@ -21,12 +23,15 @@ struct Report {
 
     var findings: [Finding] {
         let third = samples.count / 3
-        return Meter.allCases.compactMap { meter in
+        var findings: [Finding] = Meter.allCases.compactMap { meter in
             let values = samples.compactMap { $0.readings[meter] }
             guard third > 0, values.count == samples.count else { return nil }
             return Finding(
                 meter: meter, middle: median(values[third..<(2 * third)]), last: median(values[(2 * third)...]))
         }
+        let threads = findings.first { $0.meter == .threads }?.growth ?? 0
+        for index in findings.indices { findings[index].threads = threads }
+        return findings
     }
 
     var text: String {

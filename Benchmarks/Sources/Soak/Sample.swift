@@ -21,11 +21,11 @@ enum Meter: CaseIterable {
         }
     }
 
-    /// How much higher the last third may be than the middle one.
-    func tolerance(from value: Double) -> Double {
+    /// How much higher the last third may be than the middle one, if that has so many threads fewer.
+    func tolerance(from value: Double, threads: Double) -> Double {
         switch self {
-        // Hash tables and buffers of the queues are of this size or of another, as it comes.
-        case .heap: 64 + value / 100
+        // Hash tables are of this size or of another, as it comes; and Dispatch keeps a thousand continuations for each thread.
+        case .heap: 64 + value / 100 + 128 * max(threads, 0)
         // The allocator keeps what was freed in pieces that it cannot give back.
         case .resident: 4_096 + value / 20
         // The system makes and ends them as it likes, a few at a time.
