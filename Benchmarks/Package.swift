@@ -13,6 +13,7 @@ let package = Package(
     products: [
         .executable(name: "compare", targets: ["Compare"]),
         .executable(name: "allocations", targets: ["Allocations"]),
+        .executable(name: "soak", targets: ["Soak"]),
     ],
     dependencies: [
         .package(name: "FluxCore", path: ".."),
@@ -46,6 +47,12 @@ let package = Package(
                 "CountingAllocator", "Workbench",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
+        ),
+        .executableTarget(
+            name: "Soak",
+            dependencies: flux(
+                "FluxCore", "FluxDiagnostics", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting"
+            ) + ["CHeap", .product(name: "ArgumentParser", package: "swift-argument-parser")]
         ),
         .executableTarget(
             name: "FluxCoreBenchmarks",

@@ -58,6 +58,7 @@ let package = Package(
             dependencies: flux("FluxCore", "FluxPersistence", "FluxTesting") + [
                 "ProgramTesting", "SQLiteLog", "durable-counter",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]
         ),
         .target(

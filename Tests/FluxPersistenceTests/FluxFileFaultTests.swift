@@ -12,9 +12,9 @@ import Testing
         private let state: Locked<Int>
         private let onwards: Bool
         let failed = Recorder<FluxFileCalls.Call>()
-        let fault: FluxFileCalls.Fault
+        let fault: FaultySystem.Fault
 
-        init(nth: Int, _ fault: FluxFileCalls.Fault = .code(EIO), onwards: Bool = false) {
+        init(nth: Int, _ fault: FaultySystem.Fault = .code(EIO), onwards: Bool = false) {
             state = Locked(nth)
             self.fault = fault
             self.onwards = onwards
@@ -22,7 +22,7 @@ import Testing
 
         var isReached: Bool { state.withLock { $0 <= 0 } }
 
-        @Sendable func call(_ call: FluxFileCalls.Call, _ path: String) -> FluxFileCalls.Fault? {
+        @Sendable func call(_ call: FluxFileCalls.Call, _ path: String) -> FaultySystem.Fault? {
             let fails = state.withLock { count in
                 count -= 1
                 return count == 0 || (onwards && count < 0)
@@ -59,7 +59,7 @@ import Testing
 
         /// The file as a program of the newest version has it.
         func file(
-            in folder: Folder, fault: (@Sendable (FluxFileCalls.Call, String) -> FluxFileCalls.Fault?)? = nil
+            in folder: Folder, fault: FaultySystem.Plan? = nil
         ) -> FluxFile<String> {
             if self != .migrateAndSave { return folder.file(fault: fault) }
             return folder.file(
@@ -120,7 +120,7 @@ import Testing
         #expect(nth > 8)
         if scenario == .loadAndSave {
             let all = Set(FluxFileCalls.Call.allCases.map(\.rawValue))
-            #expect(failed.union(["unlink"]) == all, "unlink only cleans up")
+            #expect(failed.union(["link", "unlink"]) == all, "one keeps what was never read, the other cleans up")
         }
     }
 
@@ -165,7 +165,7 @@ import Testing
     }
 
     @Test func `Each call's failure names the call`() async throws {
-        for call in FluxFileCalls.Call.allCases where ![.read, .access, .unlink].contains(call) {
+        for call in FluxFileCalls.Call.allCases where ![.read, .access, .link, .unlink].contains(call) {
             let folder = Folder()
             let file = folder.file { found, _ in found == call ? .code(EIO) : nil }
             let error = await #expect(throws: FluxFileError.self) { try await file.save("new") }
@@ -179,7 +179,7 @@ import Testing
         let (failures, shim) = (Recorder<FluxPersistenceFailure>(), Shim(nth: 6))
         let file = FluxFile<Counter>(
             FluxFileAccess(
-                calls: FluxFileCalls(path: folder.state, fault: shim.call), version: 1,
+                calls: FluxFileCalls(path: folder.state, system: FaultySystem(folder.state, shim.call)), version: 1,
                 encode: { Array("\($0.count)".utf8) },
                 decode: { Counter(count: Int(String(decoding: $0, as: UTF8.self))!) },
                 migrate: nil))

@@ -15,8 +15,9 @@ import GRDB
 ///
 /// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It is
 /// locked for as long as it is open, so that it belongs to one store of one process. A database of something else is
-/// refused as it is. What it cannot read it reports and leaves as it is: a store does not write to a log that it could
-/// not read.
+/// refused as it is. Each row has a checksum, and the pages are checked before they are read: what has been damaged is not
+/// taken for what was written. What it cannot read it reports and leaves as it is: a store does not write to a log that it
+/// could not read.
 ///
 /// Thread safety: all of it may be used from any thread; the database takes one call at a time.
 public final class SQLiteLog<State: FluxState>: FluxLog {
@@ -82,6 +83,12 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         public var description: String { "it is a database of something else" }
     }
 
+    /// The database, or a row of it, is not what was written.
+    public struct Damaged: Error, CustomStringConvertible {
+        /// One line that says where.
+        public let description: String
+    }
+
     /// By this in its header a database is known as one of these.
     private static var application: Int { 0x466C_7578 }
     private let path: String
@@ -99,7 +106,6 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         self.path = path
         self.coding = coding
         var configuration = Configuration()
-        configuration.journalMode = .wal
         configuration.busyMode = .timeout(patience)
         configuration.prepareDatabase { database in
             // First of all: even the journal mode would be written into it.
@@ -107,7 +113,9 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             let isEmpty = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") == 0
             guard application == Self.application || application == 0 && isEmpty else { throw Foreign() }
             // Two stores would both number their actions on, and each lose what the other has acknowledged.
-            try database.execute(sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL")
+            // And GRDB's own way into WAL mode would end with `synchronous = NORMAL`.
+            try database.execute(
+                sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
         }
         do {
             database = try DatabaseQueue(path: path, configuration: configuration)
@@ -116,14 +124,31 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                     sql: """
                         PRAGMA application_id = \(Self.application);
                         CREATE TABLE IF NOT EXISTS actions
-                            (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, bytes BLOB NOT NULL);
+                            (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, bytes BLOB NOT NULL,
+                             checksum INTEGER NOT NULL);
                         CREATE TABLE IF NOT EXISTS snapshot
                             (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL,
-                             revision INTEGER NOT NULL, version INTEGER NOT NULL, bytes BLOB NOT NULL);
+                             revision INTEGER NOT NULL, version INTEGER NOT NULL, bytes BLOB NOT NULL,
+                             checksum INTEGER NOT NULL);
                         """)
+                try Self.addChecksums(in: database)
             }
         } catch {
             throw Failure(path: path, reason: error)
+        }
+    }
+
+    /// Gives the rows checksums that an older program, which knew none, has written.
+    private static func addChecksums(in database: Database) throws {
+        for (table, columns) in [("actions", "number, version"), ("snapshot", "number, revision, version")]
+        where try !database.columns(in: table).contains(where: { $0.name == "checksum" }) {
+            try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
+            for row in try Row.fetchAll(database, sql: "SELECT \(columns), bytes FROM \(table)") {
+                let numbers = (0..<row.count - 1).map { row[$0] as Int64 }
+                try database.execute(
+                    sql: "UPDATE \(table) SET checksum = ? WHERE number = ?",
+                    arguments: [SQLiteLogChecksum.of(numbers, row[row.count - 1]), numbers[0]])
+            }
         }
     }
 
@@ -133,24 +158,34 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// - Throws: ``Failure``, with the path.
     public func load() async throws -> FluxLogContents<State> {
         try await perform { database, coding in
-            let newest = try Int.fetchOne(
+            // A checksum says that a row is whole, and nothing of one that is gone.
+            let findings = try String.fetchAll(database, sql: "PRAGMA quick_check(1)")
+            if findings != ["ok"] { throw Damaged(description: "it is damaged: \(findings.joined(separator: "; "))") }
+
+            let newest = try Row.fetchOne(
                 database,
                 sql: "SELECT max(version) FROM (SELECT version FROM actions UNION SELECT version FROM snapshot)")
-            if let newest, newest > coding.version { throw Newer(stored: newest, known: coding.version) }
+            if let newest = newest.flatMap({ Int.fromDatabaseValue($0[0]) }), newest > coding.version {
+                throw Newer(stored: newest, known: coding.version)
+            }
 
-            let row = try Row.fetchOne(database, sql: "SELECT number, revision, version, bytes FROM snapshot")
+            let row = try Row.fetchOne(database, sql: "SELECT number, revision, version, bytes, checksum FROM snapshot")
             let snapshot = try row.map { row in
-                FluxSnapshot<State>(
-                    state: try coding.decodeState(row[2], row[3]),
-                    number: UInt64(bitPattern: row[0] as Int64), revision: UInt64(bitPattern: row[1] as Int64))
+                let (numbers, bytes) = try SQLiteLogChecksum.contents(of: row)
+                return FluxSnapshot<State>(
+                    state: try coding.decodeState(Int(numbers[2]), bytes),
+                    number: UInt64(bitPattern: numbers[0]), revision: UInt64(bitPattern: numbers[1]))
             }
             var entries: [FluxLogEntry<State.Action>] = []
             let rows = try Row.fetchCursor(
-                database, sql: "SELECT number, version, bytes FROM actions WHERE number > ? ORDER BY number",
-                arguments: [Int64(snapshot?.number ?? 0)])
+                database, sql: "SELECT number, version, bytes, checksum FROM actions WHERE number > ? ORDER BY number",
+                arguments: [Int64(bitPattern: snapshot?.number ?? 0)])
             while let row = try rows.next() {
-                let number = UInt64(bitPattern: row[0] as Int64)
-                entries.append(FluxLogEntry(number: number, action: try coding.decodeAction(row[1], row[2])))
+                let (numbers, bytes) = try SQLiteLogChecksum.contents(of: row)
+                entries.append(
+                    FluxLogEntry(
+                        number: UInt64(bitPattern: numbers[0]),
+                        action: try coding.decodeAction(Int(numbers[1]), bytes)))
             }
             return FluxLogContents(snapshot: snapshot, entries: entries)
         }
@@ -164,9 +199,12 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         try await perform { database, coding in
             // One that was reported as failed may be there all the same.
             let insert = try database.cachedStatement(
-                sql: "INSERT OR IGNORE INTO actions VALUES (?, \(coding.version), ?)")
+                sql: "INSERT OR IGNORE INTO actions VALUES (?, ?, ?, ?)")
             for entry in entries {
-                try insert.execute(arguments: [Int64(entry.number), try coding.encodeAction(entry.action)])
+                let (number, version) = (Int64(bitPattern: entry.number), Int64(coding.version))
+                let bytes = try coding.encodeAction(entry.action)
+                try insert.execute(
+                    arguments: [number, version, bytes, SQLiteLogChecksum.of([number, version], bytes)])
             }
         }
     }
@@ -177,13 +215,14 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// - Throws: ``Failure``, with the path.
     public func compact(_ snapshot: FluxSnapshot<State>) async throws {
         try await perform { database, coding in
+            let numbers = [
+                Int64(bitPattern: snapshot.number), Int64(bitPattern: snapshot.revision), Int64(coding.version),
+            ]
+            let bytes = try coding.encodeState(snapshot.state)
             try database.execute(
-                sql: "INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?)",
-                arguments: [
-                    Int64(snapshot.number), Int64(snapshot.revision), coding.version,
-                    try coding.encodeState(snapshot.state),
-                ])
-            try database.execute(sql: "DELETE FROM actions WHERE number <= ?", arguments: [Int64(snapshot.number)])
+                sql: "INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)",
+                arguments: [numbers[0], numbers[1], numbers[2], bytes, SQLiteLogChecksum.of(numbers, bytes)])
+            try database.execute(sql: "DELETE FROM actions WHERE number <= ?", arguments: [numbers[0]])
         }
     }
 
@@ -196,6 +235,40 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         } catch {
             throw Failure(path: path, reason: error)
         }
+    }
+}
+
+/// The checksum of a row, 64 bits of FNV-1a, over its numbers and its bytes.
+enum SQLiteLogChecksum {
+    /// A row that is not what was written.
+    struct Mismatch: Error, CustomStringConvertible {
+        let number: Int64?
+        var description: String { "the row \(number.map { "of number \($0)" } ?? "without a number") is damaged" }
+    }
+
+    static func of(_ numbers: [Int64], _ bytes: Data) -> Int64 {
+        var sum: UInt64 = 0xcbf2_9ce4_8422_2325
+        func add(_ buffer: UnsafeRawBufferPointer) {
+            for byte in buffer { sum = (sum ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        }
+        for number in numbers { withUnsafeBytes(of: number.littleEndian) { add($0) } }
+        bytes.withUnsafeBytes { add($0) }
+        return Int64(bitPattern: sum)
+    }
+
+    /// Takes a row apart that ends with its bytes and its checksum; what stands before them are numbers.
+    static func contents(of row: Row) throws -> (numbers: [Int64], bytes: Data) {
+        var numbers: [Int64] = []
+        // Whatever type the values have: SQLite takes any in any column.
+        for column in 0..<row.count - 2 {
+            if case .int64(let number) = (row[column] as DatabaseValue).storage { numbers.append(number) }
+        }
+        guard numbers.count == row.count - 2,
+            case .blob(let bytes) = (row[row.count - 2] as DatabaseValue).storage,
+            case .int64(let checksum) = (row[row.count - 1] as DatabaseValue).storage,
+            checksum == of(numbers, bytes)
+        else { throw Mismatch(number: numbers.first) }
+        return (numbers, bytes)
     }
 }
 

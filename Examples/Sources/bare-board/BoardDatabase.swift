@@ -9,9 +9,9 @@ final class BoardDatabase: Sendable {
 
     init(path: String) throws {
         var configuration = Configuration()
-        configuration.journalMode = .wal
         configuration.prepareDatabase { database in
-            try database.execute(sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL")
+            try database.execute(
+                sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
         }
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.write { database in

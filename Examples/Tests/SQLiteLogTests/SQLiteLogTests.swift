@@ -99,7 +99,8 @@ import Testing
             try await store.dispatch(durably: .append("lost"))
         }
         do {
-            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(), onFailure: { _ in })
+            let store = FluxStore(
+                initialState: Words(), dispatcher: nil, log: try await reopened(), onFailure: { _ in })
             guard case .failed(let error) = await store.ready else {
                 Issue.record("it was read")
                 return
@@ -111,7 +112,7 @@ import Testing
         }
         var mended = SQLiteLog<Words>.Coding.json()
         mended.decodeAction = { _, bytes in .append(String(decoding: bytes, as: UTF8.self)) }
-        let recovered = try await FluxStore.restored(from: open(mended), initialState: Words(), dispatcher: nil)
+        let recovered = try await FluxStore.restored(from: reopened(mended), initialState: Words(), dispatcher: nil)
         #expect(recovered.state.words == ["in the snapshot", "no JSON"], "all of it is still there")
     }
 
@@ -136,18 +137,43 @@ import Testing
                 return .append("\(word)\(version)")
             })
         do {
-            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(coding))
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try await reopened(coding))
             try await store.dispatch(durably: .append("d"))
             #expect(store.state.words == ["a1", "b1", "c1", "d"])
         }
         do {
-            let again = try await FluxStore.restored(from: open(coding), initialState: Words(), dispatcher: nil)
+            let again = try await FluxStore.restored(from: reopened(coding), initialState: Words(), dispatcher: nil)
             #expect(again.state.words == ["a1", "b1", "c1", "d"])
         }
         let error = await #expect(throws: SQLiteLog<Words>.Failure.self) {
-            try await FluxStore.restored(from: self.open(.json(version: 1)), initialState: Words(), dispatcher: nil)
+            try await FluxStore.restored(
+                from: self.reopened(.json(version: 1)), initialState: Words(), dispatcher: nil)
         }
         #expect(error?.description == "\(path): it is of version 2, and this program knows 1")
+    }
+
+    @Test func `A database without checksums, of an older program, gets them when it is opened`() async throws {
+        try await DatabaseQueue(path: path).write { database in
+            try database.execute(
+                sql: """
+                    PRAGMA application_id = \(0x466C_7578);
+                    CREATE TABLE actions
+                        (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, bytes BLOB NOT NULL);
+                    CREATE TABLE snapshot
+                        (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL,
+                         revision INTEGER NOT NULL, version INTEGER NOT NULL, bytes BLOB NOT NULL);
+                    """)
+            let words = try JSONEncoder().encode(Words(words: ["a"]))
+            try database.execute(sql: "INSERT INTO snapshot VALUES (1, 1, 1, 1, ?)", arguments: [words])
+            let action = try JSONEncoder().encode(Words.Action.append("b"))
+            try database.execute(sql: "INSERT INTO actions VALUES (2, 1, ?)", arguments: [action])
+        }
+        do {
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open())
+            try await store.dispatch(durably: .append("c"))
+        }
+        let again = try await FluxStore.restored(from: reopened(), initialState: Words(), dispatcher: nil)
+        #expect(again.state.words == ["a", "b", "c"])
     }
 
     func open(_ coding: SQLiteLog<Words>.Coding = .json()) throws -> SQLiteLog<Words> {
@@ -155,11 +181,11 @@ import Testing
     }
 
     /// Waits for the log that is being let go of, and keeps no thread meanwhile that this may need.
-    func reopened() async throws -> SQLiteLog<Words> {
+    func reopened(_ coding: SQLiteLog<Words>.Coding = .json()) async throws -> SQLiteLog<Words> {
         let path = path
         return try await withCheckedThrowingContinuation { continuation in
             DispatchQueue.global().async {
-                continuation.resume(with: Result { try SQLiteLog<Words>(path: path, coding: .json(), patience: 60) })
+                continuation.resume(with: Result { try SQLiteLog<Words>(path: path, coding: coding, patience: 60) })
             }
         }
     }

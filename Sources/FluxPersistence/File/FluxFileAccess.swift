@@ -113,7 +113,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         if let file, let (stored, _) = try? FluxFileFormat.parse(file, at: calls.path), stored > version {
             throw FluxFileError(calls.path, .newer(version: stored))
         }
-        _ = try keepAside()
+        try keepAsWell(found)
     }
 
     // MARK: - Support
@@ -129,13 +129,25 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         return found
     }
 
+    /// Gives the file a second name that is free: should the program end before the new one is there, the old one still is.
+    private func keepAsWell(_ found: FluxFileCalls.Identity) throws(FluxFileError) {
+        do {
+            _ = try freeName { name throws(FluxFileError) in try calls.linkFile(calls.path, to: name) }
+            known.withLock { $0 = .file(found) }
+            // Before the new file takes the place: a loss of power might keep that, and not this.
+            try syncDirectory()
+        } catch {
+            // Not every file system has second names.
+            if !error.isRefused { throw error }
+            _ = try keepAside()
+        }
+    }
+
     /// Renames the file to a name that is free, and returns that.
     private func keepAside() throws(FluxFileError) -> String {
-        var (number, name) = (1, calls.path + ".unreadable")
         // Made first, so that of two who look for a free name only one gets it.
-        while try calls.withFile(name, for: .creating, { _ in }) == nil {
-            number += 1
-            name = calls.path + ".unreadable-\(number)"
+        let name = try freeName { name throws(FluxFileError) in
+            try calls.withFile(name, for: .creating) { _ in } != nil
         }
         do {
             try calls.renameFile(calls.path, to: name)
@@ -146,6 +158,16 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         known.withLock { $0 = .file(nil) }
         // Renamed is renamed: a loss of power could only bring the old name back.
         try? syncDirectory()
+        return name
+    }
+
+    /// Returns the first name for what is kept that can be taken.
+    private func freeName(_ take: (String) throws(FluxFileError) -> Bool) throws(FluxFileError) -> String {
+        var (number, name) = (1, calls.path + ".unreadable")
+        while try !take(name) {
+            number += 1
+            name = calls.path + ".unreadable-\(number)"
+        }
         return name
     }
 

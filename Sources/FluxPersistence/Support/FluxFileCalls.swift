@@ -12,19 +12,10 @@
     import Android
 #endif
 
-/// The calls to the system that a ``FluxFile`` makes, each with the path in its error.
-///
-/// Tests put a fault in front of any of them: that is how it is known what is left when the nth one fails.
+/// What a ``FluxFile`` asks of the system, each with the path in its error.
 nonisolated struct FluxFileCalls: Sendable {
     enum Call: String, Sendable, CaseIterable {
-        case stat, access, open, lock = "flock", read, write, sync = "fsync", close, rename, unlink
-    }
-
-    enum Fault: Sendable {
-        /// The call fails with this code and does nothing.
-        case code(Int32)
-        /// The call, a write or a read, handles at most so many bytes.
-        case short(Int)
+        case stat, access, open, lock = "flock", read, write, sync = "fsync", close, link, rename, unlink
     }
 
     /// What a file is opened for.
@@ -64,7 +55,7 @@ nonisolated struct FluxFileCalls: Sendable {
     }
 
     let path: String
-    var fault: (@Sendable (Call, _ path: String) -> Fault?)?
+    var system: any FluxFileSystem = FluxOwnSystem()
 
     private var slash: String.Index? { path.utf8.lastIndex(of: UInt8(ascii: "/")) }
 
@@ -88,20 +79,15 @@ nonisolated struct FluxFileCalls: Sendable {
 
     /// Sees that new files may be made in the folder.
     func checkFolder() throws(FluxFileError) {
-        try perform(.access, at: folder) { _ in
-            #if canImport(Android)
-                // There it knows no other user than the real one.
-                Int(access(folder, W_OK | X_OK))
-            #else
-                Int(faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS))
-            #endif
-        }
+        try perform(.access, at: folder) { system.mayWrite(in: folder) }
     }
 
     /// What is at a path; nil: nothing.
     func identity(at path: String) throws(FluxFileError) -> Identity? {
         var status = stat()
-        let count = try perform(.stat, at: path) { _ in lstat(path, &status) == 0 ? 1 : errno == ENOENT ? 0 : -1 }
+        let count = try perform(.stat, at: path) {
+            system.lookUp(path, &status) == 0 ? 1 : errno == ENOENT ? 0 : -1
+        }
         return count == 0 ? nil : Identity(status)
     }
 
@@ -113,7 +99,7 @@ nonisolated struct FluxFileCalls: Sendable {
     ) throws(FluxFileError) -> Value? {
         let flags = purpose.flags | O_CLOEXEC | O_NONBLOCK
         let opened = Swift.Result { () throws(FluxFileError) in
-            try perform(.open, at: path) { _ in Int(open(path, flags, 0o600)) }
+            try perform(.open, at: path) { system.openFile(path, flags) }
         }
         if case .failure(let error) = opened, error.code == purpose.obstacle { return nil }
         let descriptor = Int32(try opened.get())
@@ -124,34 +110,37 @@ nonisolated struct FluxFileCalls: Sendable {
         return value
     }
 
+    /// Gives a file a second name; false: that is taken.
+    func linkFile(_ from: String, to: String) throws(FluxFileError) -> Bool {
+        try perform(.link, at: to) { system.linkFile(from, to: to) == 0 ? 1 : errno == EEXIST ? 0 : -1 } == 1
+    }
+
     func renameFile(_ from: String, to: String) throws(FluxFileError) {
-        try perform(.rename, at: from) { _ in Int(rename(from, to)) }
+        try perform(.rename, at: from) { system.renameFile(from, to: to) }
     }
 
     func unlinkFile(_ path: String) throws(FluxFileError) {
-        try perform(.unlink, at: path) { _ in Int(unlink(path)) }
+        try perform(.unlink, at: path) { system.unlinkFile(path) }
     }
 
     // MARK: - By descriptor
 
     func identity(of descriptor: Int32) throws(FluxFileError) -> Identity {
         var status = stat()
-        try perform(.stat) { _ in Int(fstat(descriptor, &status)) }
+        try perform(.stat) { system.lookUp(descriptor, &status) }
         return Identity(status)
     }
 
     /// Waits until no other process and no other descriptor has the lock of the file.
     func lockFile(_ descriptor: Int32) throws(FluxFileError) {
-        try perform(.lock) { _ in Int(flock(descriptor, LOCK_EX)) }
+        try perform(.lock) { system.lockFile(descriptor) }
     }
 
     func readFile(_ descriptor: Int32) throws(FluxFileError) -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
         while true {
-            let count = try perform(.read) { most in
-                buffer.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, Swift.min($0.count, most)) }
-            }
+            let count = try perform(.read) { buffer.withUnsafeMutableBytes { system.readFile(descriptor, $0) } }
             if count == 0 { return bytes }
             bytes += buffer[..<count]
         }
@@ -160,31 +149,19 @@ nonisolated struct FluxFileCalls: Sendable {
     func writeFile(_ descriptor: Int32, _ bytes: [UInt8]) throws(FluxFileError) {
         var rest = bytes[...]
         while !rest.isEmpty {
-            let count = try perform(.write) { most in
-                rest.withUnsafeBytes { write(descriptor, $0.baseAddress, Swift.min($0.count, most)) }
-            }
+            let count = try perform(.write) { rest.withUnsafeBytes { system.writeFile(descriptor, $0) } }
             rest = rest.dropFirst(count)
         }
     }
 
     /// Returns when what was written is where a loss of power does not reach it.
     func syncFile(_ descriptor: Int32) throws(FluxFileError) {
-        try perform(.sync) { _ in
-            #if canImport(Darwin)
-                // There `fsync` leaves it in the cache of the drive. Not every file system knows the other.
-                if fcntl(descriptor, F_FULLFSYNC) == 0 { return 0 }
-            #endif
-            return Int(fsync(descriptor))
-        }
+        try perform(.sync) { system.syncFile(descriptor) }
     }
 
     private func closeFile(_ descriptor: Int32) throws(FluxFileError) {
-        // Once, and first: interrupted or not, the descriptor is gone, and all was synced before.
-        let code = close(descriptor) == 0 || errno == EINTR ? 0 : errno
-        try perform(.close) { _ in
-            errno = code
-            return code == 0 ? 0 : -1
-        }
+        // Interrupted or not, the descriptor is gone, and all was synced before.
+        try perform(.close) { system.closeFile(descriptor) == 0 || errno == EINTR ? 0 : -1 }
     }
 
     // MARK: - Support
@@ -192,19 +169,14 @@ nonisolated struct FluxFileCalls: Sendable {
     /// Makes a call until no signal interrupts it; returns what the system did.
     @discardableResult
     private func perform(
-        _ call: Call, at place: String? = nil, _ body: (_ most: Int) -> Int
+        _ call: Call, at place: String? = nil, _ body: () -> Int
     ) throws(FluxFileError) -> Int {
-        var (most, code) = (Int.max, EINTR)
-        switch fault?(call, place ?? path) {
-        case .code(let fault): code = fault
-        case .short(let count): most = count
-        case nil: break
-        }
-        while code == EINTR {
-            let result = body(most)
+        var code: Int32
+        repeat {
+            let result = body()
             if result >= 0 { return result }
             code = errno
-        }
+        } while code == EINTR
         throw FluxFileError(path, .system(call: call.rawValue, code: code), at: place)
     }
 }

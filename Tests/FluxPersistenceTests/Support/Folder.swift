@@ -33,7 +33,7 @@ final class Folder: Sendable {
     /// A text in the file of this folder.
     func file(
         version: Int = 1,
-        fault: (@Sendable (FluxFileCalls.Call, String) -> FluxFileCalls.Fault?)? = nil,
+        fault: FaultySystem.Plan? = nil,
         migrate: (@Sendable (Int, [UInt8]) throws -> String)? = nil
     ) -> FluxFile<String> {
         Self.file(at: state, version: version, fault: fault, migrate: migrate)
@@ -42,20 +42,29 @@ final class Folder: Sendable {
     static func file(
         at path: String,
         version: Int = 1,
-        fault: (@Sendable (FluxFileCalls.Call, String) -> FluxFileCalls.Fault?)? = nil,
+        fault: FaultySystem.Plan? = nil,
         migrate: (@Sendable (Int, [UInt8]) throws -> String)? = nil
     ) -> FluxFile<String> {
         FluxFile(
             FluxFileAccess(
-                calls: FluxFileCalls(path: path, fault: fault), version: version, encode: { Array($0.utf8) },
-                decode: { bytes in
-                    guard let text = String(validating: bytes, as: UTF8.self) else { throw NoText() }
-                    return text
-                },
+                calls: FluxFileCalls(path: path, system: FaultySystem(path, fault)), version: version,
                 migrate: migrate))
     }
 
     struct NoText: Error {}
+}
+
+extension FluxFileAccess<String> {
+    /// A text, as UTF-8.
+    init(calls: FluxFileCalls, version: Int = 1, migrate: (@Sendable (Int, [UInt8]) throws -> String)? = nil) {
+        self.init(
+            calls: calls, version: version, encode: { Array($0.utf8) },
+            decode: { bytes in
+                guard let text = String(validating: bytes, as: UTF8.self) else { throw Folder.NoText() }
+                return text
+            },
+            migrate: migrate)
+    }
 }
 
 extension FluxFileFormat {

@@ -103,8 +103,10 @@ private func number(in data: Data) -> Int { data.withUnsafeBytes { $0.loadUnalig
 
 private func openByHand(_ path: String) throws -> DatabaseQueue {
     var configuration = Configuration()
-    configuration.journalMode = .wal
-    configuration.prepareDatabase { try $0.execute(sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL") }
+    configuration.prepareDatabase { database in
+        try database.execute(
+            sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+    }
     let database = try DatabaseQueue(path: path, configuration: configuration)
     try database.write { database in
         try database.execute(

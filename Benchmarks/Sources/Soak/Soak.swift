@@ -1,0 +1,107 @@
+import ArgumentParser
+import FluxCore
+import Foundation
+import Synchronization
+
+/// One thing that goes on all along, round after round.
+protocol Activity: Sendable {
+    /// Does it once, and throws a ``BrokenPromise`` where something is not as it was promised.
+    func round() async throws
+}
+
+/// What can go on.
+enum ActivityName: String, CaseIterable, ExpressibleByArgument {
+    case stores, events, commands, files, family
+
+    func make(in folder: String) -> any Activity {
+        switch self {
+        case .stores: StoresActivity()
+        case .events: EventsActivity()
+        case .commands: CommandsActivity()
+        case .files: FilesActivity(folder: folder)
+        case .family: FamilyActivity(folder: folder)
+        }
+    }
+}
+
+/// Has all activities go on at the same time, in phases; between two of them everything rests, and is counted.
+final class Soak: Sendable {
+    /// How many times it is counted in all, if a phase then takes a second or more.
+    private static let phases = 240
+    /// Nothing takes so long that nothing else ends meanwhile.
+    private static let patience = Duration.seconds(180)
+
+    private let length: Duration
+    private let rest: Duration
+    private let folder: URL
+    private let activities: [any Activity]
+    private let progress = Mutex((rounds: 0, last: ContinuousClock.now))
+
+    init(length: Duration, rest: Duration, only: [ActivityName]) throws {
+        (self.length, self.rest) = (length, rest)
+        folder = FileManager.default.temporaryDirectory.appending(component: "soak-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        activities = only.map { [folder] in $0.make(in: folder.path) }
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    /// How many rounds have ended.
+    var rounds: Int { progress.withLock { $0.rounds } }
+
+    /// Goes on until the time is up.
+    ///
+    /// - Parameter tell: Told now and then how it stands.
+    /// - Returns: What was counted, phase by phase.
+    /// - Throws: A ``BrokenPromise``.
+    func run(telling tell: (String) -> Void) async throws -> [Sample] {
+        let watchdog = watch()
+        defer { watchdog.cancel() }
+        let clock = ContinuousClock()
+        let start = clock.now
+        let phase = max(length / Self.phases, .seconds(1))
+        var samples: [Sample] = []
+        repeat {
+            try await self.phase(until: min(clock.now + phase, start + length))
+            try await promise("C10", "all that was made has been let go of") { Canary.living == 0 }
+            // The queues have let go of what they ran, and their threads rest.
+            try await Task.sleep(for: .milliseconds(100))
+            samples.append(.now(after: start.duration(to: clock.now)))
+            if samples.count % 20 == 1 { tell("\(samples[samples.count - 1]), \(rounds) rounds") }
+        } while clock.now < start + length
+        return samples
+    }
+
+    private func phase(until end: ContinuousClock.Instant) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for activity in activities {
+                group.addTask { [self] in
+                    repeat {
+                        try await activity.round()
+                        progress.withLock { $0 = ($0.rounds + 1, .now) }
+                        try await Task.sleep(for: rest)
+                    } while ContinuousClock.now < end
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// Ends the program where no round ends any more: nothing that hangs can throw.
+    private func watch() -> any DispatchSourceTimer {
+        let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "watchdog"))
+        timer.schedule(deadline: .now() + 5, repeating: 5)
+        timer.setEventHandler { [weak self] in
+            guard let self else { return }
+            let quiet = progress.withLock { $0.last.duration(to: .now) }
+            if quiet < Self.patience { return }
+            print("error: no round has ended for \(quiet.components.seconds) s, after \(rounds) rounds")
+            fflush(nil)
+            exit(1)
+        }
+        timer.activate()
+        return timer
+    }
+}

@@ -1,0 +1,171 @@
+import FluxCore
+import FluxPersistence
+import Foundation
+import GRDB
+import Testing
+
+@testable import SQLiteLog
+
+/// Whatever stands in the database: nothing stops the program, and nothing is taken for what was written and is not.
+///
+/// Some seconds of it; `FUZZ=10000000 swift test --package-path Examples --filter FuzzTests` has so many inputs, one of a
+/// thousand of them a whole database.
+@Suite struct FuzzTests {
+    private static let inputs = ProcessInfo.processInfo.environment["FUZZ"].flatMap { Int($0) } ?? 20_000
+
+    struct Wrong: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    @Test func `A row that is not as it was written is refused, whatever its values are`() throws {
+        var random = Seeded(state: 15)
+        try DatabaseQueue().write { database in
+            let select = try database.cachedStatement(sql: "SELECT ?, ?, ?, ?")
+            let coding = SQLiteLog<Words>.Coding.json()
+            let written = [
+                try coding.encodeAction(.append("milk")), try coding.encodeState(Words(words: ["milk", "eggs"])),
+            ]
+            for input in 0..<Self.inputs {
+                let numbers = [Self.number(&random), Int64.random(in: 0...3, using: &random)]
+                let bytes = Self.bytes(written[input % 2], &random)
+                let whole: [DatabaseValue] = [
+                    numbers[0].databaseValue, numbers[1].databaseValue, bytes.databaseValue,
+                    SQLiteLogChecksum.of(numbers, bytes).databaseValue,
+                ]
+                // What is whole need not decode, and must not stop the program.
+                if input % 2 == 0 {
+                    _ = try? coding.decodeAction(Int(numbers[1]), bytes)
+                } else {
+                    _ = try? coding.decodeState(Int(numbers[1]), bytes)
+                }
+                var values = whole
+                for _ in 0...Int.random(in: 0...2, using: &random) { Self.damage(&values, &random) }
+                guard let row = try Row.fetchOne(select, arguments: StatementArguments(values)) else { continue }
+                guard let read = try? SQLiteLogChecksum.contents(of: row) else {
+                    if values == whole { throw Wrong(description: "what was written is refused: \(whole)") }
+                    continue
+                }
+                if values != whole { throw Wrong(description: "\(values) is taken for \(whole)") }
+                if read != (numbers, bytes) { throw Wrong(description: "\(read) is read of \(whole)") }
+            }
+        }
+    }
+
+    @Test func `A database with any of its bytes damaged is refused, or has all that was written`() async throws {
+        var random = Seeded(state: 16)
+        let (image, written) = try await Self.database()
+        var refused = 0
+        for input in 0..<max(Self.inputs / 1_000, 200) {
+            var damaged = image
+            damaged["log.sqlite"] = Self.damaged(image["log.sqlite"]!, &random)
+            let disk = DatabaseDisk(damaged)
+            // A database that has become empty is a new one: only the file system can tell that there was another.
+            if damaged["log.sqlite"]!.isEmpty { continue }
+            do {
+                let log = try SQLiteLog<Words>(path: disk.folder + "log.sqlite", coding: .json())
+                let read = try await Self.words(log.load())
+                if read != written { throw Wrong(description: "input \(input): \(read) is taken for \(written)") }
+            } catch is SQLiteLog<Words>.Failure {
+                refused += 1
+            }
+        }
+        #expect(refused > 50)
+    }
+
+    // MARK: - What is damaged
+
+    /// A database with a snapshot and actions on several pages, all of it in one file.
+    private static func database() async throws -> (DatabaseDisk.Image, [String]) {
+        let disk = DatabaseDisk()
+        do {
+            let log = try SQLiteLog<Words>(path: disk.folder + "log.sqlite", coding: .json())
+            let words = (1...40).map { "the word of number \($0)" }
+            try await log.compact(FluxSnapshot(state: Words(words: words), number: 40, revision: 40))
+            let entries = (41...300).map { number in
+                FluxLogEntry(number: UInt64(number), action: Words.Action.append("\(number)"))
+            }
+            try await log.append(entries)
+        }
+        let log = try SQLiteLog<Words>(path: disk.folder + "log.sqlite", coding: .json())
+        return (disk.current, try await words(log.load()))
+    }
+
+    private static func words(_ contents: FluxLogContents<Words>) -> [String] {
+        var words = contents.snapshot?.state.words ?? []
+        for entry in contents.entries {
+            if case .append(let word) = entry.action { words.append("\(entry.number) \(word)") }
+        }
+        return words
+    }
+
+    private static func damaged(_ file: [UInt8], _ random: inout Seeded) -> [UInt8] {
+        var file = file
+        for _ in 0...Int.random(in: 0...2, using: &random) where !file.isEmpty {
+            let start = Int.random(in: 0..<file.count, using: &random)
+            let end = min(start + Int.random(in: 1...64, using: &random), file.count)
+            switch Int.random(in: 0...6, using: &random) {
+            case 0: file[start] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+            case 1: file[start] = UInt8.random(in: 0...255, using: &random)
+            case 2: for index in start..<end { file[index] = 0 }
+            case 3: for index in start..<end { file[index] = UInt8.random(in: 0...255, using: &random) }
+            case 4: file.removeSubrange(start...)
+            // A page of it, as a disk that loses or mistakes one.
+            case 5:
+                for index in start / 4_096 * 4_096..<min(start / 4_096 * 4_096 + 4_096, file.count) { file[index] = 0 }
+            default:
+                let from = Int.random(in: 0..<file.count, using: &random)
+                for index in start..<end where from + index - start < file.count {
+                    file[index] = file[from + index - start]
+                }
+            }
+        }
+        return file
+    }
+
+    private static func damage(_ values: inout [DatabaseValue], _ random: inout Seeded) {
+        let place = Int.random(in: 0..<values.count, using: &random)
+        switch (Int.random(in: 0...5, using: &random), values[place].storage) {
+        case (0, _): values[place] = anyValue(&random)
+        case (1, _): values.swapAt(place, Int.random(in: 0..<values.count, using: &random))
+        case (2, .int64(let number)):
+            values[place] = (number ^ 1 << Int64.random(in: 0..<64, using: &random)).databaseValue
+        case (2..., .blob(var bytes)) where !bytes.isEmpty:
+            let index = Int.random(in: 0..<bytes.count, using: &random)
+            switch Int.random(in: 0...2, using: &random) {
+            case 0: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+            case 1: bytes.removeSubrange(index...)
+            default: bytes.append(0)
+            }
+            values[place] = bytes.databaseValue
+        default: break
+        }
+    }
+
+    private static func anyValue(_ random: inout Seeded) -> DatabaseValue {
+        switch Int.random(in: 0...5, using: &random) {
+        case 0: .null
+        case 1: number(&random).databaseValue
+        case 2: Double.random(in: -10...10, using: &random).databaseValue
+        case 3: "text".databaseValue
+        case 4: "\(Int.random(in: 0...3, using: &random))".databaseValue
+        default: Data((0..<Int.random(in: 0...9, using: &random)).map { UInt8($0) }).databaseValue
+        }
+    }
+
+    private static func number(_ random: inout Seeded) -> Int64 {
+        [0, 1, -1, .min, .max, Int64.random(in: 1...1_000, using: &random)].randomElement(using: &random)!
+    }
+
+    /// What was written as it is, or with a byte changed, or any bytes.
+    private static func bytes(_ written: Data, _ random: inout Seeded) -> Data {
+        var bytes = written
+        switch Int.random(in: 0...3, using: &random) {
+        case 0: bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+        case 1:
+            bytes = Data(
+                (0..<Int.random(in: 0...20, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) })
+        default: break
+        }
+        return bytes
+    }
+}

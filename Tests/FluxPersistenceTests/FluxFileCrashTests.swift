@@ -1,0 +1,201 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import FluxPersistence
+
+/// The process is stopped, or the power lost, at each call to the system in turn: a load finds the old state or the new one.
+@Suite struct FluxFileCrashTests {
+    /// What a program does with its file, and what lies on the disk before.
+    enum Scenario: CaseIterable {
+        case firstSave, saveOverOld, saveOverUnread, migration, recovery, unreadable
+
+        static let old = FluxFileFormat.head(version: 1, content: Array("old".utf8)) + Array("old".utf8)
+        static let garbage = Array("garbage".utf8)
+
+        var image: MemoryDisk.Image {
+            switch self {
+            case .firstSave: [:]
+            case .saveOverOld, .saveOverUnread, .migration: [MemoryDisk.path: Self.old]
+            case .recovery: [MemoryDisk.path: Self.old, MemoryDisk.path + ".new": Array(Self.old.prefix(20))]
+            case .unreadable: [MemoryDisk.path: Self.garbage]
+            }
+        }
+
+        /// What a load may find as long as nothing has been saved.
+        var before: Set<Found> {
+            switch self {
+            case .firstSave: [.nothing]
+            case .saveOverOld, .saveOverUnread, .migration, .recovery: [.state("old")]
+            case .unreadable: [.refused, .nothing]
+            }
+        }
+
+        /// What has to be left in some file, since it was never read.
+        var kept: [UInt8]? {
+            switch self {
+            case .firstSave, .saveOverOld, .migration, .recovery: nil
+            case .saveOverUnread: Self.old
+            case .unreadable: Self.garbage
+            }
+        }
+
+        func access(_ disk: MemoryDisk) -> FluxFileAccess<String> {
+            let calls = FluxFileCalls(path: MemoryDisk.path, system: disk)
+            if self != .migration { return FluxFileAccess(calls: calls) }
+            return FluxFileAccess(
+                calls: calls, version: 2, migrate: { _, bytes in String(decoding: bytes, as: UTF8.self) })
+        }
+
+        func disk(_ plan: MemoryDisk.Plan) -> MemoryDisk {
+            MemoryDisk(image, leftover: Crash.leftover, plan: plan)
+        }
+    }
+
+    /// What a load comes to.
+    enum Found: Hashable {
+        case nothing, refused
+        case state(String)
+    }
+
+    /// What one scenario comes to; throws where it is not what it has to be.
+    struct Crash {
+        /// A state that nobody has saved here, in a file that is whole: it must never be found.
+        static let leftover = FluxFileFormat.head(version: 1, content: Array("???".utf8)) + Array("???".utf8)
+
+        struct Wrong: Error, CustomStringConvertible {
+            let description: String
+        }
+
+        private struct Seen: Hashable {
+            let image: MemoryDisk.Image
+            let allowed: Set<Found>
+            let kept: [UInt8]?
+            let depth: Int
+        }
+
+        let scenario: Scenario
+        private var seen: Set<Seen> = []
+
+        init(_ scenario: Scenario) { self.scenario = scenario }
+
+        /// How many different disks a program was started on.
+        var count: Int { seen.count }
+
+        /// Loads, unless the scenario does not, and saves.
+        ///
+        /// - Returns: Whether the save said that it is done.
+        static func run(
+            _ text: String, on access: borrowing FluxFileAccess<String>, loads: Bool = true
+        ) -> Bool {
+            if loads { _ = try? access.read(for: FluxLoadMark(partOf: nil)) }
+            return (try? access.write(text)) != nil
+        }
+
+        static func load(_ access: borrowing FluxFileAccess<String>) -> Found {
+            do {
+                return try access.read(for: FluxLoadMark(partOf: nil)).map { .state($0) } ?? .nothing
+            } catch {
+                return .refused
+            }
+        }
+
+        /// Starts a program on each disk that a loss of power may leave, and stops that one too at each call, and so on.
+        mutating func check(
+            _ disk: MemoryDisk, allowed: Set<Found>, kept: [UInt8]?, stops depth: Int, _ history: String
+        ) throws {
+            for image in disk.images() {
+                try check(image, allowed: allowed, kept: kept, stops: depth, history)
+            }
+        }
+
+        private mutating func check(
+            _ image: MemoryDisk.Image, allowed: Set<Found>, kept: [UInt8]?, stops depth: Int, _ history: String
+        ) throws {
+            if !seen.insert(Seen(image: image, allowed: allowed, kept: kept, depth: depth)).inserted { return }
+            func wrong(_ what: String) -> Wrong {
+                Wrong(description: "\(history): \(what), on \(image.mapValues { String(decoding: $0, as: UTF8.self) })")
+            }
+            let disk = MemoryDisk(image)
+            let found = Self.load(scenario.access(disk))
+            if !allowed.contains(found) { throw wrong("a load finds \(found)") }
+            func checkKept(_ kept: [UInt8]?, _ when: String) throws {
+                if let kept, !disk.current.values.contains(kept) { throw wrong("what was never read is gone \(when)") }
+            }
+            try checkKept(kept, "after the load")
+            // What has been read now, and is a state, may be overwritten.
+            let kept = found == .state("old") ? nil : kept
+            let access = scenario.access(disk)
+            if !Self.run("next", on: access) { throw wrong("no save works any more") }
+            if Self.load(scenario.access(disk)) != .state("next") { throw wrong("the next save is not found") }
+            if disk.current.keys.contains(MemoryDisk.path + ".new") { throw wrong("the next save leaves a file") }
+            try checkKept(kept, "after the next save")
+            if depth == 0 { return }
+            for stop in 1... {
+                let disk = MemoryDisk(image, leftover: Self.leftover, plan: MemoryDisk.Plan(stop: stop))
+                let isSaved = Self.run("next", on: scenario.access(disk))
+                // What is refused once is moved away, and not found by the next.
+                let found: Set = found == .refused ? [.refused, .nothing] : [found]
+                try check(
+                    disk, allowed: isSaved ? [.state("next")] : found.union([.state("next")]), kept: kept,
+                    stops: depth - 1, "\(history), and again at call \(stop)")
+                if disk.calls < stop { break }
+            }
+        }
+    }
+
+    @Test(arguments: Scenario.allCases, [Int.max, 1, 7])
+    func `Wherever it is stopped, a load finds the old state or the new one, and so does one that is stopped after it`(
+        scenario: Scenario, most: Int
+    ) throws {
+        var crash = Crash(scenario)
+        for stop in 1... {
+            let disk = scenario.disk(MemoryDisk.Plan(stop: stop, most: most))
+            let isSaved = Crash.run("new", on: scenario.access(disk), loads: scenario != .saveOverUnread)
+            let allowed = isSaved ? [.state("new")] : scenario.before.union([.state("new")])
+            try crash.check(
+                disk, allowed: allowed, kept: scenario.kept, stops: most == .max ? 1 : 0,
+                "\(scenario), stopped at call \(stop)")
+            if disk.calls < stop {
+                #expect(isSaved)
+                break
+            }
+            #expect(!isSaved || disk.calls == stop, "after the save only a descriptor is closed")
+        }
+        #expect(crash.count > 50)
+    }
+
+    @Test(arguments: Scenario.allCases, [ENOSPC, EIO, EINTR, EACCES, EROFS])
+    func `Whichever call fails, and wherever it is stopped after it, the old state or the new one is found`(
+        scenario: Scenario, code: Int32
+    ) throws {
+        var crash = Crash(scenario)
+        for nth in 1... {
+            for stop in [.max] + Array(nth + 1...nth + 60) {
+                let disk = scenario.disk(MemoryDisk.Plan(stop: stop, fault: (nth, code)))
+                let access = scenario.access(disk)
+                let isSaved = Crash.run("new", on: access, loads: scenario != .saveOverUnread)
+                guard let failed = disk.failed else {
+                    #expect(isSaved)
+                    #expect(nth > 14)
+                    return
+                }
+                // A folder that refuses to be synced keeps nobody from saving, and promises less; one without second names too.
+                let isWeaker = failed.isFolder && isSaved
+                let history = "\(scenario), \(failed.call) failed with \(code) at call \(nth), stopped at call \(stop)"
+                var allowed = scenario.before.union([.state("new")])
+                if isSaved && !isWeaker { allowed = [.state("new")] }
+                if failed.call == .link { allowed.insert(.nothing) }
+                try crash.check(
+                    disk, allowed: allowed, kept: failed.isFolder ? nil : scenario.kept, stops: 0, history)
+                if stop == .max {
+                    let isRetried = Crash.run("new", on: access, loads: false)
+                    #expect(isRetried, "\(history)")
+                    try crash.check(disk, allowed: [.state("new")], kept: nil, stops: 0, history + ", tried again")
+                } else if disk.calls < stop {
+                    break
+                }
+            }
+        }
+    }
+}

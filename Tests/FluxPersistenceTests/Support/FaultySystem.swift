@@ -1,0 +1,73 @@
+import Foundation
+
+@testable import FluxPersistence
+
+/// The system that the tests run on, with a fault in front of any call.
+struct FaultySystem: FluxFileSystem {
+    enum Fault: Sendable {
+        /// The call fails with this code and does nothing.
+        case code(Int32)
+        /// The call, a write or a read, handles at most so many bytes.
+        case short(Int)
+    }
+
+    /// Asked before each call, with the path that it is about; that of the file where it has a descriptor.
+    typealias Plan = @Sendable (FluxFileCalls.Call, _ path: String) -> Fault?
+
+    private let path: String
+    private let plan: Plan?
+    private let own = FluxOwnSystem()
+
+    init(_ path: String, _ plan: Plan?) {
+        (self.path, self.plan) = (path, plan)
+    }
+
+    private func perform(_ call: FluxFileCalls.Call, at place: String? = nil, _ body: (_ most: Int) -> Int) -> Int {
+        switch plan?(call, place ?? path) {
+        case .code(let code):
+            errno = code
+            return -1
+        case .short(let count): return body(count)
+        case nil: return body(.max)
+        }
+    }
+
+    func lookUp(_ path: String, _ status: inout stat) -> Int {
+        perform(.stat, at: path) { _ in own.lookUp(path, &status) }
+    }
+
+    func lookUp(_ descriptor: Int32, _ status: inout stat) -> Int {
+        perform(.stat) { _ in own.lookUp(descriptor, &status) }
+    }
+
+    func mayWrite(in folder: String) -> Int { perform(.access, at: folder) { _ in own.mayWrite(in: folder) } }
+    func openFile(_ path: String, _ flags: Int32) -> Int { perform(.open, at: path) { _ in own.openFile(path, flags) } }
+    func lockFile(_ descriptor: Int32) -> Int { perform(.lock) { _ in own.lockFile(descriptor) } }
+
+    func readFile(_ descriptor: Int32, _ buffer: UnsafeMutableRawBufferPointer) -> Int {
+        perform(.read) { most in own.readFile(descriptor, UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(most)))
+        }
+    }
+
+    func writeFile(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+        perform(.write) { most in own.writeFile(descriptor, UnsafeRawBufferPointer(rebasing: bytes.prefix(most))) }
+    }
+
+    func syncFile(_ descriptor: Int32) -> Int { perform(.sync) { _ in own.syncFile(descriptor) } }
+
+    func closeFile(_ descriptor: Int32) -> Int {
+        // Whatever is said of it: a descriptor that stays open would be the test's own fault.
+        let result = own.closeFile(descriptor)
+        return perform(.close) { _ in result }
+    }
+
+    func linkFile(_ from: String, to: String) -> Int {
+        perform(.link, at: to) { _ in own.linkFile(from, to: to) }
+    }
+
+    func renameFile(_ from: String, to: String) -> Int {
+        perform(.rename, at: from) { _ in own.renameFile(from, to: to) }
+    }
+
+    func unlinkFile(_ path: String) -> Int { perform(.unlink, at: path) { _ in own.unlinkFile(path) } }
+}
