@@ -1,0 +1,1 @@
+enum Report { static func stop(_ e: Explorer) -> Never { fatalError(e.failure ?? "") } }
