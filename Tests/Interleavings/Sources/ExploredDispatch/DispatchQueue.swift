@@ -28,13 +28,14 @@ public final class DispatchQueue: Shared, @unchecked Sendable {
         self.init(label, isSerial: true)
     }
 
-    deinit { end() }
-
     /// The queue for what may run at once.
     public static func global() -> DispatchQueue { concurrent }
 
     /// What it is, for people.
     public override var title: String { "queue \(label)" }
+
+    /// It lives for as long as the run, which knows it.
+    public override var isCounted: Bool { false }
 
     /// Has something done soon.
     public func async(

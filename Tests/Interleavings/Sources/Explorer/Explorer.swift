@@ -29,7 +29,7 @@ public final class Explorer: @unchecked Sendable {
     private var choice: any Choosing = Straight()
     /// How many choices there were, and where another was made than to go on.
     private var choices = 0
-    private var turns: [Turn] = []
+    private(set) var turns: [Turn] = []
     private(set) var failure: String?
     private let control = Baton()
 
@@ -63,7 +63,7 @@ public final class Explorer: @unchecked Sendable {
         if failure == nil, let waiting = scene!.waiting { fail("\(waiting) waits for good.\n\(lastStep(of: waiting))") }
         if failure == nil {
             phase = .ending
-            scene!.endings.forEach { $0() }
+            scene!.end()
             settle()
             scene = nil
             settle()
@@ -96,7 +96,7 @@ public final class Explorer: @unchecked Sendable {
     }
 
     private func checkLeaks() {
-        let left = objects.filter { !$0.isGone }
+        let left = objects.filter { $0.isCounted && !$0.isGone }
         if !left.isEmpty {
             fail("Not let go of at the end: \(Set(left.map(\.title)).sorted().joined(separator: ", ")).")
         }
@@ -127,7 +127,7 @@ public final class Explorer: @unchecked Sendable {
 
     func ended(_ thread: VirtualThread) {
         live.removeAll { $0 === thread }
-        if phase == .ending { return _ = control.give() }
+        if phase == .ending { return control.give() }
         guard let next = next(after: nil, at: nil) else { return rest() }
         current = next
         next.resume()

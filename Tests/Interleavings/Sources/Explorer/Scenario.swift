@@ -23,9 +23,14 @@ public final class Scene: @unchecked Sendable {
 
     /// The tasks that have not ended.
     private var open: [String] = []
-    var endings: [() -> Void] = []
+    private var endings: [() -> Void] = []
 
     var waiting: String? { open.first }
+
+    /// Does what comes last, and lets go of that.
+    func end() {
+        while !endings.isEmpty { endings.removeFirst()() }
+    }
 
     /// Has a thread do something.
     ///

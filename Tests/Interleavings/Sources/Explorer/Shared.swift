@@ -26,6 +26,9 @@ open class Shared: @unchecked Sendable {
     /// What it is, for people.
     open var title: String { "object" }
 
+    /// Whether it has to be gone when a scenario is over.
+    open var isCounted: Bool { true }
+
     /// What it is belongs to an object that is gone from here on.
     public final func end() { isGone = true }
 

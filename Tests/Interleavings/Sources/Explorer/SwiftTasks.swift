@@ -29,19 +29,15 @@ enum SwiftTasks {
         return symbol
     }
 
+    /// No executor in particular, which the runtime writes as two zeros: from any other a task would leave at its first `await`.
+    private static let nowhere = unsafeBitCast((UInt(0), UInt(0)), to: UnownedSerialExecutor.self)
+
     private static func enqueue(_ job: UnownedJob) {
         Explorer.shared.step(.wake, nil, Place("a Swift task", 0))
         Explorer.shared.spawn("a task", isTask: true) {
-            job.runSynchronously(on: TaskRunner.shared.asUnownedTaskExecutor())
+            job.runSynchronously(on: nowhere)
         }
     }
-}
-
-/// Who runs them; it is asked to enqueue nothing, since no task prefers it.
-private final class TaskRunner: TaskExecutor {
-    static let shared = TaskRunner()
-
-    func enqueue(_ job: consuming ExecutorJob) { fatalError("a task prefers the explorer's executor") }
 }
 
 /// Cancels a task as the runtime does.
