@@ -86,3 +86,31 @@ public final class Noted<Value>: @unchecked Sendable {
     /// Makes it.
     public init(_ value: Value) { self.value = value }
 }
+
+/// Keeps threads waiting until it is opened: for a scenario in which somebody is slow.
+public final class Gate: Shared, @unchecked Sendable {
+    private static let nobody = VirtualThread(0, "nobody", isTask: false) {}
+
+    /// Makes one that is closed.
+    public override init() {
+        super.init()
+        owner = Gate.nobody
+    }
+
+    /// What it is, for people.
+    public override var title: String { "Gate" }
+
+    /// It belongs to no object.
+    public override var isCounted: Bool { false }
+
+    /// Opens it for good.
+    public func open(_ file: StaticString = #fileID, _ line: UInt = #line) {
+        Explorer.shared.step(.wake, self, Place(file, line))
+        owner = nil
+    }
+
+    /// Makes the thread wait until it is open.
+    public func pass(_ file: StaticString = #fileID, _ line: UInt = #line) {
+        Explorer.shared.step(.lock, self, Place(file, line))
+    }
+}
