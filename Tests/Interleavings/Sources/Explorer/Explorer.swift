@@ -63,8 +63,7 @@ public final class Explorer: @unchecked Sendable {
         if failure == nil, let waiting = scene!.waiting { fail("\(waiting) waits for good.\n\(lastStep(of: waiting))") }
         if failure == nil {
             phase = .ending
-            scene!.end()
-            settle()
+            while scene!.end() { settle() }
             scene = nil
             settle()
             if checkingLeaks && failure == nil { checkLeaks() }
@@ -121,6 +120,7 @@ public final class Explorer: @unchecked Sendable {
     /// Begins another line of control, which goes on when it is chosen.
     public func spawn(_ name: String, isTask: Bool = false, _ body: @escaping () -> Void) {
         precondition(phase != .idle, "\(name) was begun while no scenario is under way")
+        precondition(phase == .setup || phase == .ending || current != nil, "\(name) was begun by a foreign thread")
         lastThread += 1
         live.append(VirtualThread(lastThread, name, isTask: isTask, body))
     }

@@ -27,9 +27,11 @@ public final class Scene: @unchecked Sendable {
 
     var waiting: String? { open.first }
 
-    /// Does what comes last, and lets go of that.
-    func end() {
-        while !endings.isEmpty { endings.removeFirst()() }
+    /// Does the next of what comes last, and lets go of that; false: that was all.
+    func end() -> Bool {
+        if endings.isEmpty { return false }
+        endings.removeFirst()()
+        return true
     }
 
     /// Has a thread do something.
@@ -46,17 +48,18 @@ public final class Scene: @unchecked Sendable {
     /// - Parameters:
     ///   - name: What reports call it.
     ///   - body: What it does.
-    /// - Returns: The task, to be cancelled by another thread.
+    /// - Returns: What cancels the task.
     @discardableResult
-    public func task(_ name: String, _ body: @escaping @Sendable () async -> Void) -> Task<Void, Never> {
+    public func task(_ name: String, _ body: @escaping @Sendable () async -> Void) -> @Sendable () -> Void {
         open.append("task \(name)")
-        return Task.detached {
+        let task = Task.detached {
             await Scene.$taskName.withValue(name) { await body() }
             self.open.removeAll { $0 == "task \(name)" }
         }
+        return { cancelUnbroken(task) }
     }
 
-    /// Does something once all threads are at rest.
+    /// Does something once all threads are at rest; more than one are done in order, and what each begins in between.
     ///
     /// - Parameter body: Looks whether all is as it has to be.
     public func finally(_ body: @escaping @Sendable () -> Void) { endings.append(body) }

@@ -52,6 +52,7 @@ public struct Place: Sendable {
     public init(_ file: StaticString, _ line: UInt) { (self.file, self.line) = (file, line) }
 
     var text: String {
+        if line == 0 { return "\(file)" }
         let path = "\(file)"
         return "\(path[(path.lastIndex(of: "/").map(path.index(after:)) ?? path.startIndex)...]):\(line)"
     }

@@ -4,23 +4,16 @@
     import Glibc
 #endif
 
-/// Makes each Swift task, up to where it suspends, a line of control of the explorer.
-///
-/// The runtime has a hook for what is to run on no executor in particular, and one for what is to run later: the latter may
-/// run at any moment, so that what sleeps wakes between any two steps.
+/// Makes each Swift task, up to where it suspends, a line of control of the explorer: the runtime has a hook for what is to run
+/// on no executor in particular.
 enum SwiftTasks {
     private typealias Original = @convention(thin) (UnownedJob) -> Void
     private typealias Hook = @convention(thin) (UnownedJob, Original) -> Void
-    private typealias LateOriginal = @convention(thin) (Int64, Int64, Int64, Int64, Int32, UnownedJob) -> Void
-    private typealias LateHook = @convention(thin) (Int64, Int64, Int64, Int64, Int32, UnownedJob, LateOriginal) -> Void
 
     /// Has the explorer run all tasks from now on.
     static func capture() {
         symbol("swift_task_enqueueGlobal_hook").assumingMemoryBound(to: Hook?.self).pointee = { job, _ in
             SwiftTasks.enqueue(job)
-        }
-        symbol("swift_task_enqueueGlobalWithDeadline_hook").assumingMemoryBound(to: LateHook?.self).pointee = {
-            _, _, _, _, _, job, _ in SwiftTasks.enqueue(job)
         }
     }
 
@@ -33,12 +26,21 @@ enum SwiftTasks {
     private static let nowhere = unsafeBitCast((UInt(0), UInt(0)), to: UnownedSerialExecutor.self)
 
     private static func enqueue(_ job: UnownedJob) {
-        Explorer.shared.step(.wake, nil, Place("a Swift task", 0))
+        Explorer.shared.step(.wake, nil, Place("the runtime of Swift", 0))
         Explorer.shared.spawn("a task", isTask: true) {
             job.runSynchronously(on: nowhere)
         }
     }
 }
 
-/// Cancels a task as the runtime does.
-public func cancelled<Success, Failure>(_ task: Task<Success, Failure>) { task.cancel() }
+/// Cancels a task; unbroken, for the runtime holds a lock of its own while it runs what is to be done at a cancel.
+public func cancelUnbroken<Success, Failure>(_ task: Task<Success, Failure>) {
+    Explorer.shared.unbroken { task.cancel() }
+}
+
+/// Lets other tasks go on, as `Task.yield()` does, which has a way past the hook.
+public func yieldTask() async {
+    await withUnsafeContinuation { continuation in
+        Explorer.shared.spawn("a task that gave way") { continuation.resume() }
+    }
+}

@@ -44,7 +44,7 @@ enum C11 {
             scene.finally {
                 for state in seen.value { scene.expect(state[0] == state[1], "torn: \(state)") }
                 scene.expect(seen.value.map(\.[0]), is: Array(Set(seen.value.map(\.[0]))).sorted(), "in order")
-                scene.expect(seen.value.last ?? [], is: [2, 2], "the last")
+                withExtendedLifetime(view) { scene.expect(seen.value.last ?? [], is: [2, 2], "the last") }
                 token.value = nil
             }
         },
@@ -107,7 +107,7 @@ enum C11 {
             scene.thread("comes") { second.value = view.subscribe(startingWithCurrent: true) { seen.value.append($0) } }
             scene.thread("dispatches") { store.add(1) }
             scene.finally {
-                scene.expect(seen.value.last, is: 1, "the last")
+                withExtendedLifetime(view) { scene.expect(seen.value.last, is: 1, "the last") }
                 second.value = nil
             }
         },

@@ -208,7 +208,7 @@ enum C9 {
         },
         Scenario("c9-debounce", "Of events that come close together the newest is run, and the others are dropped") { scene in
             let (store, tasks) = (makeLog(), Noted<[FluxTask]>([]))
-            let creator = FluxActionCreator<Sending>(store: store, rules: [.debounce(.milliseconds(10))])
+            let creator = FluxActionCreator<Sending>(store: store, rules: [.debounce(.milliseconds(10))], clock: ScenarioClock())
             scene.thread("one") { tasks.value.append(creator.fire(.add([1]))) }
             scene.thread("two") { tasks.value.append(creator.fire(.add([2]))) }
             scene.finally {
@@ -219,7 +219,7 @@ enum C9 {
         },
         Scenario("c9-shutdown", "A shutdown accounts for each event that was fired, and takes in none any more") { scene in
             let (store, fired) = (makeLog(), Noted(0))
-            let creator = FluxActionCreator<Sending>(store: store)
+            let creator = FluxActionCreator<Sending>(store: store, clock: ScenarioClock())
             scene.thread("fires") {
                 for entry in [1, 2] {
                     creator.fire(.add([entry]))
@@ -257,11 +257,11 @@ enum C9 {
         Scenario("c9-flush-cancelled", "A flush that is cancelled returns, and one within a time says whether all was done") {
             scene in
             let (store, gate) = (makeLog(), Noted<FluxConversion<Held>?>(nil))
-            let creator = FluxActionCreator<Held>(dependency: gate, store: store)
+            let creator = FluxActionCreator<Held>(dependency: gate, store: store, clock: ScenarioClock())
             creator.fire(.init())
             let waits = scene.task("waits") { await creator.flush() }
             scene.task("waits for a while") { _ = await creator.flush(within: .seconds(1)) }
-            scene.thread("cancels") { waits.cancel() }
+            scene.thread("cancels") { waits() }
             scene.finally { gate.value = nil }
         },
     ]

@@ -101,7 +101,7 @@ enum Working: FluxAsyncActionConverter {
         switch event {
         case .work(let number):
             send(.add(number * 10))
-            await Task.yield()
+            await yieldTask()
             send(.add(number * 10 + 1))
         case .fail(let number):
             send(.add(number * 10))

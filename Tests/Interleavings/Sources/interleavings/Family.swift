@@ -11,7 +11,7 @@ enum Family {
                 scene.task(name) {
                     try? await family.with("a") { room in
                         scene.expect(room.isOpen.value, "it is closed")
-                        await Task.yield()
+                        await yieldTask()
                         scene.expect(room.isOpen.value, "it is closed meanwhile")
                     }
                 }
@@ -62,7 +62,7 @@ enum Family {
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .zero)
             let asks = scene.task("asks") { try? await family.with("a") { scene.expect($0.isOpen.value, "it is closed") } }
-            scene.thread("cancels") { asks.cancel() }
+            scene.thread("cancels") { asks() }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
     ]
@@ -80,15 +80,15 @@ private final class Rooms: Sendable {
     init(_ scene: Scene) { self.scene = scene }
 
     func family(idle: Duration) -> FluxFamily<String, Room> {
-        FluxFamily(idle: idle) { [self] (_: String) in
+        FluxFamily(idle: idle, clock: ScenarioClock()) { [self] (_: String) in
             scene.expect(open.value == 0, "two members of one key")
             made.value += 1
             open.value += 1
-            await Task.yield()
+            await yieldTask()
             return Room()
         } close: { [self] room in
             room.isOpen.value = false
-            await Task.yield()
+            await yieldTask()
             open.value -= 1
         }
     }

@@ -60,7 +60,7 @@ enum Storage {
         Scenario("load-times-out", "A load that may end in time or not leaves one answer, and loses no action") { scene in
             let (disk, told) = (Disk([7]), Noted(0))
             let store = FluxStore(
-                initialState: Log(), dispatcher: nil, persistence: disk, loadTimeout: .seconds(1),
+                initialState: Log(), dispatcher: nil, persistence: disk, loadTimeout: .seconds(1), clock: ScenarioClock(),
                 onFailure: { _ in told.value += 1 })
             scene.thread("dispatches") { store.add(1) }
             scene.task("awaits") { _ = await store.ready }
@@ -86,7 +86,7 @@ enum Storage {
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log, capacity: 1)
             let first = scene.task("one") { _ = try? await store.dispatch(durably: .add(1)) }
             scene.task("two") { _ = try? await store.dispatch(durably: .add(2)) }
-            scene.thread("cancels") { first.cancel() }
+            scene.thread("cancels") { first() }
             scene.finally {
                 scene.expect(store.entries.contains(2), "the other was lost")
                 scene.expect(log.entries.withLock { $0 }, is: store.entries, "the log")
@@ -104,7 +104,7 @@ private final class Disk: FluxPersistence {
     func load() async throws -> Log? { saved.withLock { $0 }.map { Log(entries: $0) } }
 
     func save(_ state: Log) async throws {
-        await Task.yield()
+        await yieldTask()
         saved.withLock { $0 = state.entries }
     }
 }
@@ -116,7 +116,7 @@ private final class Record: FluxLog {
     func load() async throws -> FluxLogContents<Log> { FluxLogContents() }
 
     func append(_ entries: [FluxLogEntry<Log.Action>]) async throws {
-        await Task.yield()
+        await yieldTask()
         self.entries.withLock { all in
             for case .add(let entry) in entries.map(\.action) { all.append(entry) }
         }
