@@ -41,7 +41,7 @@ public final class DispatchQueue: Shared, @unchecked Sendable {
     public func async(
         file: StaticString = #fileID, line: UInt = #line, execute work: @escaping @Sendable () -> Void
     ) {
-        Explorer.shared.step(.hop, self, Place(file, line))
+        Explorer.shared.step(.hop, self, Place(file, line), isFree: !isSerial)
         guard isSerial else { return Explorer.shared.spawn("\(label) queue", work) }
         pending.append(work)
         if isAtWork { return }

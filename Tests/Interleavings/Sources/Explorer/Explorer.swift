@@ -27,6 +27,9 @@ public final class Explorer: @unchecked Sendable {
     private var lastThread = 0
     private var current: VirtualThread?
     private var choice: any Choosing = Straight()
+    /// Whether the next job is run by the thread that enqueues it, and that.
+    private var isAdopting = false
+    private var adopted: UnownedJob?
     /// How many choices there were, and where another was made than to go on.
     private var choices = 0
     private(set) var turns: [Turn] = []
@@ -125,6 +128,25 @@ public final class Explorer: @unchecked Sendable {
         live.append(VirtualThread(lastThread, name, isTask: isTask, body))
     }
 
+    /// Begins a line of control that makes a Swift task able to go on, and then is that task.
+    func spawnTask(_ name: String, _ wake: @escaping () -> Void) {
+        spawn(name, isTask: true) {
+            self.isAdopting = true
+            wake()
+            self.isAdopting = false
+            let job = self.adopted
+            self.adopted = nil
+            if let job { SwiftTasks.run(job) }
+        }
+    }
+
+    /// Takes in a job of the runtime.
+    func enqueue(_ job: UnownedJob) {
+        if isAdopting && adopted == nil { return adopted = job }
+        step(.wake, nil, Place("the runtime of Swift", 0), isFree: true)
+        spawn("a task", isTask: true) { SwiftTasks.run(job) }
+    }
+
     func ended(_ thread: VirtualThread) {
         live.removeAll { $0 === thread }
         if phase == .ending { return control.give() }
@@ -154,7 +176,13 @@ public final class Explorer: @unchecked Sendable {
     // MARK: - Steps
 
     /// Comes before a step of the calling thread: another may go on instead.
-    public func step(_ operation: Operation, _ object: Shared?, _ place: Place) {
+    ///
+    /// - Parameters:
+    ///   - operation: What it is about to do.
+    ///   - object: With what; nil: with something that any other step may be about.
+    ///   - place: Where.
+    ///   - isFree: Whether it makes no difference to any other step whether this comes before it or after.
+    public func step(_ operation: Operation, _ object: Shared?, _ place: Place, isFree: Bool = false) {
         if let object, object.isGone {
             stop("\(operation) of \(object.name) at \(place.text), which is gone with what it belonged to.")
         }
@@ -172,6 +200,7 @@ public final class Explorer: @unchecked Sendable {
             }
         }
         steps.append(Step(thread: thread, operation: operation, object: object, place: place))
+        if isFree { return }
         if steps.count > Self.mostSteps { stop("It goes on for more than \(Self.mostSteps) steps.") }
         guard let next = next(after: thread, at: object) else {
             rest()
@@ -199,6 +228,12 @@ public final class Explorer: @unchecked Sendable {
     public func unlock(_ object: Shared, _ place: Place) {
         step(.unlock, object, place)
         object.owner = nil
+        // Whoever may not be interrupted goes on at once: it has what the next that this thread does may need.
+        guard let thread = current, let next = live.first(where: { $0.unbroken > 0 && $0.isReady }), next !== thread
+        else { return }
+        current = next
+        next.resume()
+        thread.wait()
     }
 
     /// Runs what must not be interrupted, because it holds something that the explorer does not know.

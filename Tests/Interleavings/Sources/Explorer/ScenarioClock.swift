@@ -29,8 +29,12 @@ public final class ScenarioClock: Clock, @unchecked Sendable {
     /// How fine it is.
     public let minimumResolution = Duration.nanoseconds(1)
 
+    private let isStopped: Bool
+
     /// Makes a clock.
-    public init() {}
+    ///
+    /// - Parameter isStopped: Whether no sleep is ever over, but by a cancel.
+    public init(isStopped: Bool = false) { self.isStopped = isStopped }
 
     /// Sleeps until the explorer says that it is over, or the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
@@ -39,7 +43,8 @@ public final class ScenarioClock: Clock, @unchecked Sendable {
             await withCheckedContinuation { continuation in
                 if sleeper.isOver { return continuation.resume() }
                 sleeper.continuation = continuation
-                Explorer.shared.spawn("the clock") {
+                if self.isStopped { return }
+                Explorer.shared.spawnTask("the clock") {
                     if sleeper.isOver { return }
                     self.now = max(self.now, deadline)
                     sleeper.wake()

@@ -13,7 +13,7 @@ enum SwiftTasks {
     /// Has the explorer run all tasks from now on.
     static func capture() {
         symbol("swift_task_enqueueGlobal_hook").assumingMemoryBound(to: Hook?.self).pointee = { job, _ in
-            SwiftTasks.enqueue(job)
+            Explorer.shared.enqueue(job)
         }
     }
 
@@ -25,12 +25,7 @@ enum SwiftTasks {
     /// No executor in particular, which the runtime writes as two zeros: from any other a task would leave at its first `await`.
     private static let nowhere = unsafeBitCast((UInt(0), UInt(0)), to: UnownedSerialExecutor.self)
 
-    private static func enqueue(_ job: UnownedJob) {
-        Explorer.shared.step(.wake, nil, Place("the runtime of Swift", 0))
-        Explorer.shared.spawn("a task", isTask: true) {
-            job.runSynchronously(on: nowhere)
-        }
-    }
+    static func run(_ job: UnownedJob) { job.runSynchronously(on: nowhere) }
 }
 
 /// Cancels a task; unbroken, for the runtime holds a lock of its own while it runs what is to be done at a cancel.
@@ -41,6 +36,6 @@ public func cancelUnbroken<Success, Failure>(_ task: Task<Success, Failure>) {
 /// Lets other tasks go on, as `Task.yield()` does, which has a way past the hook.
 public func yieldTask() async {
     await withUnsafeContinuation { continuation in
-        Explorer.shared.spawn("a task that gave way") { continuation.resume() }
+        Explorer.shared.spawnTask("a task that gave way") { continuation.resume() }
     }
 }

@@ -126,17 +126,33 @@ enum C5 {
                 scene.expect(seen.value.count + token.dropped, is: 3, "handed over or counted")
             }
         },
-        Scenario("c5-sequence", "An async sequence of states never goes back, and ends when the store does") { scene in
-            let (store, seen) = (Noted<FluxStore<Log>?>(makeLog()), Noted<[Int]>([]))
-            let states = store.value!.states
+        Scenario("c5-sequence", "An async sequence of states never goes back, and comes to the newest") { scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
             scene.task("iterates") {
-                for await state in states { seen.value.append(state.entries.count) }
+                for await state in store.states {
+                    seen.value.append(state.entries.count)
+                    if state.entries.count == 2 { return }
+                }
+            }
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") { store.add(2) }
+            scene.finally { scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)") }
+        },
+        Scenario("c5-sequence-cancelled", "An async sequence of each state ends when its task is cancelled, at any step") {
+            scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let cancel = scene.task("iterates") {
+                for await state in store.states(.every) { seen.value.append(state.entries.count) }
             }
             scene.thread("dispatches") {
-                store.value?.add(1)
-                store.value = nil
+                store.add(1)
+                store.add(2)
             }
-            scene.finally { scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)") }
+            scene.thread("cancels") { cancel() }
+            scene.finally {
+                let first = seen.value.first ?? 0
+                scene.expect(seen.value, is: Array((first..<(first + seen.value.count))), "each one once")
+            }
         },
         Scenario("c5-flush", "A flush returns once all that was applied before has been handed over") { scene in
             let (store, seen) = (makeLog(), Noted(0))

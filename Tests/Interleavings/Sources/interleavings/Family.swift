@@ -80,7 +80,7 @@ private final class Rooms: Sendable {
     init(_ scene: Scene) { self.scene = scene }
 
     func family(idle: Duration) -> FluxFamily<String, Room> {
-        FluxFamily(idle: idle, clock: ScenarioClock()) { [self] (_: String) in
+        FluxFamily(idle: idle, clock: ScenarioClock(isStopped: idle > .zero)) { [self] (_: String) in
             scene.expect(open.value == 0, "two members of one key")
             made.value += 1
             open.value += 1

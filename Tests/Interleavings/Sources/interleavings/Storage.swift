@@ -74,7 +74,7 @@ enum Storage {
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log)
             for (name, entry) in [("one", 1), ("two", 2)] {
                 scene.task(name) {
-                    _ = try? await store.dispatch(durably: .add(entry))
+                    do { try await store.dispatch(durably: .add(entry)) } catch { scene.expect(false, "\(error)") }
                     scene.expect(log.entries.withLock { $0 }.contains(entry), "\(entry) is not in the log")
                 }
             }
@@ -122,5 +122,8 @@ private final class Record: FluxLog {
         }
     }
 
-    func compact(_ snapshot: FluxSnapshot<Log>) async throws {}
+    func compact(_ snapshot: FluxSnapshot<Log>) async throws {
+        await yieldTask()
+        entries.withLock { $0 = snapshot.state.entries }
+    }
 }
