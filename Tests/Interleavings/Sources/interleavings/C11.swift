@@ -31,6 +31,18 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1, 1, 1], "the view") }
         },
+        Scenario("c11-opposite-views", "Views that name two dispatchers in opposite order never wait for each other") { scene in
+            let (one, other) = twoDispatchers()
+            let stores = [makeLog(one), makeLog(other)]
+            let (there, back) = (FluxView(stores) { $0.map(\.entries.count) }, FluxView(stores.reversed()) { $0.count })
+            scene.thread("there") { _ = there.state }
+            scene.thread("back") { _ = back.state }
+            scene.thread("dispatches") {
+                one.dispatch(action: Log.Action.addSilently(1))
+                other.dispatch(action: Log.Action.addSilently(2))
+            }
+            scene.finally { scene.expect(there.state, is: [1, 1], "the view") }
+        },
         Scenario("c11-watched", "A view that is watched is never torn, never goes back, and ends on the newest") { scene in
             let dispatcher = FluxDispatcher()
             let (one, two) = (makeLog(dispatcher), makeLog(dispatcher))

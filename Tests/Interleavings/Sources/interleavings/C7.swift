@@ -110,6 +110,13 @@ enum C7 {
                 isOver.value = true
             }
         },
+        Scenario("c7-flush-and-unsubscribe", "Who waits for a delivery goes on when the subscription ends meanwhile") { scene in
+            let store = makeLog()
+            let token = store.subscribe { _ in }
+            scene.thread("dispatches") { store.add(1) }
+            scene.thread("unsubscribes") { token.unsubscribe() }
+            scene.task("flushes") { await store.flush() }
+        },
         Scenario("c7-interceptor", "Once an interceptor is removed, no action that is dispatched later comes to it") { scene in
             let (dispatcher, isRemoved) = (FluxDispatcher(), Noted(false))
             let store = makeLog(dispatcher)
