@@ -60,7 +60,9 @@ public final class DispatchQueue: Shared, @unchecked Sendable {
     }
 
     /// Keeps a value with the queue.
-    public func setSpecific<Value>(key: DispatchSpecificKey<Value>, value: Value?) { marks[ObjectIdentifier(key)] = value }
+    public func setSpecific<Value>(key: DispatchSpecificKey<Value>, value: Value?) {
+        marks[ObjectIdentifier(key)] = value
+    }
 
     /// The value that is kept with the queue.
     public func getSpecific<Value>(key: DispatchSpecificKey<Value>) -> Value? { marks[ObjectIdentifier(key)] as? Value }

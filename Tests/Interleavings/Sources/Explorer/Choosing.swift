@@ -7,6 +7,7 @@ protocol Choosing: AnyObject {
     ///   - straight: Who goes on if nothing speaks against it.
     ///   - isPreemption: Whether any other choice makes a thread wait that could go on.
     ///   - object: What the next step is about; nil where it may be about anything.
+    /// - Returns: One of those that are ready.
     func choose(among ready: [VirtualThread], _ straight: VirtualThread, isPreemption: Bool, at object: Shared?)
         -> VirtualThread
     /// The run is over.
@@ -80,7 +81,9 @@ final class Systematic: Choosing {
         if depth == choices.count {
             let numbers = [straight.number] + ready.map(\.number).filter { $0 != straight.number }
             choices.append(
-                Choice(ready: numbers, object: object, isPreemption: isPreemption, isContended: object == nil || !isPreemption))
+                Choice(
+                    ready: numbers, object: object, isPreemption: isPreemption,
+                    isContended: object == nil || !isPreemption))
         }
         let choice = choices[depth]
         depth += 1
@@ -94,7 +97,9 @@ final class Systematic: Choosing {
 
     func ended() {
         if hasDiverged || depth < choices.count { diverged += 1 }
-        for index in choices.indices where choices[index].object?.isContended == true { choices[index].isContended = true }
+        for index in choices.indices where choices[index].object?.isContended == true {
+            choices[index].isContended = true
+        }
         (depth, preemptions, hasDiverged) = (0, 0, false)
     }
 
@@ -111,7 +116,7 @@ final class Systematic: Choosing {
     }
 }
 
-/// Gives threads priorities by chance, and changes a few at steps chosen by chance (PCT, Burckhardt et al. 2010).
+/// Gives threads priorities by chance, and changes a few at steps chosen by chance: PCT, of Burckhardt and others, 2010.
 final class ByPriority: Choosing {
     private var random: SplitMix
     private var priorities: [Int: UInt64] = [:]

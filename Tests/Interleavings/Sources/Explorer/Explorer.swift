@@ -92,7 +92,8 @@ public final class Explorer: @unchecked Sendable {
     /// Waits until all threads are at rest; one that never comes to a step keeps them from that.
     private func waitForRest() {
         if control.wait(seconds: 20) { return }
-        let last = steps.last.map { "\($0.operation) of \($0.object?.name ?? "a place") at \($0.place.text)" } ?? "its start"
+        let last =
+            steps.last.map { "\($0.operation) of \($0.object?.name ?? "a place") at \($0.place.text)" } ?? "its start"
         fail("\(current?.name ?? "somebody") came to no further step within 20 s, after \(last).")
         Report.stop(self)
     }
@@ -170,7 +171,8 @@ public final class Explorer: @unchecked Sendable {
 
     private func lastStep(of name: String) -> String {
         let step = steps.last { $0.thread.name == name }
-        return step.map { "Its last step was \($0.operation) of \($0.object?.name ?? "a place") at \($0.place.text)." } ?? ""
+        return step.map { "Its last step was \($0.operation) of \($0.object?.name ?? "a place") at \($0.place.text)." }
+            ?? ""
     }
 
     // MARK: - Steps
@@ -196,7 +198,9 @@ public final class Explorer: @unchecked Sendable {
         if operation == .lock {
             thread.wanted = object
             if object!.owner === thread {
-                stop("\(thread.name) takes \(object!.name) at \(place.text), which it has since \(object!.takenAt!.text).")
+                stop(
+                    "\(thread.name) takes \(object!.name) at \(place.text), which it has since \(object!.takenAt!.text)."
+                )
             }
         }
         steps.append(Step(thread: thread, operation: operation, object: object, place: place))

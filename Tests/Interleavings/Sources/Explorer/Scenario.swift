@@ -74,6 +74,8 @@ public final class Scene: @unchecked Sendable {
     /// - Parameters:
     ///   - isSo: What has to be so.
     ///   - message: What is wrong if it is not.
+    ///   - file: Where it is asked for.
+    ///   - line: Where it is asked for.
     public func expect(
         _ isSo: Bool, _ message: @autoclosure () -> String, file: StaticString = #fileID, line: UInt = #line
     ) {

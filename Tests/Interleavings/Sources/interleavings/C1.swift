@@ -59,7 +59,8 @@ enum C1 {
                 scene.expect([3, 4], in: store.entries, "two's")
             }
         },
-        Scenario("c3-events", "Events of one thread are converted in the order fired, while others fire and it drains") {
+        Scenario("c3-events", "Events of one thread are converted in the order fired, while others fire and it drains")
+        {
             scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store)
@@ -74,7 +75,8 @@ enum C1 {
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
-        Scenario("c3-async-events", "What asynchronous conversions send before they suspend keeps the order fired") { scene in
+        Scenario("c3-async-events", "What asynchronous conversions send before they suspend keeps the order fired") {
+            scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(store: store)
             scene.thread("fires") {
@@ -96,7 +98,8 @@ enum C1 {
                 scene.expect(one.entries.count, is: 2, "applied")
             }
         },
-        Scenario("c4-attached-again", "A store that gets another priority misses no action and gets none twice") { scene in
+        Scenario("c4-attached-again", "A store that gets another priority misses no action and gets none twice") {
+            scene in
             let dispatcher = FluxDispatcher()
             let store = makeLog(dispatcher)
             scene.thread("dispatches") {
@@ -145,7 +148,8 @@ enum C1 {
             }
             scene.finally { scene.expect(dispatcher.stores.count, is: 0, "stores") }
         },
-        Scenario("c4-watched-stores", "Who is told of stores is told of each once, and of its going after its coming") { scene in
+        Scenario("c4-watched-stores", "Who is told of stores is told of each once, and of its going after its coming") {
+            scene in
             let dispatcher = FluxDispatcher()
             let (watch, store) = (StoreWatch(), makeLog(nil))
             scene.thread("watches") { dispatcher.observe(watch) }

@@ -4,7 +4,8 @@ import Flux
 /// A view never shows an action's effect on one store of a dispatcher without that on the others, and never goes back.
 enum C11 {
     static let scenarios = [
-        Scenario("c11-read", "A view that is read while its dispatcher works is never torn, and never goes back") { scene in
+        Scenario("c11-read", "A view that is read while its dispatcher works is never torn, and never goes back") {
+            scene in
             let dispatcher = FluxDispatcher()
             let one = FluxStore(initialState: Count(), dispatcher: dispatcher)
             let two = makeLog(dispatcher)
@@ -19,7 +20,9 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
         },
-        Scenario("c11-two-dispatchers", "A view over two dispatchers shows each of them at a moment between two actions") { scene in
+        Scenario(
+            "c11-two-dispatchers", "A view over two dispatchers shows each of them at a moment between two actions"
+        ) { scene in
             let (one, other) = twoDispatchers()
             let stores = [makeLog(one), makeLog(one), makeLog(other), makeLog(other)]
             let view = FluxView(stores) { $0.map(\.entries.count) }
@@ -31,7 +34,8 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1, 1, 1], "the view") }
         },
-        Scenario("c11-opposite-views", "Views that name two dispatchers in opposite order never wait for each other") { scene in
+        Scenario("c11-opposite-views", "Views that name two dispatchers in opposite order never wait for each other") {
+            scene in
             let (one, other) = twoDispatchers()
             let stores = [makeLog(one), makeLog(other)]
             let (there, back) = (FluxView(stores) { $0.map(\.entries.count) }, FluxView(stores.reversed()) { $0.count })
@@ -43,7 +47,8 @@ enum C11 {
             }
             scene.finally { scene.expect(there.state, is: [1, 1], "the view") }
         },
-        Scenario("c11-watched", "A view that is watched is never torn, never goes back, and ends on the newest") { scene in
+        Scenario("c11-watched", "A view that is watched is never torn, never goes back, and ends on the newest") {
+            scene in
             let dispatcher = FluxDispatcher()
             let (one, two) = (makeLog(dispatcher), makeLog(dispatcher))
             let (view, seen) = (FluxView(one, two) { [$0.entries.count, $1.entries.count] }, Noted<[[Int]]>([]))
@@ -111,7 +116,9 @@ enum C11 {
                 }
             }
         },
-        Scenario("c11-watchers-come-and-go", "A view that loses its last watcher while another comes tells that one all") { scene in
+        Scenario(
+            "c11-watchers-come-and-go", "A view that loses its last watcher while another comes tells that one all"
+        ) { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let view = store.view(\.entries.count)
             let (first, second) = (view.subscribe { _ in }, Noted<FluxSubscription?>(nil))

@@ -27,7 +27,8 @@ enum C5 {
                 }
             }
         },
-        Scenario("c5-starting-with-current", "A snapshot and the changes after it have no gap and nothing twice") { scene in
+        Scenario("c5-starting-with-current", "A snapshot and the changes after it have no gap and nothing twice") {
+            scene in
             let (store, seen, token) = (makeLog(), Noted<[Int]>([]), Noted<FluxSubscription?>(nil))
             scene.thread("one") {
                 store.add(1)
@@ -43,7 +44,8 @@ enum C5 {
                 token.value = nil
             }
         },
-        Scenario("c5-latest", "A subscription to the latest never goes back, repeats nothing, and ends on the newest") { scene in
+        Scenario("c5-latest", "A subscription to the latest never goes back, repeats nothing, and ends on the newest") {
+            scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let token = store.subscribe(.latest) { seen.value.append($0.entries.count) }
             scene.thread("one") {
@@ -58,7 +60,9 @@ enum C5 {
                 }
             }
         },
-        Scenario("c5-latest-joined", "Who joins a subscription to the latest, from the current on, misses nothing either") {
+        Scenario(
+            "c5-latest-joined", "Who joins a subscription to the latest, from the current on, misses nothing either"
+        ) {
             scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let token = Noted<FluxSubscription?>(nil)
@@ -78,7 +82,8 @@ enum C5 {
                 withExtendedLifetime(first) { token.value = nil }
             }
         },
-        Scenario("c5-latest-on-queue", "On a queue of the user's the latest is one call a turn, and ends on the newest") { scene in
+        Scenario("c5-latest-on-queue", "On a queue of the user's the latest is one call a turn, and ends on the newest")
+        { scene in
             let (store, seen, queue) = (makeLog(), Noted<[Int]>([]), DispatchQueue(label: "mine"))
             let token = store.subscribe(.latest, on: queue) { seen.value.append($0.entries.count) }
             scene.thread("one") { store.add(1) }
@@ -138,7 +143,9 @@ enum C5 {
             scene.thread("two") { store.add(2) }
             scene.finally { scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)") }
         },
-        Scenario("c5-sequence-cancelled", "An async sequence of each state ends when its task is cancelled, at any step") {
+        Scenario(
+            "c5-sequence-cancelled", "An async sequence of each state ends when its task is cancelled, at any step"
+        ) {
             scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let cancel = scene.task("iterates") {
@@ -184,13 +191,15 @@ enum C5 {
                 }
             }
         },
-        Scenario("c6-handler-subscribes", "A handler may subscribe and end another's subscription while actions come") { scene in
+        Scenario("c6-handler-subscribes", "A handler may subscribe and end another's subscription while actions come") {
+            scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let tokens = Noted<[FluxSubscription]>([])
             tokens.value.append(
                 store.subscribe { _ in
                     if tokens.value.count > 1 { return tokens.value[1].unsubscribe() }
-                    tokens.value.append(store.subscribe(startingWithCurrent: true) { seen.value.append($0.entries.count) })
+                    tokens.value.append(
+                        store.subscribe(startingWithCurrent: true) { seen.value.append($0.entries.count) })
                 })
             scene.thread("one") { store.add(1) }
             scene.thread("two") {
@@ -202,7 +211,8 @@ enum C5 {
                 tokens.value = []
             }
         },
-        Scenario("c8-blocked-handler", "A handler that blocks delays nobody on other queues, and no dispatch") { scene in
+        Scenario("c8-blocked-handler", "A handler that blocks delays nobody on other queues, and no dispatch") {
+            scene in
             let (store, gate, seen) = (makeLog(), Gate(), Noted<[Int]>([]))
             let tokens = [
                 store.subscribe(on: DispatchQueue(label: "slow")) { _ in gate.pass() },

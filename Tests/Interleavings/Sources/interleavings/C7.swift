@@ -2,8 +2,9 @@ import Dispatch
 import Explorer
 import Flux
 
-/// `unsubscribe()` never waits, and no further call is decided on; `finish()` waits for the last. What is let go of goes, and
-/// what is due is done (C10).
+/// `unsubscribe()` never waits, and no further call is decided on; `finish()` waits for the last.
+///
+/// What is let go of goes, and what is due is done (C10).
 enum C7 {
     static let scenarios = [
         Scenario("c7-finish", "Once finish() has returned, no call of the handler runs or comes") { scene in
@@ -22,7 +23,8 @@ enum C7 {
                 isOver.value = true
             }
         },
-        Scenario("c7-unsubscribe", "Once unsubscribe() has returned, one call at most comes, which had been decided on") { scene in
+        Scenario("c7-unsubscribe", "Once unsubscribe() has returned, one call at most comes, which had been decided on")
+        { scene in
             let (store, late, isOver) = (makeLog(), Noted(0), Noted(false))
             let token = store.subscribe { _ in if isOver.value { late.value += 1 } }
             scene.thread("dispatches") {
@@ -65,7 +67,8 @@ enum C7 {
                 }
             }
         },
-        Scenario("c7-token-goes", "A token that is let go of at any step ends its subscription, and the rest goes on") { scene in
+        Scenario("c7-token-goes", "A token that is let go of at any step ends its subscription, and the rest goes on") {
+            scene in
             let (store, other, token) = (makeLog(), Noted<[Int]>([]), Noted<FluxSubscription?>(nil))
             token.value = store.subscribe { _ in scene.point() }
             let stays = store.subscribe { other.value.append($0.entries.count) }
@@ -76,7 +79,10 @@ enum C7 {
             scene.thread("lets go") { token.value = nil }
             scene.finally { withExtendedLifetime(stays) { scene.expect(other.value, is: [1, 2], "the other saw") } }
         },
-        Scenario("c7-subscribe-and-unsubscribe", "Subscriptions come and go while actions flow, and one that stays misses none") {
+        Scenario(
+            "c7-subscribe-and-unsubscribe",
+            "Subscriptions come and go while actions flow, and one that stays misses none"
+        ) {
             scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let stays = store.subscribe(.latest) { _ in }
@@ -110,14 +116,16 @@ enum C7 {
                 isOver.value = true
             }
         },
-        Scenario("c7-flush-and-unsubscribe", "Who waits for a delivery goes on when the subscription ends meanwhile") { scene in
+        Scenario("c7-flush-and-unsubscribe", "Who waits for a delivery goes on when the subscription ends meanwhile") {
+            scene in
             let store = makeLog()
             let token = store.subscribe { _ in }
             scene.thread("dispatches") { store.add(1) }
             scene.thread("unsubscribes") { token.unsubscribe() }
             scene.task("flushes") { await store.flush() }
         },
-        Scenario("c7-interceptor", "Once an interceptor is removed, no action that is dispatched later comes to it") { scene in
+        Scenario("c7-interceptor", "Once an interceptor is removed, no action that is dispatched later comes to it") {
+            scene in
             let (dispatcher, isRemoved) = (FluxDispatcher(), Noted(false))
             let store = makeLog(dispatcher)
             let registration = dispatcher.add(
@@ -151,7 +159,9 @@ enum C7 {
                 }
             }
         },
-        Scenario("c10-store-of-dispatcher-goes", "A store leaves its dispatcher when it is let go of, while that dispatches") {
+        Scenario(
+            "c10-store-of-dispatcher-goes", "A store leaves its dispatcher when it is let go of, while that dispatches"
+        ) {
             scene in
             let dispatcher = FluxDispatcher()
             let store = Noted<FluxStore<Log>?>(makeLog(dispatcher))
@@ -199,7 +209,10 @@ enum C7 {
                 withExtendedLifetime(token) { scene.expect(ends.value, is: 1, "told of the end") }
             }
         },
-        Scenario("c10-observer-added", "An observer that is added while actions flow misses none after it, and gets none twice") {
+        Scenario(
+            "c10-observer-added",
+            "An observer that is added while actions flow misses none after it, and gets none twice"
+        ) {
             scene in
             let (store, journal) = (makeLog(), Journal())
             let first = Noted<Int>(0)

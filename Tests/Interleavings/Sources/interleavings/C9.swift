@@ -1,11 +1,14 @@
 import Explorer
 import Flux
 
-/// A cancel never waits, and no further action passes; the outcome is known after the last. And what is built on it: rules,
-/// retries, shutdowns, flushes of creators.
+/// A cancel never waits, and no further action passes; the outcome is known after the last.
+///
+/// And what is built on it: rules, retries, shutdowns, flushes of creators.
 enum C9 {
     static let scenarios = [
-        Scenario("c9-cancel-while-sending", "After a cancel nothing passes, and the outcome comes after what had passed") {
+        Scenario(
+            "c9-cancel-while-sending", "After a cancel nothing passes, and the outcome comes after what had passed"
+        ) {
             scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store)
@@ -26,7 +29,9 @@ enum C9 {
                 scene.expect(store.entries.count, is: count, "applied after the end")
             }
         },
-        Scenario("c9-cancel-before-start", "An event that is cancelled before it starts never does, or has started before") {
+        Scenario(
+            "c9-cancel-before-start", "An event that is cancelled before it starts never does, or has started before"
+        ) {
             scene in
             let (store, task) = (makeLog(), Noted<FluxTask?>(nil))
             let creator = FluxActionCreator<Sending>(store: store)
@@ -38,11 +43,15 @@ enum C9 {
             scene.thread("fires") { creator.fire(.add([2])) }
             scene.finally {
                 scene.expect(store.entries.contains(2), "the other event was lost")
-                if task.value?.isCancelled == false { scene.expect(store.entries.contains(1), "completed, and not applied") }
+                if task.value?.isCancelled == false {
+                    scene.expect(store.entries.contains(1), "completed, and not applied")
+                }
                 task.value = nil
             }
         },
-        Scenario("c9-cancel-async", "A cancelled asynchronous conversion sends no more, and its Swift task is cancelled") {
+        Scenario(
+            "c9-cancel-async", "A cancelled asynchronous conversion sends no more, and its Swift task is cancelled"
+        ) {
             scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(store: store)
@@ -60,7 +69,8 @@ enum C9 {
                 scene.expect(store.entries, is: entries, "applied after the end")
             }
         },
-        Scenario("c9-swift-task-cancelled", "The Swift task of a conversion is cancelled whenever its event is") { scene in
+        Scenario("c9-swift-task-cancelled", "The Swift task of a conversion is cancelled whenever its event is") {
+            scene in
             let creator = FluxActionCreator<Sleeping>(dependency: ScenarioClock(isStopped: true), store: makeLog())
             let task = creator.fire(.init())
             scene.thread("cancels") { task.cancel() }
@@ -125,10 +135,13 @@ enum C9 {
                     }
                 }
                 scene.expect(life.last == "completed" || life.last == "cancelled", "\(life)")
-                if life.last == "completed" { scene.expect(life, is: ["started", "sent", "sent", "completed"], "its life") }
+                if life.last == "completed" {
+                    scene.expect(life, is: ["started", "sent", "sent", "completed"], "its life")
+                }
             }
         },
-        Scenario("c9-unique", "Of three events one runs at a time, and no stale action lands behind a newer one") { scene in
+        Scenario("c9-unique", "Of three events one runs at a time, and no stale action lands behind a newer one") {
+            scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(store: store, rules: [.unique(cancelling: .earlier)])
             scene.thread("one") {
@@ -145,7 +158,8 @@ enum C9 {
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
-        Scenario("c9-sequence", "Three events in sequence run one after the other, also where one is cancelled") { scene in
+        Scenario("c9-sequence", "Three events in sequence run one after the other, also where one is cancelled") {
+            scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(store: store, rules: [.sequence()])
             let first = creator.fire(.work(1))
@@ -156,7 +170,8 @@ enum C9 {
             scene.thread("cancels") { first.cancel() }
             scene.finally {
                 scene.expect(store.entries.filter { $0 > 19 }, is: [20, 21, 30, 31], "in sequence")
-                scene.expect(store.entries.prefix { $0 < 20 }.count, is: store.entries.count - 4, "the first came first")
+                scene.expect(
+                    store.entries.prefix { $0 < 20 }.count, is: store.entries.count - 4, "the first came first")
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
@@ -172,7 +187,8 @@ enum C9 {
             scene.finally {
                 scene.expect(store.entries.sorted(), is: [10, 11, 20, 21, 30, 31], "applied")
                 for index in stride(from: 0, to: 6, by: 2) {
-                    scene.expect(store.entries[index] / 10 == store.entries[index + 1] / 10, "two at once: \(store.entries)")
+                    scene.expect(
+                        store.entries[index] / 10 == store.entries[index + 1] / 10, "two at once: \(store.entries)")
                 }
             }
         },
@@ -184,7 +200,8 @@ enum C9 {
             scene.thread("back") { back.fire(.add([2])) }
             scene.finally { scene.expect(store.entries.sorted(), is: [1, 2], "applied") }
         },
-        Scenario("c9-cancel-and-rule", "A cancel while a rule decides leaves nothing behind that others wait for") { scene in
+        Scenario("c9-cancel-and-rule", "A cancel while a rule decides leaves nothing behind that others wait for") {
+            scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store, rules: [.sequence()])
             let task = Noted<FluxTask?>(nil)
@@ -199,7 +216,10 @@ enum C9 {
             }
             scene.finally { scene.expect(store.entries.last, is: 2, "the next") }
         },
-        Scenario("c9-retry", "A retry and a cancel: the last attempt is the end, and nothing of an earlier one comes after it") {
+        Scenario(
+            "c9-retry",
+            "A retry and a cancel: the last attempt is the end, and nothing of an earlier one comes after it"
+        ) {
             scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(
@@ -212,9 +232,11 @@ enum C9 {
                 scene.expect(store.entries.count { $0 == 10 } <= 2, "attempts: \(store.entries)")
             }
         },
-        Scenario("c9-debounce", "Of events that come close together the newest is run, and the others are dropped") { scene in
+        Scenario("c9-debounce", "Of events that come close together the newest is run, and the others are dropped") {
+            scene in
             let (store, tasks) = (makeLog(), Noted<[FluxTask]>([]))
-            let creator = FluxActionCreator<Sending>(store: store, rules: [.debounce(.milliseconds(10))], clock: ScenarioClock())
+            let creator = FluxActionCreator<Sending>(
+                store: store, rules: [.debounce(.milliseconds(10))], clock: ScenarioClock())
             scene.thread("one") { tasks.value.append(creator.fire(.add([1]))) }
             scene.thread("two") { tasks.value.append(creator.fire(.add([2]))) }
             scene.finally {
@@ -223,7 +245,8 @@ enum C9 {
                 tasks.value = []
             }
         },
-        Scenario("c9-shutdown", "A shutdown accounts for each event that was fired, and takes in none any more") { scene in
+        Scenario("c9-shutdown", "A shutdown accounts for each event that was fired, and takes in none any more") {
+            scene in
             let (store, fired) = (makeLog(), Noted(0))
             let creator = FluxActionCreator<Sending>(store: store, clock: ScenarioClock())
             scene.thread("fires") {
@@ -261,7 +284,9 @@ enum C9 {
                 for entry in before { scene.expect(store.entries.contains(entry), "\(entry) is missing") }
             }
         },
-        Scenario("c9-flush-cancelled", "A flush that is cancelled returns, and one within a time says whether all was done") {
+        Scenario(
+            "c9-flush-cancelled", "A flush that is cancelled returns, and one within a time says whether all was done"
+        ) {
             scene in
             let (store, gate) = (makeLog(), Noted<FluxConversion<Held>?>(nil))
             let creator = FluxActionCreator<Held>(dependency: gate, store: store, clock: ScenarioClock())
@@ -291,6 +316,8 @@ private enum Held: FluxActionConverter {
     typealias Action = Log.Action
 
     static var sharesConversions: Bool { false }
-    static func convert(event: Event, dependency: Noted<FluxConversion<Held>?>, actionHandler: @escaping (Action) -> Void) {}
+    static func convert(
+        event: Event, dependency: Noted<FluxConversion<Held>?>, actionHandler: @escaping (Action) -> Void
+    ) {}
     static func start(_ conversion: FluxConversion<Self>) { conversion.dependency.value = conversion }
 }

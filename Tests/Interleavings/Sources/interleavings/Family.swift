@@ -18,7 +18,9 @@ enum Family {
             }
             scene.finally { scene.expect(rooms.made.value, is: 1, "made") }
         },
-        Scenario("family-close-and-lease", "A close against a lease: nobody has a closed member, and never are there two") {
+        Scenario(
+            "family-close-and-lease", "A close against a lease: nobody has a closed member, and never are there two"
+        ) {
             scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .seconds(60))
@@ -28,7 +30,8 @@ enum Family {
             scene.task("closes") { try? await family.close("a") }
             scene.finally { scene.expect(rooms.open.value, is: family.keys.count, "open") }
         },
-        Scenario("family-idle", "A member that nobody needs goes at once, and comes anew for who asks meanwhile") { scene in
+        Scenario("family-idle", "A member that nobody needs goes at once, and comes anew for who asks meanwhile") {
+            scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .zero)
             for name in ["one", "two"] {
@@ -42,7 +45,8 @@ enum Family {
             }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
-        Scenario("family-shutdown", "A shutdown against a lease: one of the two comes first, and all is put away") { scene in
+        Scenario("family-shutdown", "A shutdown against a lease: one of the two comes first, and all is put away") {
+            scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .seconds(60))
             scene.task("uses") {
@@ -61,7 +65,9 @@ enum Family {
         Scenario("family-cancelled", "One who gives up waiting for a member leaves nothing behind") { scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .zero)
-            let asks = scene.task("asks") { try? await family.with("a") { scene.expect($0.isOpen.value, "it is closed") } }
+            let asks = scene.task("asks") {
+                try? await family.with("a") { scene.expect($0.isOpen.value, "it is closed") }
+            }
             scene.thread("cancels") { asks() }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },

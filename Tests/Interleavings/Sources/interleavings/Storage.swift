@@ -4,7 +4,9 @@ import Flux
 /// What is held back and restored, saved, and logged.
 enum Storage {
     static let scenarios = [
-        Scenario("restored", "What is dispatched while a store loads comes after what was loaded, in order, and none twice") {
+        Scenario(
+            "restored", "What is dispatched while a store loads comes after what was loaded, in order, and none twice"
+        ) {
             scene in
             let disk = Disk([7])
             let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: disk)
@@ -43,7 +45,8 @@ enum Storage {
             }
             scene.finally { scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved") }
         },
-        Scenario("saved-when-it-goes", "A store that is let go of while it loads or saves still saves what is due") { scene in
+        Scenario("saved-when-it-goes", "A store that is let go of while it loads or saves still saves what is due") {
+            scene in
             let disk = Disk([7])
             let store = Noted<FluxStore<Log>?>(FluxStore(initialState: Log(), dispatcher: nil, persistence: disk))
             let isAdded = Noted(false)
@@ -57,10 +60,12 @@ enum Storage {
                 scene.expect(disk.saved.withLock { $0 } ?? [7], is: isAdded.value ? [7, 1] : [7], "saved")
             }
         },
-        Scenario("load-times-out", "A load that may end in time or not leaves one answer, and loses no action") { scene in
+        Scenario("load-times-out", "A load that may end in time or not leaves one answer, and loses no action") {
+            scene in
             let (disk, told) = (Disk([7]), Noted(0))
             let store = FluxStore(
-                initialState: Log(), dispatcher: nil, persistence: disk, loadTimeout: .seconds(1), clock: ScenarioClock(),
+                initialState: Log(), dispatcher: nil, persistence: disk, loadTimeout: .seconds(1),
+                clock: ScenarioClock(),
                 onFailure: { _ in told.value += 1 })
             scene.thread("dispatches") { store.add(1) }
             scene.task("awaits") { _ = await store.ready }
@@ -69,7 +74,8 @@ enum Storage {
                 scene.expect(told.value, is: store.entries.count == 1 ? 1 : 0, "failures told of")
             }
         },
-        Scenario("durable", "A durable dispatch has returned once its action is in the log, with others beside it") { scene in
+        Scenario("durable", "A durable dispatch has returned once its action is in the log, with others beside it") {
+            scene in
             let log = Record()
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log)
             for (name, entry) in [("one", 1), ("two", 2)] {
@@ -80,7 +86,9 @@ enum Storage {
             }
             scene.finally { scene.expect(log.entries.withLock { $0 }, is: store.entries, "the log") }
         },
-        Scenario("durable-cancelled", "A durable dispatch that is cancelled returns, and what it has done stays in order") {
+        Scenario(
+            "durable-cancelled", "A durable dispatch that is cancelled returns, and what it has done stays in order"
+        ) {
             scene in
             let log = Record()
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log, capacity: 1)
