@@ -44,7 +44,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.current
         thread.requireImpure("dispatch(action:)")
-        // Relaxed: whoever has to find an interceptor is ordered behind its adding. The list itself is read under its lock.
+        // Relaxed: whoever has to find an interceptor is ordered behind its adding. The list is read under its lock.
         if chain.isUsed.load(ordering: .relaxed) { return begin(action) }
         return withUnsafePointer(to: action) { apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, nil) }
     }

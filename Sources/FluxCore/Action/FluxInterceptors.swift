@@ -67,7 +67,7 @@ public typealias FluxDispatchWitness =
     /// Returns how many were removed.
     @discardableResult func remove(where isUnwanted: (Entry) -> Bool) -> Int {
         change { entries in
-            // Relaxed: the lock of the list orders it for who removes; an action under way may come to the entry or pass it by.
+            // Relaxed: the lock of the list orders it for who removes; an action under way may come to it or pass it by.
             for entry in entries where isUnwanted(entry) { entry.isRemoved.store(true, ordering: .relaxed) }
             entries.removeAll { $0.isRemoved.load(ordering: .relaxed) }
         }

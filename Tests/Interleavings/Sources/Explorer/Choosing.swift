@@ -58,8 +58,9 @@ final class Systematic: Choosing {
         /// The numbers of those who could go on, the straight one first.
         let ready: [Int]
         var index = 0
-        let object: Shared?
-        let isPreemption: Bool
+        /// What the next step is about, in the last run.
+        var object: Shared?
+        /// Whether several threads met there, in any run that began like this.
         var isContended: Bool
     }
 
@@ -80,11 +81,9 @@ final class Systematic: Choosing {
         if isPreemption && preemptions == bound { return straight }
         if depth == choices.count {
             let numbers = [straight.number] + ready.map(\.number).filter { $0 != straight.number }
-            choices.append(
-                Choice(
-                    ready: numbers, object: object, isPreemption: isPreemption,
-                    isContended: object == nil || !isPreemption))
+            choices.append(Choice(ready: numbers, object: object, isContended: object == nil || !isPreemption))
         }
+        choices[depth].object = object
         let choice = choices[depth]
         depth += 1
         guard let chosen = ready.first(where: { $0.number == choice.ready[choice.index] }) else {
