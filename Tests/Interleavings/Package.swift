@@ -22,7 +22,8 @@ let package = Package(
             exclude: [
                 // In its place stands Explored/FluxLock.swift, which has the same members.
                 "FluxCore/Support/FluxLock.swift",
-                "FluxCore/FluxCore.docc", "FluxEffects/FluxEffects.docc", "FluxObservation/FluxObservation.docc",
+                "FluxCore/FluxCore.docc", "FluxDiagnostics/FluxDiagnostics.docc", "FluxEffects/FluxEffects.docc",
+                "FluxObservation/FluxObservation.docc",
                 "FluxPersistence/FluxPersistence.docc", "FluxRouting/FluxRouting.docc", "FluxTesting/FluxTesting.docc",
             ],
             swiftSettings: aliases),

@@ -37,8 +37,8 @@ extension Explorer {
         search: for bound in 0...limits.bound {
             let systematic = Systematic(bound: bound)
             var (count, isAll) = (0, false)
-            let end = bound <= 2 ? limits.cutOff : limits.seconds
-            while !isAll && Moment.now - start < end {
+            let end = bound <= 2 ? start + limits.cutOff : Moment.now + limits.seconds
+            while !isAll && Moment.now < end {
                 count += 1
                 if note(run(scenario, systematic)) { break }
                 isAll = !systematic.advance()

@@ -233,7 +233,46 @@ enum C7 {
                 store.handle.withAccess { $0.remove(journal) }
             }
         },
+        Scenario("instrumented", "Who is told of applied actions is told of each once, with its own revision") {
+            scene in
+            let (store, told) = (makeLog(), Told())
+            store.instrument(told)
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") {
+                store.add(2)
+                store.add(3)
+            }
+            scene.finally {
+                let applied = told.applied.withLock { $0 }
+                for (entry, revision) in applied {
+                    scene.expect(store.entries[revision - 1], is: entry, "the action of revision \(revision)")
+                }
+                scene.expect(Set(applied.map(\.entry)).count, is: 3, "told of")
+                scene.expect(applied.count, is: 3, "told")
+            }
+        },
+        Scenario("undone", "An undo while actions flow goes back by one step, and the history stays whole") { scene in
+            let store = makeLog()
+            let history = FluxHistory(store, limit: 10)
+            store.add(1)
+            scene.thread("dispatches") { store.add(2) }
+            scene.thread("undoes") { history.undo() }
+            scene.finally {
+                scene.expect([[1], [2]].contains(store.entries), "applied \(store.entries)")
+                scene.expect(history.entries.count, is: store.entries == [1] ? 2 : 1, "entries of the history")
+            }
+        },
     ]
+}
+
+/// Notes what it is told of.
+private final class Told: FluxInstrumentation {
+    let applied = FluxLock<[(entry: Int, revision: Int)]>([])
+
+    func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+        guard case .add(let entry)? = action as? Log.Action, let revision else { return }
+        applied.withLock { $0.append((entry, Int(revision))) }
+    }
 }
 
 /// Notes the revisions of what is announced.

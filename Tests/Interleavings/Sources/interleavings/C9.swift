@@ -247,7 +247,7 @@ enum C9 {
         },
         Scenario("c9-shutdown", "A shutdown accounts for each event that was fired, and takes in none any more") {
             scene in
-            let (store, fired) = (makeLog(), Noted(0))
+            let (store, fired, most) = (makeLog(), Noted(0), Noted(0))
             let creator = FluxActionCreator<Sending>(store: store, clock: ScenarioClock())
             scene.thread("fires") {
                 for entry in [1, 2] {
@@ -263,10 +263,12 @@ enum C9 {
                 let count = store.entries.count
                 scene.expect(count >= report.completed, "\(report.completed) completed, \(count) applied")
                 scene.expect(creator.inFlight <= report.unfinished, "some began after the shutdown")
+                most.value = count + report.unfinished
                 creator.fire(.add([3]))
             }
             scene.finally {
                 scene.expect(!store.entries.contains(3), "an event was taken in after the shutdown")
+                scene.expect(store.entries.count <= most.value, "an event was converted after the shutdown")
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
