@@ -110,6 +110,8 @@ nonisolated final class FluxViewAlarm: FluxSettling {
 
     /// Whom to settle for it; nil: it is due already.
     func ring() -> (any FluxSettling)? {
+        // Relaxed: this is called under the lock of what has changed, and the work takes that lock after it has cleared the mark. So
+        // who finds it set comes before the work, which will see the change. The exchange only picks one of several.
         isDue.load(ordering: .relaxed) || isDue.exchange(true, ordering: .acquiringAndReleasing) ? nil : self
     }
 

@@ -44,6 +44,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.current
         thread.requireImpure("dispatch(action:)")
+        // Relaxed: whoever has to find an interceptor is ordered behind its adding. The list is read under its lock.
         if chain.isUsed.load(ordering: .relaxed) { return begin(action) }
         return withUnsafePointer(to: action) { apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, nil) }
     }
@@ -68,6 +69,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         let thread = threads.current
         thread.requireImpure("dispatch(action:)")
         let passage = FluxPassage(self, origin: thread.task, isAddressed: isAddressed, to: end)
+        // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
         defer { passage.isKept.store(true, ordering: .relaxed) }
         return FluxNext(passage: passage, position: 0, witness: witness).proceed(action)
     }
@@ -150,6 +152,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     }
 
     @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {
+        // Relaxed, as in a dispatch.
         chain.isUsed.load(ordering: .relaxed) ? ContiguousArray(interceptors) : []
     }
 

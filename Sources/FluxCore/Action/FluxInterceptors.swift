@@ -67,6 +67,7 @@ public typealias FluxDispatchWitness =
     /// Returns how many were removed.
     @discardableResult func remove(where isUnwanted: (Entry) -> Bool) -> Int {
         change { entries in
+            // Relaxed: the lock of the list orders it for who removes; an action under way may come to it or pass it by.
             for entry in entries where isUnwanted(entry) { entry.isRemoved.store(true, ordering: .relaxed) }
             entries.removeAll { $0.isRemoved.load(ordering: .relaxed) }
         }
@@ -78,6 +79,7 @@ public typealias FluxDispatchWitness =
         let (old, count) = list.withLock { entries in
             let old = entries
             body(&entries)
+            // Relaxed: written under the lock of the list; a dispatch that finds it set takes that.
             isUsed.store(!entries.isEmpty, ordering: .relaxed)
             return (old, entries.count)
         }
@@ -99,6 +101,7 @@ nonisolated final class FluxPassage: Sendable {
     let isAddressed: Bool
     /// Nil: the stores of the dispatcher.
     let end: FluxDispatchEnd?
+    // Relaxed everywhere: it is a count, and orders nothing.
     /// How many changes were announced so far.
     let announced = Synchronization.Atomic<Int>(0)
     /// Whether the dispatch that began it has returned: who goes on now had kept it.
@@ -174,12 +177,14 @@ nonisolated public struct FluxNext: Sendable {
         thread.requireImpure("next")
         guard let origin = passage.origin else { return thread.sending(nil, body) }
         // Within the dispatch that began it it has passed the gate of its event; what was kept passes that again.
+        // Relaxed: it is looked at within a dispatch of the same work, which has passed the gate itself.
         if thread.task === origin && !passage.isKept.load(ordering: .relaxed) { return body() }
         return origin.pass(body) ?? 0
     }
 
     func proceed(_ action: any FluxAction) -> Int {
         let entries = passage.interceptors
+        // Relaxed: an action that is under way while one is removed may come to it or pass it by.
         for index in position..<entries.count where !entries[index].isRemoved.load(ordering: .relaxed) {
             let next = FluxNext(passage: passage, position: index + 1, witness: witness)
             // Safe: the passage keeps it. To retain it, and what is in it, would take a quarter of the time of all this.

@@ -48,6 +48,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     }
 
     deinit {
+        // Relaxed: the last release orders all that was done before.
         if !hasEnded.load(ordering: .relaxed) { task.end(.completed, of: attempt) }
     }
 
@@ -80,6 +81,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// The serial queue that it starts on, or the queue given to `fire`.
     public var queue: DispatchQueue { firedOn ?? creator.account.queue }
 
+    // Relaxed: who has ended it knows, and to anybody else it may happen right after.
     /// Whether it has ended, or its work has.
     public var isOver: Bool { hasEnded.load(ordering: .relaxed) || task.isClosed }
 
@@ -134,6 +136,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     ///   - last: The action that goes with it, if any.
     public func end(_ outcome: FluxTask.Outcome, sending last: Converter.Action? = nil) {
         let event = event
+        // Relaxed: it only picks the first; what follows is ordered by the lock of the task.
         if hasEnded.exchange(true, ordering: .relaxed) { return }
         if let ticket, let error = outcome.error {
             let tell = { [creator, attempt, task] in creator.tellRetried(event, attempt, error, task) }

@@ -34,6 +34,7 @@ import Synchronization
 
     /// Ends it: from here on no call of it is decided on (C7).
     @usableFromInline func cancel() {
+        // One of several goes on. All that it shows anybody is that this one has ended: it need be in no order with others.
         guard live.exchange(false, ordering: .acquiringAndReleasing), let outlet = outlet.withLock({ $0 }) else {
             return
         }
@@ -58,6 +59,8 @@ import Synchronization
 
     /// Calls the handler unless the subscription has ended.
     @inlinable @inline(__always) func call(_ state: State) {
+        // Relaxed: where no call may follow an end, on its own queue and in the handler, that orders the two (C7). Any other
+        // thread may have decided on a call before.
         guard live.load(ordering: .relaxed) else { return }
         switch handler {
         case .some(let handler): handler(state)

@@ -58,6 +58,7 @@ import Synchronization
         FluxPureCode.run("FluxInstrumentation.dispatched of a store") {
             instrumentation.dispatched(action, origin: FluxOrigin.current)
         }
+        // Relaxed: the lock of the store orders it.
         start.store(fluxNow(), ordering: .relaxed)
     }
 
@@ -66,6 +67,7 @@ import Synchronization
         let start = start.load(ordering: .relaxed)
         if start == 0 { return nil }
         self.start.store(0, ordering: .relaxed)
+        // Acquiring: what settled it last has read the fields that are written here. To take it needs no more than the lock.
         let teller = isTaken.load(ordering: .acquiring) ? FluxStoreTeller(store, instrumentation) : self
         teller.isTaken.store(true, ordering: .relaxed)
         (teller.action, teller.revision, teller.duration) = (action, revision ?? 0, fluxNow() &- start)

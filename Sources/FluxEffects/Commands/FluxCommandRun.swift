@@ -55,6 +55,7 @@ nonisolated final class FluxCommandMark: Sendable {
     }
 
     func goOn() {
+        // Relaxed: it only picks the first, and what that does takes locks of its own.
         if !hasGoneOn.exchange(true, ordering: .relaxed) { next() }
     }
 }
@@ -103,6 +104,7 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
                 .failed(error),
                 sending: Action(Command.self, "reduce") { (state) throws(FluxUnchanged) in
                     try command.tryReduce(&state, error: error)
+                    // Relaxed: the thread that reads it has applied this before.
                     run.hasToldOfFailure.store(true, ordering: .relaxed)
                 })
         }
@@ -134,6 +136,7 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
             dependency: handle, schedulers: schedulers,
             onFailure: { error, run in
                 // One that the state knows nothing of would be lost where nobody keeps the task.
+                // Relaxed: see where it is stored.
                 if run.hasToldOfFailure.load(ordering: .relaxed) { return }
                 fluxEffectsWarn(
                     "\(Command.self) failed with \(error), and has no reduce(state:error:) that tells of it.")

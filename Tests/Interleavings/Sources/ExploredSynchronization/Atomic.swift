@@ -1,0 +1,61 @@
+import Explorer
+
+/// An atomic value, each use of which is a step of the explorer; it has of the real one what the sources use.
+///
+/// All orderings are taken as sequentially consistent.
+public struct Atomic<Value>: ~Copyable, @unchecked Sendable {
+    private let cell: Cell<Value>
+
+    /// Makes an atomic value.
+    public init(_ value: Value) { cell = Cell(value) }
+
+    deinit { cell.end() }
+
+    /// Reads it.
+    public borrowing func load(ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line) -> Value {
+        Explorer.shared.step(.load, cell, Place(file, line))
+        return cell.value
+    }
+
+    /// Writes it.
+    public borrowing func store(
+        _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
+    ) {
+        Explorer.shared.step(.store, cell, Place(file, line))
+        cell.value = value
+    }
+
+    /// Writes it, and returns what it was.
+    @discardableResult public borrowing func exchange(
+        _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
+    ) -> Value {
+        Explorer.shared.step(.exchange, cell, Place(file, line))
+        defer { cell.value = value }
+        return cell.value
+    }
+}
+
+extension Atomic where Value: FixedWidthInteger {
+    /// Adds to it.
+    @discardableResult public borrowing func add(
+        _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
+    ) -> (oldValue: Value, newValue: Value) {
+        Explorer.shared.step(.exchange, cell, Place(file, line))
+        cell.value += value
+        return (cell.value - value, cell.value)
+    }
+}
+
+/// The orderings that the sources name.
+public enum AtomicOrdering: Sendable {
+    /// As they are called in `Synchronization`.
+    case relaxed, acquiring, releasing, acquiringAndReleasing, sequentiallyConsistent
+}
+
+private final class Cell<Value>: Shared, @unchecked Sendable {
+    var value: Value
+
+    init(_ value: Value) { self.value = value }
+
+    override var title: String { "Atomic<\(Value.self)>" }
+}

@@ -1,0 +1,112 @@
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#endif
+
+/// What the command line does with a list of scenarios.
+public enum Runner {
+    private static let usage = """
+        interleavings [--list] [--scenario NAME] [--seconds N] [--cut-off N] [--bound N] [--random N] [--seed N] [--replay SCHEDULE]
+
+        Without a scenario it explores all of them, two at a time, each in a process of its own.
+          --list       names the scenarios
+          --scenario   explores one alone
+          --bound      the most preemptions of a systematic schedule (3)
+          --seconds    how long schedules with more than two preemptions may take, for each scenario (60)
+          --cut-off    how long those with two at most may take (600)
+          --random     how many runs chance makes after that, from --seed (500, 1)
+          --replay     runs one schedule of a scenario, as a report has it, and says what happens step by step
+        """
+
+    /// Does what the arguments say; ends the process.
+    public static func main(_ scenarios: [Scenario]) -> Never {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        var limits = Limits()
+        var (name, schedule): (String?, String?) = (nil, nil)
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            if argument == "--list" {
+                for scenario in scenarios { print("\(scenario.name): \(scenario.title)") }
+                exit(0)
+            }
+            guard let value = rest.popFirst() else { fail(usage) }
+            switch argument {
+            case "--scenario": name = value
+            case "--replay": schedule = value
+            case "--seconds": limits.seconds = Double(value) ?? limits.seconds
+            case "--cut-off": limits.cutOff = Double(value) ?? limits.cutOff
+            case "--bound": limits.bound = Int(value) ?? limits.bound
+            case "--random": limits.random = Int(value) ?? limits.random
+            case "--seed": limits.seed = UInt64(value) ?? limits.seed
+            default: fail(usage)
+            }
+        }
+        guard let name else { exit(all(scenarios, arguments) ? 0 : 1) }
+        guard let scenario = scenarios.first(where: { $0.name == name }) else { fail("there is no scenario \(name)") }
+        Report.scenario = name
+        SwiftTasks.capture()
+        Report.catchCrashes()
+        if let schedule { replay(scenario, schedule) }
+        exit(explore(scenario, limits) ? 0 : 1)
+    }
+
+    private static func fail(_ message: String) -> Never {
+        print(message)
+        exit(2)
+    }
+
+    private static func explore(_ scenario: Scenario, _ limits: Limits) -> Bool {
+        let result = Explorer.shared.explore(scenario, limits)
+        let counts = result.systematic.map { "\($0.bound): \($0.count)\($0.isAll ? "" : " (not all)")" }
+        let diverged = result.diverged == 0 ? "" : "  undecided: \(result.diverged)"
+        let tenths = Int(result.seconds * 10)
+        print(
+            "\(result.failure == nil ? "ok    " : "failed") \(scenario.name)  \(counts.joined(separator: "  "))  "
+                + "random: \(result.random)\(diverged)  \(tenths / 10).\(tenths % 10) s")
+        if let failure = result.failure { print(Report.text(Explorer.shared, failure.turns, failure.failure!)) }
+        return result.failure == nil
+    }
+
+    private static func replay(_ scenario: Scenario, _ schedule: String) -> Never {
+        let turns = schedule.split(separator: ",").compactMap { turn -> (Int, Int)? in
+            let parts = turn.split(separator: ":").compactMap { Int($0) }
+            return parts.count == 2 ? (parts[0], parts[1]) : nil
+        }
+        _ = Explorer.shared.run(scenario, Straight(), checkingLeaks: false)
+        let run = Explorer.shared.run(scenario, Straight(turns))
+        print(Report.text(Explorer.shared, run.turns, run.failure ?? "it did not fail this time."))
+        exit(run.failure == nil ? 0 : 1)
+    }
+
+    // MARK: - All scenarios
+
+    /// Explores all scenarios, two at a time; returns whether none has failed.
+    private static func all(_ scenarios: [Scenario], _ arguments: [String]) -> Bool {
+        let start = Moment.now
+        var (waiting, running, failed) = (scenarios[...], [pid_t: String](), [String]())
+        while !waiting.isEmpty || !running.isEmpty {
+            if running.count < 2, let next = waiting.popFirst() {
+                running[spawn(["--scenario", next.name] + arguments)] = next.name
+                continue
+            }
+            var status: Int32 = 0
+            let child = waitpid(-1, &status, 0)
+            if let name = running.removeValue(forKey: child), status != 0 { failed.append(name) }
+        }
+        let seconds = Int(Moment.now - start)
+        print("\(scenarios.count - failed.count) of \(scenarios.count) scenarios passed in \(seconds) s")
+        if !failed.isEmpty { print("failed: \(failed.joined(separator: ", "))") }
+        return failed.isEmpty
+    }
+
+    private static func spawn(_ arguments: [String]) -> pid_t {
+        let words = [CommandLine.arguments[0]] + arguments
+        var pointers: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+        defer { for pointer in pointers { free(pointer) } }
+        var child = pid_t()
+        let status = posix_spawnp(&child, words[0], nil, nil, &pointers, environ)
+        if status != 0 { fail("\(words[0]) could not be started (\(status))") }
+        return child
+    }
+}

@@ -1,0 +1,94 @@
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#endif
+
+/// One line of control: a thread of the scenario, a queue at work, or a Swift task up to where it suspends.
+///
+/// It runs on a thread of the system of its own, so that what is kept per thread works; only one of all runs at a time.
+final class VirtualThread: @unchecked Sendable {
+    let number: Int
+    private(set) var name: String
+    private let isTask: Bool
+    private var isNamed = false
+    private var body: (() -> Void)?
+    private var carrier: Carrier?
+    /// The lock that it is about to take.
+    var wanted: Shared?
+    /// Above 0 it is made to wait for locks only: it holds something that the explorer does not know.
+    var unbroken = 0
+
+    init(_ number: Int, _ name: String, isTask: Bool, _ body: @escaping () -> Void) {
+        (self.number, self.name, self.isTask, self.body) = (number, name, isTask, body)
+    }
+
+    var isReady: Bool { wanted?.owner == nil }
+
+    /// A Swift task knows what it was started for; asked on the thread itself.
+    func noteName() {
+        if isNamed || !isTask { return }
+        isNamed = true
+        if let task = Scene.taskName { name = "task \(task)" }
+    }
+
+    /// Lets it go on; the caller waits, or ends.
+    func resume() {
+        if carrier == nil {
+            carrier = Carrier.take()
+            carrier!.thread = self
+        }
+        carrier!.baton.give()
+    }
+
+    func wait() { carrier!.baton.wait() }
+
+    /// Runs it to its end; what it captured is let go of as a part of it.
+    fileprivate func run() {
+        var body = self.body
+        self.body = nil
+        body?()
+        body = nil
+        carrier = nil
+    }
+}
+
+/// A thread of the system that runs one virtual thread after the other.
+final class Carrier: @unchecked Sendable {
+    nonisolated(unsafe) private static var idle: [Carrier] = []
+
+    let baton = Baton()
+    var thread: VirtualThread?
+
+    static func take() -> Carrier { idle.popLast() ?? Carrier() }
+
+    private init() {
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        pthread_attr_setstacksize(&attributes, 512 * 1024)
+        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        #if canImport(Darwin)
+            var identifier: pthread_t?
+        #else
+            var identifier = pthread_t()
+        #endif
+        let this = Unmanaged.passRetained(self).toOpaque()
+        let status = pthread_create(&identifier, &attributes, { Carrier.begin($0) }, this)
+        precondition(status == 0, "no thread could be made (\(status))")
+    }
+
+    private static func begin(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+        Unmanaged<Carrier>.fromOpaque(argument!).takeUnretainedValue().loop()
+    }
+
+    private func loop() -> Never {
+        while true {
+            baton.wait()
+            let thread = self.thread!
+            self.thread = nil
+            thread.run()
+            Carrier.idle.append(self)
+            Explorer.shared.ended(thread)
+        }
+    }
+}

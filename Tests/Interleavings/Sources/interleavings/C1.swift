@@ -1,0 +1,175 @@
+import Explorer
+import Flux
+
+/// One action at a time, each exactly once; and what follows from it for who reads.
+enum C1 {
+    static let scenarios = [
+        Scenario("c1-dispatches", "Two threads dispatch to a store, and no update is lost") { scene in
+            let store = FluxStore(initialState: Log(scene: scene), dispatcher: nil)
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") { store.add(2) }
+            scene.finally {
+                scene.expect(store.entries.sorted(), is: [1, 2], "applied")
+                scene.expect(store.revision, is: 2, "the revision")
+            }
+        },
+        Scenario("c1-dispatcher-and-store", "What comes by way of a dispatcher and past it is applied one at a time") {
+            scene in
+            let dispatcher = FluxDispatcher()
+            let store = FluxStore(initialState: Log(scene: scene), dispatcher: dispatcher)
+            scene.thread("dispatcher") { dispatcher.add(1) }
+            scene.thread("store") { store.dispatch(action: .addSilently(2)) }
+            scene.thread("another") { store.handle.withAccess { _ = $0.apply(.action(.add(3))) } }
+            scene.finally { scene.expect(store.entries.sorted(), is: [1, 2, 3], "applied") }
+        },
+        Scenario("c2-read-your-writes", "When a dispatch has returned, the state has the change") { scene in
+            let dispatcher = FluxDispatcher()
+            let store = makeLog(dispatcher)
+            for (name, entry) in [("one", 1), ("two", 2)] {
+                scene.thread(name) {
+                    dispatcher.add(entry)
+                    scene.expect(store.entries.contains(entry), "\(entry) is not there after its dispatch")
+                }
+            }
+            scene.finally { scene.expect(store.entries.sorted(), is: [1, 2], "applied") }
+        },
+        Scenario("c2-feature", "What a module keeps with a store is made once, whoever asks first") { scene in
+            let (store, kept) = (makeLog(), Noted<[Gate]>([]))
+            for name in ["one", "two"] {
+                scene.thread(name) { kept.value.append(store.handle.feature(Gate.self) { Gate() }) }
+            }
+            scene.finally {
+                scene.expect(kept.value[0] === kept.value[1], "two features of one type")
+                kept.value = []
+            }
+        },
+        Scenario("c3-program-order", "What each thread dispatches keeps its order in every store") { scene in
+            let dispatcher = FluxDispatcher()
+            let store = makeLog(dispatcher)
+            scene.thread("one") {
+                dispatcher.add(1)
+                dispatcher.add(2)
+            }
+            scene.thread("two") {
+                dispatcher.add(3)
+                dispatcher.add(4)
+            }
+            scene.finally {
+                scene.expect([1, 2], in: store.entries, "one's")
+                scene.expect([3, 4], in: store.entries, "two's")
+            }
+        },
+        Scenario("c3-events", "Events of one thread are converted in the order fired, while others fire and it drains")
+        {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Sending>(store: store)
+            scene.thread("one") {
+                creator.fire(.add([1]))
+                creator.fire(.add([2, 3]))
+            }
+            scene.thread("two") { creator.fire(.add([4])) }
+            scene.finally {
+                scene.expect([1, 2, 3], in: store.entries, "one's")
+                scene.expect(store.entries.count, is: 4, "applied")
+                scene.expect(creator.inFlight, is: 0, "in flight")
+            }
+        },
+        Scenario("c3-async-events", "What asynchronous conversions send before they suspend keeps the order fired") {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Working>(store: store)
+            scene.thread("fires") {
+                creator.fire(.work(1))
+                creator.fire(.work(2))
+            }
+            scene.finally {
+                scene.expect([10, 20], in: store.entries, "before they suspend")
+                scene.expect(store.entries.sorted(), is: [10, 11, 20, 21], "applied")
+            }
+        },
+        Scenario("c4-one-order", "All stores of a dispatcher see its actions in the same order") { scene in
+            let dispatcher = FluxDispatcher()
+            let (one, other) = (makeLog(dispatcher), makeLog(dispatcher))
+            scene.thread("one") { dispatcher.add(1) }
+            scene.thread("two") { dispatcher.add(2) }
+            scene.finally {
+                scene.expect(one.entries, is: other.entries, "the order in the other store")
+                scene.expect(one.entries.count, is: 2, "applied")
+            }
+        },
+        Scenario("c4-attached-again", "A store that gets another priority misses no action and gets none twice") {
+            scene in
+            let dispatcher = FluxDispatcher()
+            let store = makeLog(dispatcher)
+            scene.thread("dispatches") {
+                dispatcher.add(1)
+                dispatcher.add(2)
+            }
+            scene.thread("attaches") { dispatcher.attach(store, priority: 1) }
+            scene.finally { scene.expect(store.entries, is: [1, 2], "applied") }
+        },
+        Scenario("c4-moved", "A store that moves gets what is dispatched meanwhile, wherever it is") { scene in
+            let (one, other) = twoDispatchers()
+            let store = makeLog(one)
+            scene.thread("dispatches") {
+                one.add(1)
+                other.add(2)
+            }
+            scene.thread("moves") { other.attach(store) }
+            scene.finally {
+                scene.expect(!store.entries.isEmpty, "both were missed")
+                scene.expect([1, 2].filter(store.entries.contains), in: store.entries, "in order, each once")
+                scene.expect(store.handle.dispatcher === other, "it is not where it was moved to")
+            }
+        },
+        Scenario("c4-moved-twice", "Of two who move a store one is the last, and it is in one place only") { scene in
+            let (one, other) = twoDispatchers()
+            let store = makeLog()
+            scene.thread("one") { one.attach(store) }
+            scene.thread("two") { other.attach(store) }
+            scene.finally {
+                one.add(1)
+                other.add(2)
+                scene.expect(store.entries.count, is: 1, "places where it is attached")
+            }
+        },
+        Scenario("c4-detached", "Once a store is detached it gets nothing of the dispatcher any more") { scene in
+            let dispatcher = FluxDispatcher()
+            let (store, isDetached) = (makeLog(dispatcher), Noted(false))
+            scene.thread("dispatches") {
+                let was = isDetached.value
+                dispatcher.add(1)
+                if was { scene.expect(store.entries, is: [], "applied") }
+            }
+            scene.thread("detaches") {
+                scene.expect(dispatcher.detach(store), "it was not attached")
+                isDetached.value = true
+            }
+            scene.finally { scene.expect(dispatcher.stores.count, is: 0, "stores") }
+        },
+        Scenario("c4-watched-stores", "Who is told of stores is told of each once, and of its going after its coming") {
+            scene in
+            let dispatcher = FluxDispatcher()
+            let (watch, store) = (StoreWatch(), makeLog(nil))
+            scene.thread("watches") { dispatcher.observe(watch) }
+            scene.thread("attaches") {
+                dispatcher.attach(store)
+                dispatcher.detach(store)
+            }
+            scene.finally {
+                let told = watch.told.withLock { $0 }
+                scene.expect(told == [] || told == [true, false], "told \(told)")
+                dispatcher.remove(watch)
+            }
+        },
+    ]
+}
+
+/// Notes which stores come, as true, and go.
+private final class StoreWatch: FluxDispatcherObserver {
+    let told = FluxLock<[Bool]>([])
+
+    func attached<State>(_ handle: FluxStoreHandle<State>) { told.withLock { $0.append(true) } }
+    func detached<State>(_ handle: FluxStoreHandle<State>) { told.withLock { $0.append(false) } }
+}

@@ -1,0 +1,134 @@
+import Explorer
+import Flux
+
+/// A view never shows an action's effect on one store of a dispatcher without that on the others, and never goes back.
+enum C11 {
+    static let scenarios = [
+        Scenario("c11-read", "A view that is read while its dispatcher works is never torn, and never goes back") {
+            scene in
+            let dispatcher = FluxDispatcher()
+            let one = FluxStore(initialState: Count(), dispatcher: dispatcher)
+            let two = makeLog(dispatcher)
+            let view = FluxView(one, two) { [$0.count, $1.entries.count] }
+            scene.thread("dispatches") { dispatcher.add(1) }
+            for name in ["reads", "also reads"] {
+                scene.thread(name) {
+                    let (first, second) = (view.state, view.state)
+                    for state in [first, second] { scene.expect(state[0] == state[1], "torn: \(state)") }
+                    scene.expect(first[0] <= second[0], "it went back: \(first), \(second)")
+                }
+            }
+            scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
+        },
+        Scenario(
+            "c11-two-dispatchers", "A view over two dispatchers shows each of them at a moment between two actions"
+        ) { scene in
+            let (one, other) = twoDispatchers()
+            let stores = [makeLog(one), makeLog(one), makeLog(other), makeLog(other)]
+            let view = FluxView(stores) { $0.map(\.entries.count) }
+            scene.thread("one") { one.add(1) }
+            scene.thread("other") { other.add(2) }
+            scene.thread("reads") {
+                let state = view.state
+                scene.expect(state[0] == state[1] && state[2] == state[3], "torn: \(state)")
+            }
+            scene.finally { scene.expect(view.state, is: [1, 1, 1, 1], "the view") }
+        },
+        Scenario("c11-opposite-views", "Views that name two dispatchers in opposite order never wait for each other") {
+            scene in
+            let (one, other) = twoDispatchers()
+            let stores = [makeLog(one), makeLog(other)]
+            let (there, back) = (FluxView(stores) { $0.map(\.entries.count) }, FluxView(stores.reversed()) { $0.count })
+            scene.thread("there") { _ = there.state }
+            scene.thread("back") { _ = back.state }
+            scene.thread("dispatches") {
+                one.dispatch(action: Log.Action.addSilently(1))
+                other.dispatch(action: Log.Action.addSilently(2))
+            }
+            scene.finally { scene.expect(there.state, is: [1, 1], "the view") }
+        },
+        Scenario("c11-watched", "A view that is watched is never torn, never goes back, and ends on the newest") {
+            scene in
+            let dispatcher = FluxDispatcher()
+            let (one, two) = (makeLog(dispatcher), makeLog(dispatcher))
+            let (view, seen) = (FluxView(one, two) { [$0.entries.count, $1.entries.count] }, Noted<[[Int]]>([]))
+            let token = Noted<FluxSubscription?>(nil)
+            scene.thread("one") { dispatcher.add(1) }
+            scene.thread("two") { dispatcher.add(2) }
+            scene.thread("subscribes") {
+                token.value = view.subscribe(startingWithCurrent: true) { seen.value.append($0) }
+            }
+            scene.finally {
+                for state in seen.value { scene.expect(state[0] == state[1], "torn: \(state)") }
+                scene.expect(seen.value.map(\.[0]), is: Array(Set(seen.value.map(\.[0]))).sorted(), "in order")
+                withExtendedLifetime(view) { scene.expect(seen.value.last ?? [], is: [2, 2], "the last") }
+                token.value = nil
+            }
+        },
+        Scenario("c11-silent", "A view shows changes that are not announced with those that are") { scene in
+            let dispatcher = FluxDispatcher()
+            let (one, two) = (FluxStore(initialState: Count(), dispatcher: dispatcher), makeLog(dispatcher))
+            let view = FluxView(one, two) { [$0.count, $1.entries.count] }
+            scene.thread("dispatches") { dispatcher.dispatch(action: Log.Action.addSilently(1)) }
+            scene.thread("reads") {
+                let state = view.state
+                scene.expect(state[0] == state[1], "torn: \(state)")
+            }
+            scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
+        },
+        Scenario("c11-view-of-views", "A view over a view and the store below it is in step") { scene in
+            let dispatcher = FluxDispatcher()
+            let store = makeLog(dispatcher)
+            let view = FluxView(store.view(\.entries.count), store) { [$0, $1.entries.count] }
+            scene.thread("dispatches") { store.add(1) }
+            scene.thread("reads") {
+                let state = view.state
+                scene.expect(state[0] == state[1], "torn: \(state)")
+            }
+            scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
+        },
+        Scenario("c11-store-moves", "A view whose store moves meanwhile is in step wherever that is") { scene in
+            let (one, other) = twoDispatchers()
+            let (stays, moves) = (makeLog(other), makeLog(one))
+            let view = FluxView(stays, moves) { [$0.entries.count, $1.entries.count] }
+            scene.thread("moves and dispatches") {
+                other.attach(moves)
+                other.add(1)
+            }
+            scene.thread("reads") {
+                let state = view.state
+                scene.expect(state[0] == state[1], "torn: \(state)")
+            }
+            scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
+        },
+        Scenario("c11-view-goes", "A view that is let go of delivers what is due, and ends") { scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let view = Noted<FluxView<Int>?>(store.view(\.entries.count))
+            let token = view.value!.subscribe { seen.value.append($0) }
+            scene.thread("dispatches") {
+                store.add(1)
+                if view.value != nil { store.add(2) }
+            }
+            scene.thread("lets go") { view.value = nil }
+            scene.finally {
+                withExtendedLifetime(token) {
+                    scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)")
+                }
+            }
+        },
+        Scenario(
+            "c11-watchers-come-and-go", "A view that loses its last watcher while another comes tells that one all"
+        ) { scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let view = store.view(\.entries.count)
+            let (first, second) = (view.subscribe { _ in }, Noted<FluxSubscription?>(nil))
+            scene.thread("goes") { first.unsubscribe() }
+            scene.thread("comes") { second.value = view.subscribe(startingWithCurrent: true) { seen.value.append($0) } }
+            scene.thread("dispatches") { store.add(1) }
+            scene.finally {
+                withExtendedLifetime(view) { scene.expect(seen.value.last, is: 1, "the last") }
+                second.value = nil
+            }
+        },
+    ]
+}

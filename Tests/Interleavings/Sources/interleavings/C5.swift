@@ -1,0 +1,229 @@
+import Dispatch
+import Explorer
+import Flux
+
+/// Each announced change once, in order, never two calls of a handler at once; also where handlers dispatch (C6), and where
+/// one is slow (C8).
+enum C5 {
+    static let scenarios = [
+        Scenario("c5-every", "A subscription gets each change of two threads once and in order") { scene in
+            let (store, seen, calls) = (makeLog(), Noted<[[Int]]>([]), Noted(0))
+            let token = store.subscribe {
+                calls.value += 1
+                scene.expect(calls.value == 1, "two calls at once")
+                scene.point()
+                calls.value -= 1
+                seen.value.append($0.entries)
+            }
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") {
+                store.add(2)
+                store.add(3)
+            }
+            scene.finally {
+                withExtendedLifetime(token) {
+                    scene.expect(seen.value.map(\.count), is: [1, 2, 3], "how long the states were")
+                    scene.expect(seen.value.last ?? [], is: store.entries, "the last")
+                }
+            }
+        },
+        Scenario("c5-starting-with-current", "A snapshot and the changes after it have no gap and nothing twice") {
+            scene in
+            let (store, seen, token) = (makeLog(), Noted<[Int]>([]), Noted<FluxSubscription?>(nil))
+            scene.thread("one") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("two") { store.add(3) }
+            scene.thread("subscribes") {
+                token.value = store.subscribe(startingWithCurrent: true) { seen.value.append($0.entries.count) }
+            }
+            scene.finally {
+                let first = seen.value.first ?? 4
+                scene.expect(seen.value, is: Array(min(first, 3)...3), "how long the states were")
+                token.value = nil
+            }
+        },
+        Scenario("c5-latest", "A subscription to the latest never goes back, repeats nothing, and ends on the newest") {
+            scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let token = store.subscribe(.latest) { seen.value.append($0.entries.count) }
+            scene.thread("one") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("two") { store.add(3) }
+            scene.finally {
+                withExtendedLifetime(token) {
+                    scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)")
+                    scene.expect(seen.value.last, is: 3, "the last")
+                }
+            }
+        },
+        Scenario(
+            "c5-latest-joined", "Who joins a subscription to the latest, from the current on, misses nothing either"
+        ) {
+            scene in
+            let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
+            let token = Noted<FluxSubscription?>(nil)
+            let first = store.subscribe(.latest) { one.value.append($0.entries.count) }
+            scene.thread("dispatches") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("joins") {
+                token.value = store.subscribe(.latest, startingWithCurrent: true) { two.value.append($0.entries.count) }
+            }
+            scene.finally {
+                for (name, seen) in [("the first", one.value), ("who joined", two.value)] {
+                    scene.expect(seen == Array(Set(seen)).sorted(), "\(name) went back: \(seen)")
+                    scene.expect(seen.last, is: 2, "the last of \(name)")
+                }
+                withExtendedLifetime(first) { token.value = nil }
+            }
+        },
+        Scenario("c5-latest-on-queue", "On a queue of the user's the latest is one call a turn, and ends on the newest")
+        { scene in
+            let (store, seen, queue) = (makeLog(), Noted<[Int]>([]), DispatchQueue(label: "mine"))
+            let token = store.subscribe(.latest, on: queue) { seen.value.append($0.entries.count) }
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") { store.add(2) }
+            scene.finally {
+                withExtendedLifetime(token) {
+                    scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)")
+                    scene.expect(seen.value.last, is: 2, "the last")
+                }
+            }
+        },
+        Scenario("c5-two-queues", "Two queues and both ways to deliver get all of it, each in order") { scene in
+            let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
+            let tokens = [
+                store.subscribe { one.value.append($0.entries.count) },
+                store.subscribe(on: DispatchQueue(label: "other")) { two.value.append($0.entries.count) },
+            ]
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") { store.add(2) }
+            scene.finally {
+                withExtendedLifetime(tokens) {
+                    scene.expect(one.value, is: [1, 2], "on the store's queue")
+                    scene.expect(two.value, is: [1, 2], "on the other")
+                }
+            }
+        },
+        Scenario("c5-part", "Who watches a part gets each change of it once, and ends on the newest") { scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let token = store.subscribe(to: \.entries.count) { seen.value.append($0) }
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") { store.add(2) }
+            scene.finally { withExtendedLifetime(token) { scene.expect(seen.value, is: [1, 2], "counts") } }
+        },
+        Scenario("c5-buffered", "With room for one, the newest stays, and what was left out is counted") { scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let token = store.subscribe(.buffered(newest: 1)) { seen.value.append($0.entries.count) }
+            scene.thread("one") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("two") { store.add(3) }
+            scene.finally {
+                scene.expect(seen.value == seen.value.sorted(), "it went back: \(seen.value)")
+                scene.expect(seen.value.last, is: 3, "the last")
+                scene.expect(seen.value.count + token.dropped, is: 3, "handed over or counted")
+            }
+        },
+        Scenario("c5-sequence", "An async sequence of states never goes back, and comes to the newest") { scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            scene.task("iterates") {
+                for await state in store.states {
+                    seen.value.append(state.entries.count)
+                    if state.entries.count == 2 { return }
+                }
+            }
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") { store.add(2) }
+            scene.finally { scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)") }
+        },
+        Scenario(
+            "c5-sequence-cancelled", "An async sequence of each state ends when its task is cancelled, at any step"
+        ) {
+            scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let cancel = scene.task("iterates") {
+                for await state in store.states(.every) { seen.value.append(state.entries.count) }
+            }
+            scene.thread("dispatches") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("cancels") { cancel() }
+            scene.finally {
+                let first = seen.value.first ?? 0
+                scene.expect(seen.value, is: Array((first..<(first + seen.value.count))), "each one once")
+            }
+        },
+        Scenario("c5-flush", "A flush returns once all that was applied before has been handed over") { scene in
+            let (store, seen) = (makeLog(), Noted(0))
+            let token = store.subscribe { seen.value = $0.entries.count }
+            scene.thread("dispatches") { store.add(1) }
+            scene.task("flushes") {
+                store.add(2)
+                let applied = store.entries.count
+                await store.flush()
+                scene.expect(seen.value >= applied, "\(seen.value) of \(applied) were handed over")
+            }
+            scene.finally { withExtendedLifetime(token) { scene.expect(seen.value, is: 2, "handed over") } }
+        },
+        Scenario("c6-handler-dispatches", "A handler that dispatches makes nobody see states out of order") { scene in
+            let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
+            let tokens = [
+                store.subscribe { state in
+                    one.value.append(state.entries.count)
+                    if state.entries.last == 1 { store.add(9) }
+                },
+                store.subscribe { two.value.append($0.entries.count) },
+            ]
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") { store.add(2) }
+            scene.finally {
+                withExtendedLifetime(tokens) {
+                    scene.expect(one.value, is: [1, 2, 3], "who dispatches")
+                    scene.expect(two.value, is: [1, 2, 3], "who is behind")
+                }
+            }
+        },
+        Scenario("c6-handler-subscribes", "A handler may subscribe and end another's subscription while actions come") {
+            scene in
+            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let tokens = Noted<[FluxSubscription]>([])
+            tokens.value.append(
+                store.subscribe { _ in
+                    if tokens.value.count > 1 { return tokens.value[1].unsubscribe() }
+                    tokens.value.append(
+                        store.subscribe(startingWithCurrent: true) { seen.value.append($0.entries.count) })
+                })
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") {
+                store.add(2)
+                store.add(3)
+            }
+            scene.finally {
+                scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)")
+                tokens.value = []
+            }
+        },
+        Scenario("c8-blocked-handler", "A handler that blocks delays nobody on other queues, and no dispatch") {
+            scene in
+            let (store, gate, seen) = (makeLog(), Gate(), Noted<[Int]>([]))
+            let tokens = [
+                store.subscribe(on: DispatchQueue(label: "slow")) { _ in gate.pass() },
+                store.subscribe {
+                    seen.value.append($0.entries.count)
+                    if $0.entries.count == 2 { gate.open() }
+                },
+            ]
+            scene.thread("one") { store.add(1) }
+            scene.thread("two") { store.add(2) }
+            scene.finally { withExtendedLifetime(tokens) { scene.expect(seen.value, is: [1, 2], "seen meanwhile") } }
+        },
+    ]
+}

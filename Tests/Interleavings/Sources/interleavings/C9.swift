@@ -1,0 +1,325 @@
+import Explorer
+import Flux
+
+/// A cancel never waits, and no further action passes; the outcome is known after the last.
+///
+/// And what is built on it: rules, retries, shutdowns, flushes of creators.
+enum C9 {
+    static let scenarios = [
+        Scenario(
+            "c9-cancel-while-sending", "After a cancel nothing passes, and the outcome comes after what had passed"
+        ) {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Sending>(store: store)
+            let task = creator.fire(.add([1, 2]))
+            scene.thread("cancels") {
+                task.cancel()
+                let (count, outcome) = (store.entries.count, task.isCancelled)
+                scene.point()
+                // One that had passed may be on its way.
+                if outcome { scene.expect(store.entries.count <= count + 1, "more than one was on its way") }
+            }
+            scene.task("awaits") {
+                let outcome = await task.outcome
+                let count = store.entries.count
+                scene.expect(creator.inFlight, is: 0, "in flight when its outcome is known")
+                if case .completed = outcome { scene.expect(count, is: 2, "applied at the end") }
+                scene.point()
+                scene.expect(store.entries.count, is: count, "applied after the end")
+            }
+        },
+        Scenario(
+            "c9-cancel-before-start", "An event that is cancelled before it starts never does, or has started before"
+        ) {
+            scene in
+            let (store, task) = (makeLog(), Noted<FluxTask?>(nil))
+            let creator = FluxActionCreator<Sending>(store: store)
+            scene.thread("fires and cancels") {
+                let fired = creator.fire(.add([1]))
+                fired.cancel()
+                task.value = fired
+            }
+            scene.thread("fires") { creator.fire(.add([2])) }
+            scene.finally {
+                scene.expect(store.entries.contains(2), "the other event was lost")
+                if task.value?.isCancelled == false {
+                    scene.expect(store.entries.contains(1), "completed, and not applied")
+                }
+                task.value = nil
+            }
+        },
+        Scenario(
+            "c9-cancel-async", "A cancelled asynchronous conversion sends no more, and its Swift task is cancelled"
+        ) {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Working>(store: store)
+            let task = creator.fire(.work(1))
+            scene.thread("cancels") {
+                task.cancel()
+                scene.point()
+            }
+            scene.task("awaits") {
+                let outcome = await task.outcome
+                let entries = store.entries
+                scene.expect([[], [10], [10, 11]].contains(entries), "applied \(entries)")
+                scene.expect(outcome.isCompleted == (entries == [10, 11]) || outcome.isCancelled, "\(outcome)")
+                scene.point()
+                scene.expect(store.entries, is: entries, "applied after the end")
+            }
+        },
+        Scenario("c9-swift-task-cancelled", "The Swift task of a conversion is cancelled whenever its event is") {
+            scene in
+            let creator = FluxActionCreator<Sleeping>(dependency: ScenarioClock(isStopped: true), store: makeLog())
+            let task = creator.fire(.init())
+            scene.thread("cancels") { task.cancel() }
+            scene.task("awaits") { scene.expect(await task.outcome.isCancelled, "it was not cancelled") }
+        },
+        Scenario("c9-cancel-and-end", "Of a cancel and a failure with its last action exactly one wins") { scene in
+            let (store, failures) = (makeLog(), Noted(0))
+            let creator = FluxActionCreator<Working>(store: store) { _, _ in failures.value += 1 }
+            let task = creator.fire(.fail(1))
+            scene.thread("cancels") { task.cancel() }
+            scene.task("awaits") {
+                let outcome = await task.outcome
+                scene.expect(outcome.isCancelled || outcome.error != nil, "\(outcome)")
+                scene.expect(store.entries.contains(19), is: outcome.error != nil, "the last action was sent")
+                scene.expect(failures.value, is: outcome.error == nil ? 0 : 1, "told of the failure")
+            }
+        },
+        Scenario("c9-cancel-kept-action", "What middleware kept goes no further once its event is cancelled") { scene in
+            let (dispatcher, kept, isOver) = (FluxDispatcher(), Noted<FluxNext?>(nil), Noted(false))
+            let store = makeLog(dispatcher)
+            dispatcher.add(FluxInterceptor { _, next in kept.value = next })
+            let creator = FluxActionCreator<Sending>(dispatcher: dispatcher)
+            let task = creator.fire(.add([1]))
+            scene.thread("goes on") {
+                guard let next = kept.value else { return }
+                let was = isOver.value
+                next(Log.Action.add(1))
+                if was { scene.expect(store.entries, is: [], "applied") }
+            }
+            scene.thread("cancels") {
+                task.cancel()
+                isOver.value = task.isCancelled
+            }
+            scene.finally { kept.value = nil }
+        },
+        Scenario("c9-cancel-all", "cancelAll ends what is in flight, and nothing that is fired later") { scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Sending>(store: store)
+            creator.fire(.add([1]))
+            scene.thread("cancels") {
+                creator.cancelAll()
+                creator.fire(.add([3]))
+            }
+            scene.thread("fires") { creator.fire(.add([2])) }
+            scene.finally {
+                scene.expect(store.entries.contains(3), "what was fired later was lost")
+                scene.expect(creator.inFlight, is: 0, "in flight")
+            }
+        },
+        Scenario("c9-life", "The life of a task is told whole to whoever looks, from the start to the end") { scene in
+            let creator = FluxActionCreator<Sending>(store: makeLog())
+            let task = creator.fire(.add([1, 2]))
+            scene.thread("cancels") { task.cancel() }
+            scene.task("looks") {
+                var life: [String] = []
+                for await event in task.events {
+                    switch event {
+                    case .started: life.append("started")
+                    case .actionSent: life.append("sent")
+                    case .retrying: life.append("retrying")
+                    case .ended(let outcome): life.append(outcome.isCompleted ? "completed" : "cancelled")
+                    }
+                }
+                scene.expect(life.last == "completed" || life.last == "cancelled", "\(life)")
+                if life.last == "completed" {
+                    scene.expect(life, is: ["started", "sent", "sent", "completed"], "its life")
+                }
+            }
+        },
+        Scenario("c9-unique", "Of three events one runs at a time, and no stale action lands behind a newer one") {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Working>(store: store, rules: [.unique(cancelling: .earlier)])
+            scene.thread("one") {
+                creator.fire(.work(1))
+                creator.fire(.work(2))
+            }
+            scene.thread("two") { creator.fire(.work(3)) }
+            scene.finally {
+                let numbers = store.entries.map { $0 / 10 }
+                let changes = zip(numbers, numbers.dropFirst()).count { $0 != $1 }
+                scene.expect(changes, is: Set(numbers).count - 1, "changes from one to another in \(store.entries)")
+                scene.expect(Set(store.entries).count, is: store.entries.count, "each once")
+                scene.expect(store.entries.last.map { $0 % 10 }, is: 1, "the last one ran to its end")
+                scene.expect(creator.inFlight, is: 0, "in flight")
+            }
+        },
+        Scenario("c9-sequence", "Three events in sequence run one after the other, also where one is cancelled") {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Working>(store: store, rules: [.sequence()])
+            let first = creator.fire(.work(1))
+            scene.thread("fires") {
+                creator.fire(.work(2))
+                creator.fire(.work(3))
+            }
+            scene.thread("cancels") { first.cancel() }
+            scene.finally {
+                scene.expect(store.entries.filter { $0 > 19 }, is: [20, 21, 30, 31], "in sequence")
+                scene.expect(
+                    store.entries.prefix { $0 < 20 }.count, is: store.entries.count - 4, "the first came first")
+                scene.expect(creator.inFlight, is: 0, "in flight")
+            }
+        },
+        Scenario("c9-concurrency", "With room for one, three events run one at a time, and all do") { scene in
+            let (store, limit) = (makeLog(), FluxLimit(1))
+            let one = FluxActionCreator<Working>(store: store, rules: [.concurrency(limit)])
+            let two = FluxActionCreator<Working>(store: store, rules: [.concurrency(limit)])
+            scene.thread("one") {
+                one.fire(.work(1))
+                one.fire(.work(2))
+            }
+            scene.thread("two") { two.fire(.work(3)) }
+            scene.finally {
+                scene.expect(store.entries.sorted(), is: [10, 11, 20, 21, 30, 31], "applied")
+                for index in stride(from: 0, to: 6, by: 2) {
+                    scene.expect(
+                        store.entries[index] / 10 == store.entries[index + 1] / 10, "two at once: \(store.entries)")
+                }
+            }
+        },
+        Scenario("c9-limits", "Two limits, shared in opposite order, let everybody through in the end") { scene in
+            let (store, one, two) = (makeLog(), FluxLimit(1), FluxLimit(1))
+            let there = FluxActionCreator<Sending>(store: store, rules: [.concurrency(one), .concurrency(two)])
+            let back = FluxActionCreator<Sending>(store: store, rules: [.concurrency(two), .concurrency(one)])
+            scene.thread("there") { there.fire(.add([1])) }
+            scene.thread("back") { back.fire(.add([2])) }
+            scene.finally { scene.expect(store.entries.sorted(), is: [1, 2], "applied") }
+        },
+        Scenario("c9-cancel-and-rule", "A cancel while a rule decides leaves nothing behind that others wait for") {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Sending>(store: store, rules: [.sequence()])
+            let task = Noted<FluxTask?>(nil)
+            scene.thread("fires") { task.value = creator.fire(.add([1])) }
+            scene.thread("cancels") {
+                task.value?.cancel()
+                creator.cancelAll()
+            }
+            scene.finally {
+                task.value = nil
+                creator.fire(.add([2]))
+            }
+            scene.finally { scene.expect(store.entries.last, is: 2, "the next") }
+        },
+        Scenario(
+            "c9-retry",
+            "A retry and a cancel: the last attempt is the end, and nothing of an earlier one comes after it"
+        ) {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Working>(
+                dependency: (), store: store, rules: [.retry(limit: 1, backoff: .none)], onFailure: { _, _ in })
+            let task = creator.fire(.fail(1))
+            scene.thread("cancels") { task.cancel() }
+            scene.task("awaits") {
+                let outcome = await task.outcome
+                scene.expect(store.entries.count { $0 == 19 }, is: outcome.error == nil ? 0 : 1, "last actions")
+                scene.expect(store.entries.count { $0 == 10 } <= 2, "attempts: \(store.entries)")
+            }
+        },
+        Scenario("c9-debounce", "Of events that come close together the newest is run, and the others are dropped") {
+            scene in
+            let (store, tasks) = (makeLog(), Noted<[FluxTask]>([]))
+            let creator = FluxActionCreator<Sending>(
+                store: store, rules: [.debounce(.milliseconds(10))], clock: ScenarioClock())
+            scene.thread("one") { tasks.value.append(creator.fire(.add([1]))) }
+            scene.thread("two") { tasks.value.append(creator.fire(.add([2]))) }
+            scene.finally {
+                scene.expect(!store.entries.isEmpty, "none was run")
+                scene.expect(creator.inFlight, is: 0, "in flight")
+                tasks.value = []
+            }
+        },
+        Scenario("c9-shutdown", "A shutdown accounts for each event that was fired, and takes in none any more") {
+            scene in
+            let (store, fired, most) = (makeLog(), Noted(0), Noted(0))
+            let creator = FluxActionCreator<Sending>(store: store, clock: ScenarioClock())
+            scene.thread("fires") {
+                for entry in [1, 2] {
+                    creator.fire(.add([entry]))
+                    fired.value += 1
+                }
+            }
+            scene.task("shuts down") {
+                let before = fired.value
+                let report = await creator.shutdown(within: .seconds(1))
+                let sum = report.completed + report.cancelled + report.dropped + report.unfinished + report.failed
+                scene.expect(sum >= before && sum <= 2, "\(sum) accounted for, of \(before) and more")
+                let count = store.entries.count
+                scene.expect(count >= report.completed, "\(report.completed) completed, \(count) applied")
+                scene.expect(creator.inFlight <= report.unfinished, "some began after the shutdown")
+                most.value = count + report.unfinished
+                creator.fire(.add([3]))
+            }
+            scene.finally {
+                scene.expect(!store.entries.contains(3), "an event was taken in after the shutdown")
+                scene.expect(store.entries.count <= most.value, "an event was converted after the shutdown")
+                scene.expect(creator.inFlight, is: 0, "in flight")
+            }
+        },
+        Scenario("c9-flush", "A flush of a creator returns once all that was fired before has ended") { scene in
+            let (store, fired) = (makeLog(), Noted<[Int]>([]))
+            let creator = FluxActionCreator<Working>(store: store)
+            scene.thread("fires") {
+                creator.fire(.work(1))
+                fired.value.append(11)
+            }
+            scene.task("flushes") {
+                creator.fire(.work(2))
+                let before = fired.value + [21]
+                await creator.flush()
+                for entry in before { scene.expect(store.entries.contains(entry), "\(entry) is missing") }
+            }
+        },
+        Scenario(
+            "c9-flush-cancelled", "A flush that is cancelled returns, and one within a time says whether all was done"
+        ) {
+            scene in
+            let (store, gate) = (makeLog(), Noted<FluxConversion<Held>?>(nil))
+            let creator = FluxActionCreator<Held>(dependency: gate, store: store, clock: ScenarioClock())
+            creator.fire(.init())
+            let waits = scene.task("waits") { await creator.flush() }
+            scene.task("waits for a while") { _ = await creator.flush(within: .seconds(1)) }
+            scene.thread("cancels") { waits() }
+            scene.finally { gate.value = nil }
+        },
+    ]
+}
+
+/// Ends when it is cancelled.
+private enum Sleeping: FluxAsyncActionConverter {
+    struct Event: FluxEvent {}
+
+    static func convert(
+        event: Event, dependency: ScenarioClock, send: @escaping @Sendable (Log.Action) -> Void
+    ) async throws {
+        try await dependency.sleep(for: .seconds(1))
+    }
+}
+
+/// Never ends by itself: it is kept by its dependency.
+private enum Held: FluxActionConverter {
+    struct Event: FluxEvent {}
+    typealias Action = Log.Action
+
+    static var sharesConversions: Bool { false }
+    static func convert(
+        event: Event, dependency: Noted<FluxConversion<Held>?>, actionHandler: @escaping (Action) -> Void
+    ) {}
+    static func start(_ conversion: FluxConversion<Self>) { conversion.dependency.value = conversion }
+}

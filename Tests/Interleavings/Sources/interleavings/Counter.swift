@@ -1,0 +1,115 @@
+import Explorer
+import Flux
+
+/// The state of most scenarios: a list of what was added, in the order in which it was applied.
+struct Log: FluxState {
+    enum Action: FluxAction {
+        case add(Int)
+        /// Changes the state, and announces nothing.
+        case addSilently(Int)
+    }
+
+    var entries: [Int] = []
+    /// Where another thread may go on while an action is half applied.
+    var scene: Scene?
+
+    mutating func handle(action: Action) -> Log? {
+        var all = entries
+        scene?.point()
+        switch action {
+        case .add(let entry):
+            entries = all + [entry]
+            return self
+        case .addSilently(let entry):
+            all.append(entry)
+            entries = all
+            return nil
+        }
+    }
+}
+
+/// Another state that takes the same actions: how many there were.
+struct Count: FluxState {
+    var count = 0
+
+    mutating func handle(action: Log.Action) -> Count? {
+        count += 1
+        return self
+    }
+}
+
+extension Scene {
+    /// Fails unless two values are equal.
+    func expect<Value: Equatable>(
+        _ value: Value, is expected: Value, _ what: String, file: StaticString = #fileID, line: UInt = #line
+    ) {
+        expect(value == expected, "\(what): \(value) instead of \(expected)", file: file, line: line)
+    }
+
+    /// Fails unless some entries come in an order, whatever is between them.
+    func expect(
+        _ order: [Int], in entries: [Int], _ what: String, file: StaticString = #fileID, line: UInt = #line
+    ) {
+        let found = entries.filter { order.contains($0) }
+        expect(found == order, "\(what): \(entries), where \(order) come in another order", file: file, line: line)
+    }
+}
+
+/// A store of a log.
+func makeLog(_ dispatcher: FluxDispatcher? = nil) -> FluxStore<Log> {
+    FluxStore(initialState: Log(), dispatcher: dispatcher)
+}
+
+extension FluxStore where State == Log {
+    var entries: [Int] { state.entries }
+    func add(_ entry: Int) { dispatch(action: .add(entry)) }
+}
+
+extension FluxDispatcher {
+    func add(_ entry: Int) { dispatch(action: Log.Action.add(entry)) }
+}
+
+/// Two dispatchers, in the order of their addresses: the order in which they are locked, in each run the same.
+func twoDispatchers() -> (FluxDispatcher, FluxDispatcher) {
+    let (one, other) = (FluxDispatcher(), FluxDispatcher())
+    return ObjectIdentifier(one) < ObjectIdentifier(other) ? (one, other) : (other, one)
+}
+
+/// Sends numbers, one after the other.
+enum Sending: FluxActionConverter {
+    enum Event: FluxEvent {
+        case add([Int])
+    }
+
+    static func convert(event: Event, dependency: Void, actionHandler: @escaping (Log.Action) -> Void) {
+        switch event {
+        case .add(let entries): for entry in entries { actionHandler(.add(entry)) }
+        }
+    }
+}
+
+/// Sends ten times a number, suspends, and sends one more than that; or fails.
+enum Working: FluxAsyncActionConverter {
+    enum Event: FluxEvent {
+        case work(Int)
+        case fail(Int)
+    }
+
+    struct Failure: Error {}
+
+    static func convert(event: Event, dependency: Void, send: @escaping @Sendable (Log.Action) -> Void) async throws {
+        switch event {
+        case .work(let number):
+            send(.add(number * 10))
+            await yieldTask()
+            send(.add(number * 10 + 1))
+        case .fail(let number):
+            send(.add(number * 10))
+            throw Failure()
+        }
+    }
+
+    static func action(for error: any Error, event: Event) -> Log.Action? {
+        if case .fail(let number) = event { .add(number * 10 + 9) } else { nil }
+    }
+}

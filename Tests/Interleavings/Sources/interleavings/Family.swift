@@ -1,0 +1,101 @@
+import Explorer
+import Flux
+
+/// A family: a member for each key, made once, and closed when nobody needs it.
+enum Family {
+    static let scenarios = [
+        Scenario("family-made-once", "Two who ask for a key at once get the same member") { scene in
+            let rooms = Rooms(scene)
+            let family = rooms.family(idle: .seconds(60))
+            for name in ["one", "two"] {
+                scene.task(name) {
+                    try? await family.with("a") { room in
+                        scene.expect(room.isOpen.value, "it is closed")
+                        await yieldTask()
+                        scene.expect(room.isOpen.value, "it is closed meanwhile")
+                    }
+                }
+            }
+            scene.finally { scene.expect(rooms.made.value, is: 1, "made") }
+        },
+        Scenario(
+            "family-close-and-lease", "A close against a lease: nobody has a closed member, and never are there two"
+        ) {
+            scene in
+            let rooms = Rooms(scene)
+            let family = rooms.family(idle: .seconds(60))
+            scene.task("uses") {
+                for _ in 0..<2 { try? await family.with("a") { scene.expect($0.isOpen.value, "it is closed") } }
+            }
+            scene.task("closes") { try? await family.close("a") }
+            scene.finally { scene.expect(rooms.open.value, is: family.keys.count, "open") }
+        },
+        Scenario("family-idle", "A member that nobody needs goes at once, and comes anew for who asks meanwhile") {
+            scene in
+            let rooms = Rooms(scene)
+            let family = rooms.family(idle: .zero)
+            for name in ["one", "two"] {
+                scene.task(name) {
+                    guard let lease = try? await family.lease("a") else { return }
+                    scene.expect(lease.member.isOpen.value, "it is closed")
+                    scene.point()
+                    scene.expect(lease.member.isOpen.value, "it is closed meanwhile")
+                    lease.release()
+                }
+            }
+            scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
+        },
+        Scenario("family-shutdown", "A shutdown against a lease: one of the two comes first, and all is put away") {
+            scene in
+            let rooms = Rooms(scene)
+            let family = rooms.family(idle: .seconds(60))
+            scene.task("uses") {
+                do {
+                    try await family.with("a") { scene.expect($0.isOpen.value, "it is closed") }
+                } catch {
+                    scene.expect(error is FluxFamilyError, "\(error)")
+                }
+            }
+            scene.task("shuts down") {
+                let report = await family.shutdown(within: .seconds(1))
+                scene.expect(report.closed.count + report.late.count <= 1, "\(report)")
+            }
+            scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
+        },
+        Scenario("family-cancelled", "One who gives up waiting for a member leaves nothing behind") { scene in
+            let rooms = Rooms(scene)
+            let family = rooms.family(idle: .zero)
+            let asks = scene.task("asks") {
+                try? await family.with("a") { scene.expect($0.isOpen.value, "it is closed") }
+            }
+            scene.thread("cancels") { asks() }
+            scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
+        },
+    ]
+}
+
+/// Makes rooms, and knows how many are open.
+private final class Rooms: Sendable {
+    final class Room: Sendable {
+        let isOpen = Noted(true)
+    }
+
+    let scene: Scene
+    let (made, open) = (Noted(0), Noted(0))
+
+    init(_ scene: Scene) { self.scene = scene }
+
+    func family(idle: Duration) -> FluxFamily<String, Room> {
+        FluxFamily(idle: idle, clock: ScenarioClock(isStopped: idle > .zero)) { [self] (_: String) in
+            scene.expect(open.value == 0, "two members of one key")
+            made.value += 1
+            open.value += 1
+            await yieldTask()
+            return Room()
+        } close: { [self] room in
+            room.isOpen.value = false
+            await yieldTask()
+            open.value -= 1
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import Explorer
+import Flux
+
+/// What is held back and restored, saved, and logged.
+enum Storage {
+    static let scenarios = [
+        Scenario(
+            "restored", "What is dispatched while a store loads comes after what was loaded, in order, and none twice"
+        ) {
+            scene in
+            let disk = Disk([7])
+            let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: disk)
+            scene.thread("one") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("two") { store.add(3) }
+            scene.finally {
+                scene.expect(store.entries.first, is: 7, "the first")
+                scene.expect([1, 2], in: store.entries, "one's")
+                scene.expect(store.entries.count, is: 4, "applied")
+                scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved")
+            }
+        },
+        Scenario("restored-and-watched", "Who subscribes while a store loads sees each change once") { scene in
+            let (disk, seen, token) = (Disk([7]), Noted<[Int]>([]), Noted<FluxSubscription?>(nil))
+            let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: disk)
+            scene.thread("subscribes") {
+                token.value = store.subscribe(startingWithCurrent: true) { seen.value.append($0.entries.count) }
+            }
+            scene.thread("dispatches") { store.add(1) }
+            scene.finally {
+                scene.expect(seen.value, is: Array((seen.value.first ?? 9)...2), "how long the states were")
+                token.value = nil
+            }
+        },
+        Scenario("saved-when-flushed", "A flush of a store returns once what was applied before is saved") { scene in
+            let disk = Disk(nil)
+            let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: disk)
+            scene.thread("dispatches") { store.add(1) }
+            scene.task("flushes") {
+                store.add(2)
+                await store.flush()
+                scene.expect(disk.saved.withLock { $0 ?? [] }.contains(2), "2 is not saved")
+            }
+            scene.finally { scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved") }
+        },
+        Scenario("saved-when-it-goes", "A store that is let go of while it loads or saves still saves what is due") {
+            scene in
+            let disk = Disk([7])
+            let store = Noted<FluxStore<Log>?>(FluxStore(initialState: Log(), dispatcher: nil, persistence: disk))
+            let isAdded = Noted(false)
+            scene.thread("dispatches") {
+                guard let store = store.value else { return }
+                store.add(1)
+                isAdded.value = true
+            }
+            scene.thread("lets go") { store.value = nil }
+            scene.finally {
+                scene.expect(disk.saved.withLock { $0 } ?? [7], is: isAdded.value ? [7, 1] : [7], "saved")
+            }
+        },
+        Scenario("load-times-out", "A load that may end in time or not leaves one answer, and loses no action") {
+            scene in
+            let (disk, told) = (Disk([7]), Noted(0))
+            let store = FluxStore(
+                initialState: Log(), dispatcher: nil, persistence: disk, loadTimeout: .seconds(1),
+                clock: ScenarioClock(),
+                onFailure: { _ in told.value += 1 })
+            scene.thread("dispatches") { store.add(1) }
+            scene.task("awaits") { _ = await store.ready }
+            scene.finally {
+                scene.expect([[1], [7, 1]].contains(store.entries), "applied \(store.entries)")
+                scene.expect(told.value, is: store.entries.count == 1 ? 1 : 0, "failures told of")
+            }
+        },
+        Scenario("durable", "A durable dispatch has returned once its action is in the log, with others beside it") {
+            scene in
+            let log = Record()
+            let store = FluxStore(initialState: Log(), dispatcher: nil, log: log)
+            for (name, entry) in [("one", 1), ("two", 2)] {
+                scene.task(name) {
+                    do { try await store.dispatch(durably: .add(entry)) } catch { scene.expect(false, "\(error)") }
+                    scene.expect(log.entries.withLock { $0 }.contains(entry), "\(entry) is not in the log")
+                }
+            }
+            scene.finally { scene.expect(log.entries.withLock { $0 }, is: store.entries, "the log") }
+        },
+        Scenario(
+            "durable-cancelled", "A durable dispatch that is cancelled returns, and what it has done stays in order"
+        ) {
+            scene in
+            let log = Record()
+            let store = FluxStore(initialState: Log(), dispatcher: nil, log: log, capacity: 1)
+            let first = scene.task("one") { _ = try? await store.dispatch(durably: .add(1)) }
+            scene.task("two") { _ = try? await store.dispatch(durably: .add(2)) }
+            scene.thread("cancels") { first() }
+            scene.finally {
+                scene.expect(store.entries.contains(2), "the other was lost")
+                scene.expect(log.entries.withLock { $0 }, is: store.entries, "the log")
+            }
+        },
+    ]
+}
+
+/// Holds what was saved.
+private final class Disk: FluxPersistence {
+    let saved: FluxLock<[Int]?>
+
+    init(_ entries: [Int]?) { saved = FluxLock(entries) }
+
+    func load() async throws -> Log? { saved.withLock { $0 }.map { Log(entries: $0) } }
+
+    func save(_ state: Log) async throws {
+        await yieldTask()
+        saved.withLock { $0 = state.entries }
+    }
+}
+
+/// Holds what was appended.
+private final class Record: FluxLog {
+    let entries = FluxLock<[Int]>([])
+
+    func load() async throws -> FluxLogContents<Log> { FluxLogContents() }
+
+    func append(_ entries: [FluxLogEntry<Log.Action>]) async throws {
+        await yieldTask()
+        self.entries.withLock { all in
+            for case .add(let entry) in entries.map(\.action) { all.append(entry) }
+        }
+    }
+
+    func compact(_ snapshot: FluxSnapshot<Log>) async throws {
+        await yieldTask()
+        entries.withLock { $0 = snapshot.state.entries }
+    }
+}
