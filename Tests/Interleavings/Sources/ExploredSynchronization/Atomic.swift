@@ -35,6 +35,17 @@ public struct Atomic<Value>: ~Copyable, @unchecked Sendable {
     }
 }
 
+extension Atomic {
+    /// Sets it, unless it is set; returns what it is from there on.
+    borrowing func setIfNil<Instance>(_ instance: Instance, file: StaticString, line: UInt) -> Instance
+    where Value == Instance? {
+        Explorer.shared.step(.exchange, cell, Place(file, line))
+        let known = cell.value ?? instance
+        cell.value = known
+        return known
+    }
+}
+
 extension Atomic where Value: FixedWidthInteger {
     /// Adds to it.
     @discardableResult public borrowing func add(
