@@ -44,6 +44,9 @@ extension Atomic {
         cell.value = known
         return known
     }
+
+    /// Lets go of what it refers to: the explorer keeps the cell until the end of the run.
+    borrowing func letGo<Instance>() where Value == Instance? { cell.value = nil }
 }
 
 extension Atomic where Value: FixedWidthInteger {

@@ -7,6 +7,8 @@ public struct AtomicLazyReference<Instance: AnyObject>: ~Copyable, @unchecked Se
     /// Makes one that is not set.
     public init() {}
 
+    deinit { reference.letGo() }
+
     /// Reads it.
     public borrowing func load(file: StaticString = #fileID, line: UInt = #line) -> Instance? {
         reference.load(ordering: .acquiring, file: file, line: line)
