@@ -60,6 +60,18 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
+        // Shared logs on engines that others have proven, by the C clients of those.
+        .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"]), .brew(["cnats"])]),
+        .target(name: "JetStreamLog", dependencies: flux("FluxReplication") + ["CNats"]),
+        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
+        .target(name: "PostgresLog", dependencies: flux("FluxReplication") + ["CPostgres"]),
+        .target(name: "LocalServers", dependencies: ["Terminal"]),
+        .testTarget(
+            name: "SharedLogTests",
+            dependencies: flux("FluxReplication", "FluxTesting") + [
+                "JetStreamLog", "LocalServers", "PostgresLog", "ProgramTesting",
+            ]
+        ),
         .target(
             name: "FluxInstruments",
             dependencies: flux("FluxCore", "FluxDiagnostics") + [
@@ -183,6 +195,6 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-for target in package.targets {
+for target in package.targets where target.type != .system {
     target.swiftSettings = [.treatAllWarnings(as: .error), .define("FLUX_OPENCOMBINE")]
 }
