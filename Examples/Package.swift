@@ -126,8 +126,9 @@ let package = Package(
         .executableTarget(
             name: "live-board",
             dependencies: flux(
-                "FluxCore", "FluxDiagnostics", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting") + [
-                    "FluxInspector", "SQLiteLog", "Terminal",
+                "FluxCore", "FluxDiagnostics", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxReplication",
+                "FluxRouting") + [
+                    "FluxInspector", "JetStreamLog", "SQLiteLog", "Terminal",
                     .product(name: "ArgumentParser", package: "swift-argument-parser"),
                     .product(name: "Hummingbird", package: "hummingbird"),
                     .product(name: "Logging", package: "swift-log"),
@@ -164,7 +165,7 @@ let package = Package(
         .testTarget(
             name: "LiveBoardTests",
             dependencies: flux("FluxCore", "FluxEffects") + [
-                "ProgramTesting", "bare-board", "board-load", "live-board",
+                "LocalServers", "ProgramTesting", "bare-board", "board-load", "live-board",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
