@@ -216,7 +216,7 @@ struct Simulation {
     private mutating func read(_ node: Int, atMost limit: Int) throws {
         guard nodes[node].machine != nil else { return }
         if !nodes[node].machine!.isLoaded {
-            let start = snapshot ?? Snapshot(ledger: FluxReplicaLedger(window: 25, spread: 6), state: Journal())
+            let start = snapshot ?? Snapshot(ledger: FluxReplicaLedger(window: 12, spread: 6), state: Journal())
             if start.ledger.position < nodes[node].machine!.trimmed {
                 throw Wrong(description: "entries are gone that no snapshot has")
             }
