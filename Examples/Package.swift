@@ -65,11 +65,26 @@ let package = Package(
         .target(name: "JetStreamLog", dependencies: flux("FluxReplication") + ["CNats"]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
         .target(name: "PostgresLog", dependencies: flux("FluxReplication") + ["CPostgres"]),
-        .target(name: "LocalServers", dependencies: ["Terminal"]),
+        // Servers as processes of their own, for tests and the demo.
+        .target(name: "LocalServers"),
         .testTarget(
             name: "SharedLogTests",
             dependencies: flux("FluxReplication", "FluxTesting") + [
-                "JetStreamLog", "LocalServers", "PostgresLog", "ProgramTesting",
+                "JetStreamLog", "LocalServers", "PostgresLog", "ProgramTesting", "cluster-demo",
+            ]
+        ),
+        // Three servers, three nodes, and what goes wrong among them.
+        .executableTarget(
+            name: "cluster-demo",
+            dependencies: flux("FluxCore", "FluxReplication", "FluxRouting") + [
+                "CNats", "JetStreamLog", "LocalServers", "Terminal",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]
         ),
         .target(

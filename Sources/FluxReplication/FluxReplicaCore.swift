@@ -201,7 +201,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         if effects.tellsStatus {
             // Read under the lock of the store that tells it: of two that come at once the newer one is told last.
             status.handle.withAccess { access in
-                _ = access.apply(.action(FluxReplicaStatus.Action(status: machine.withLock { $0.status })))
+                let newest = machine.withLock { $0.status }
+                if newest != access.state { access.apply(.action(FluxReplicaStatus.Action(status: newest))) }
             }
         }
         for latch in effects.opens { latch.open() }

@@ -11,6 +11,7 @@
 /// | 0        | the version of this format, 1                                                      |
 /// | 1        | 1 where there is a checksum, plus 2 where there is an action                       |
 /// | 2..<34   | the writer, the number, the floor, the base: see `FluxReplicaLedger`               |
+/// | 8 and 8 each | how many numbers are given up, and these                                       |
 /// | 24       | if there is a checksum: after how many entries, of which version, the checksum     |
 /// | the rest | if there is an action: its version, and the user's bytes                           |
 nonisolated struct FluxReplicaEnvelope: Equatable {
@@ -20,6 +21,7 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
     var number: UInt64
     var floor: UInt64
     var base: UInt64
+    var givenUp: [UInt64]
     var check: FluxReplicaCheck?
     /// None where a node only says what its state is.
     var action: FluxReplicaContent?
@@ -30,15 +32,16 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
     var bytes: [UInt8] {
         let parts: UInt8 = (check == nil ? 0 : 1) | (action == nil ? 0 : 2)
         var bytes = [Self.format, parts]
-        var numbers = [writer, number, floor, base]
+        var numbers = [writer, number, floor, base, UInt64(givenUp.count)] + givenUp
         if let check { numbers += [check.count, UInt64(check.version), check.sum] }
         if let action { numbers.append(UInt64(action.version)) }
         FluxReplicaBytes.append(numbers, to: &bytes)
         return bytes + (action?.bytes ?? [])
     }
 
-    init(writer: UInt64, number: UInt64, floor: UInt64, base: UInt64) {
+    init(writer: UInt64, number: UInt64, floor: UInt64, base: UInt64, givenUp: [UInt64] = []) {
         (self.writer, self.number, self.floor, self.base) = (writer, number, floor, base)
+        self.givenUp = givenUp
     }
 
     init(_ bytes: [UInt8]) throws(FluxReplicaMalformed) {
@@ -46,6 +49,7 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
         try reader.format(Self.format)
         let parts = try reader.byte()
         (writer, number, floor, base) = try (reader.number(), reader.number(), reader.number(), reader.number())
+        givenUp = try reader.numbers()
         if parts & 1 != 0 {
             check = try FluxReplicaCheck(count: reader.number(), version: reader.version(), sum: reader.number())
         }
@@ -78,7 +82,7 @@ nonisolated struct FluxReplicaImage: Equatable {
     var bytes: [UInt8] {
         var numbers = [UInt64(state.version), ledger.position, ledger.count, UInt64(ledger.writers.count)]
         for (id, writer) in ledger.writers.sorted(by: { $0.key < $1.key }) {
-            numbers += [id, writer.floor, writer.last, UInt64(writer.applied.count)] + writer.applied
+            numbers += [id, writer.floor, writer.last, UInt64(writer.decided.count)] + writer.decided
         }
         var bytes = [Self.format]
         FluxReplicaBytes.append(numbers, to: &bytes)
@@ -99,11 +103,7 @@ nonisolated struct FluxReplicaImage: Equatable {
         while writers > 0 {
             let id = try reader.number()
             var writer = try FluxReplicaLedger.Writer(floor: reader.number(), last: reader.number())
-            var applied = try reader.number()
-            while applied > 0 {
-                writer.applied.append(try reader.number())
-                applied -= 1
-            }
+            writer.decided = try reader.numbers()
             ledger.writers[id] = writer
             writers -= 1
         }
@@ -133,6 +133,13 @@ nonisolated struct FluxReplicaBytes {
         var number: UInt64 = 0
         for shift in stride(from: UInt64(0), to: 64, by: 8) { number |= UInt64(try byte()) << shift }
         return number
+    }
+
+    /// How many there are, and these.
+    mutating func numbers() throws(FluxReplicaMalformed) -> [UInt64] {
+        var numbers: [UInt64] = []
+        for _ in 0..<(try number()) { numbers.append(try number()) }
+        return numbers
     }
 
     mutating func version() throws(FluxReplicaMalformed) -> Int {

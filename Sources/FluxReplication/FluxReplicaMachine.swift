@@ -62,6 +62,8 @@ nonisolated struct FluxReplicaMachine {
     private var next: UInt64 = 1
     /// No action with a lower number waits.
     private var floor: UInt64 = 1
+    /// The actions above the floor that nobody waits for any more, though they may be in the log: they are too late for it now.
+    private var givenUp: [UInt64] = []
     private var waits: [UInt64: Wait] = [:]
     /// The positions that are waited for, and by whom.
     private var goals: [(position: UInt64, id: UInt64)] = []
@@ -120,6 +122,7 @@ nonisolated struct FluxReplicaMachine {
     /// - Returns: What goes to the log around the action, and what opens once there is an answer.
     mutating func dispatch() -> Swift.Result<(envelope: FluxReplicaEnvelope, latch: FluxLatch), FluxReplicaError> {
         if let refusal { return .failure(refusal) }
+        if givenUp.count >= 1_000 { return .failure(.notApplied("too many before it are not confirmed")) }
         let latch = wait(isRead: false)
         return .success((envelope(next - 1), latch))
     }
@@ -140,7 +143,9 @@ nonisolated struct FluxReplicaMachine {
 
     private mutating func envelope(_ number: UInt64) -> FluxReplicaEnvelope {
         while floor < number, !isUnderWay(floor) { floor += 1 }
-        var envelope = FluxReplicaEnvelope(writer: writer, number: number, floor: floor, base: ledger.count)
+        givenUp.removeAll { $0 < floor }
+        var envelope = FluxReplicaEnvelope(
+            writer: writer, number: number, floor: floor, base: ledger.count, givenUp: givenUp)
         if let newest = checks.last, newest.count > told { (envelope.check, told) = (newest, newest.count) }
         return envelope
     }
@@ -185,11 +190,16 @@ nonisolated struct FluxReplicaMachine {
         give(id, .failure(wait.unknown("nothing within \(duration)\(last)")), &effects)
     }
 
+    /// What somebody is told; nil: he waits.
+    func answer(of id: UInt64) -> Answer? { waits[id]?.answer }
+
     /// Somebody goes, with an answer, or without one because his task was cancelled.
     mutating func finish(_ id: UInt64) -> Answer {
         goals.removeAll { $0.id == id }
         guard let wait = waits.removeValue(forKey: id) else { return .failure(.cancelled) }
-        return wait.answer ?? .failure(wait.isRead ? .cancelled : .unconfirmed("the task was cancelled"))
+        let answer = wait.answer ?? .failure(wait.isRead ? .cancelled : .unconfirmed("the task was cancelled"))
+        if case .failure(.unconfirmed) = answer { givenUp.append(id) }
+        return answer
     }
 
     private mutating func give(_ id: UInt64, _ answer: Answer, _ effects: inout FluxReplicaEffects) {

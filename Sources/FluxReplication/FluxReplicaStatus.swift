@@ -41,10 +41,8 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
     /// Takes the place of the old status.
     ///
     /// - Parameter action: The new one.
-    /// - Returns: The new one; nil if it is the same.
-    public mutating func handle(action: Action) -> FluxReplicaStatus? {
-        action.status == self ? nil : action.status
-    }
+    /// - Returns: The new one.
+    public mutating func handle(action: Action) -> FluxReplicaStatus? { action.status }
 }
 
 /// Two nodes that have read the same entries, and have different states: one of the two is wrong.

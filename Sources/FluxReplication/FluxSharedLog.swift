@@ -56,6 +56,8 @@ nonisolated public protocol FluxSharedLog<Entry>: Sendable {
 
     /// Says that nobody needs the entries up to a position, since there is a snapshot; the log removes them, now or later.
     ///
+    /// The end stays what it is, and no position is given a second time: a log may keep its last entry for that.
+    ///
     /// - Parameter position: The position of the last that may go.
     /// - Throws: Why they were not removed.
     func trim(through position: UInt64) async throws(FluxSharedLogError)

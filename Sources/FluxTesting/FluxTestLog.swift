@@ -49,7 +49,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     }
 
     private struct Machine {
-        var model: FluxTestLogModel
+        var model: FluxTestLogModel<[UInt8]>
         var random: FluxTestRandom
         /// What gets into the log once so many calls have come.
         var late: [(calls: Int, entry: [UInt8], key: String?)] = []

@@ -6,21 +6,21 @@
 #endif
 
 /// What a shared log has to be, without a fault: a pure model.
-nonisolated struct FluxTestLogModel {
+nonisolated struct FluxTestLogModel<Entry: Sendable> {
     /// How many keys are known.
     let window: Int
-    private var kept: [FluxSharedEntry<[UInt8]>] = []
+    private var kept: [FluxSharedEntry<Entry>] = []
     private var keys: [String: UInt64] = [:]
     /// The keys in the order in which they came.
     private var order: [String] = []
     private(set) var end: UInt64 = 0
     private(set) var trimmed: UInt64 = 0
-    private(set) var snapshot: FluxSharedSnapshot<[UInt8]>?
+    private(set) var snapshot: FluxSharedSnapshot<Entry>?
 
     init(window: Int) { self.window = window }
 
     /// Adds an entry, unless its key is known; without a key, in any case.
-    mutating func append(_ entry: [UInt8], key: String?) -> UInt64 {
+    mutating func append(_ entry: Entry, key: String?) -> UInt64 {
         if let key, let known = keys[key] { return known }
         // With gaps, as where many keys share one stream.
         end += end.isMultiple(of: 7) ? 3 : 1
@@ -32,7 +32,7 @@ nonisolated struct FluxTestLogModel {
         return end
     }
 
-    func entries(after position: UInt64) -> [FluxSharedEntry<[UInt8]>] {
+    func entries(after position: UInt64) -> [FluxSharedEntry<Entry>] {
         var (low, high) = (0, kept.count)
         while low < high {
             let middle = (low + high) / 2
@@ -41,7 +41,7 @@ nonisolated struct FluxTestLogModel {
         return Array(kept[low...])
     }
 
-    mutating func save(_ new: FluxSharedSnapshot<[UInt8]>) {
+    mutating func save(_ new: FluxSharedSnapshot<Entry>) {
         if new.position > snapshot?.position ?? 0 { snapshot = new }
     }
 

@@ -50,6 +50,18 @@ public final class JetStreamLog: Sendable {
     /// - Returns: Its log; make one for each replica, and keep it.
     public func log(for key: String) -> JetStreamKeyLog { JetStreamKeyLog(self, key: key) }
 
+    /// Which server leads the stream at present, for those who look after the servers.
+    ///
+    /// - Returns: Its name; nil where there is none.
+    /// - Throws: Why no server answers.
+    public func leader() async throws(FluxSharedLogError) -> String? {
+        do {
+            return try await ask("STREAM.INFO.\(stream)", [], JetStream.StreamAnswer.self).cluster?.leader
+        } catch {
+            throw error.failure("the stream \(stream)")
+        }
+    }
+
     /// Makes a stream, or finds it as it has to be.
     private func settle(_ wanted: JetStream.StreamSettings) async throws(FluxSharedLogError) {
         let found: JetStream.StreamSettings
@@ -75,17 +87,24 @@ public final class JetStreamLog: Sendable {
         else { throw .refused("the stream \(wanted.name) is there, and is \(found), not \(wanted)") }
     }
 
-    /// Asks the servers something of JetStream.
+    /// Asks the servers something of JetStream, again where nobody answers: while there is no leader a question is just lost.
     func ask<Answer: Decodable>(
         _ what: String, _ question: [UInt8], _ answer: Answer.Type
     ) async throws(JetStream.Failure) -> Answer {
-        let message: NatsConnection.Message
-        do {
-            message = try await connection.request("$JS.API.\(what)", question)
-        } catch {
-            throw .other(error)
+        let deadline = ContinuousClock.now + connection.timeout
+        let patience = min(connection.timeout, .seconds(1))
+        while true {
+            let message: NatsConnection.Message
+            do {
+                message = try await connection.request("$JS.API.\(what)", question, within: patience)
+            } catch .unavailable where ContinuousClock.now + patience <= deadline && !Task.isCancelled {
+                try? await Task.sleep(for: .milliseconds(100))
+                continue
+            } catch {
+                throw .other(error)
+            }
+            return try JetStream.decode(answer, message)
         }
-        return try JetStream.decode(answer, message)
     }
 
     /// A stored message, as the leader of its stream has it; nil: there is none.

@@ -21,7 +21,11 @@ enum JetStream {
     }
 
     struct StreamAnswer: Decodable {
+        struct Cluster: Decodable {
+            let leader: String?
+        }
         let config: StreamSettings
+        let cluster: Cluster?
     }
 
     /// Which stored message is wanted: the last of a subject, or the first of some subjects from a place on.

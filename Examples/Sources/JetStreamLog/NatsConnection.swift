@@ -139,10 +139,11 @@ final class NatsConnection: Sendable {
     ///   - subject: Whom it is for.
     ///   - body: What is in it.
     ///   - headers: What goes before it.
+    ///   - duration: How long the answer may take, if not as long as any.
     /// - Returns: The answer.
     /// - Throws: ``FluxSharedLogError/unavailable(_:)`` where there is none in time, or the task was cancelled.
     func request(
-        _ subject: String, _ body: [UInt8], headers: [(String, String)] = []
+        _ subject: String, _ body: [UInt8], headers: [(String, String)] = [], within duration: Swift.Duration? = nil
     ) async throws(FluxSharedLogError) -> Message {
         guard body.count + headers.reduce(64, { $0 + $1.0.utf8.count + $1.1.utf8.count + 4 }) <= limit else {
             throw .refused("\(body.count) bytes for \(subject) are more than the \(limit) that the servers take")
@@ -150,7 +151,9 @@ final class NatsConnection: Sendable {
         let number = answers.newNumber()
         let answer = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                guard answers.expect(number, subject: subject, until: .now + timeout, continuation) else { return }
+                guard answers.expect(number, subject: subject, until: .now + (duration ?? timeout), continuation) else {
+                    return
+                }
                 send(Outgoing(subject: subject, reply: "\(inbox).\(number)", body: body, headers: headers)) {
                     [answers] error in answers.finish(number, .failure(error))
                 }

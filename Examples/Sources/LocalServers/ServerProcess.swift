@@ -74,6 +74,11 @@ private func sendSignal(_ process: Int32, _ signal: Int32) -> Int32 { kill(proce
 public struct ServerFailure: Error, CustomStringConvertible {
     /// The sentence.
     public let description: String
+
+    /// Makes one.
+    ///
+    /// - Parameter description: The sentence.
+    public init(description: String) { self.description = description }
 }
 
 /// Looks for a program in the folders of `PATH`, and in some more.

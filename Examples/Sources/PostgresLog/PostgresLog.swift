@@ -35,8 +35,7 @@ public final class PostgresLog: Sendable {
             CREATE TABLE IF NOT EXISTS \(name)_entries (key text NOT NULL, position bigint NOT NULL, id bytea NOT NULL,
                 entry bytea NOT NULL, PRIMARY KEY (key, position), UNIQUE (key, id));
             CREATE OR REPLACE FUNCTION \(name)_append(k text, ids bytea[], entries bytea[]) RETURNS SETOF bigint AS $$
-            DECLARE place bigint;
-            BEGIN
+            DECLARE place bigint; BEGIN
                 INSERT INTO \(name)_keys (key) VALUES (k) ON CONFLICT DO NOTHING;
                 PERFORM 1 FROM \(name)_keys WHERE key = k FOR UPDATE;
                 FOR i IN 1 .. array_length(ids, 1) LOOP
@@ -44,13 +43,11 @@ public final class PostgresLog: Sendable {
                     IF NOT FOUND THEN
                         UPDATE \(name)_keys SET last = last + 1 WHERE key = k RETURNING last INTO place;
                         INSERT INTO \(name)_entries VALUES (k, place, ids[i], entries[i]);
-                    END IF;
-                    RETURN NEXT place;
+                    END IF; RETURN NEXT place;
                 END LOOP;
-                PERFORM pg_notify('\(name)', k);
-            END $$ LANGUAGE plpgsql;
+                PERFORM pg_notify('\(name)', k); END $$ LANGUAGE plpgsql;
             """)
-        try await bell.listen()
+        bell.listen()
     }
 
     /// The log of one key.
@@ -129,8 +126,7 @@ public final class PostgresKeyLog: FluxSharedLog {
             if let trimmed = rows.first?[0].number, trimmed > position {
                 throw FluxSharedLogError.trimmed(through: trimmed)
             }
-            let entries = rows.filter { $0[1] != nil }
-                .map { FluxSharedEntry(position: $0[1].number, entry: $0[2] ?? []) }
+            let entries = rows.compactMap { row in row[2].map { FluxSharedEntry(position: row[1].number, entry: $0) } }
             if let last = entries.last {
                 try await receive(entries)
                 position = last.position

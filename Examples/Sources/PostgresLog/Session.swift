@@ -7,23 +7,22 @@ import Synchronization
 enum Parameter {
     case text(String), number(UInt64), bytes([UInt8]), array([[UInt8]])
 
-    /// As libpq takes it: bytes as they are, everything else as text.
+    /// As the server takes it in binary form.
     var bytes: [UInt8] {
         switch self {
-        case .text(let text): Array(text.utf8) + [0]
-        case .number(let number): Array(String(Int64(clamping: number)).utf8) + [0]
+        case .text(let text): Array(text.utf8)
+        case .number(let number): bigEndian(Int64(clamping: number))
         case .bytes(let bytes): bytes
+        // One dimension, no NULL, of `bytea` (17), how many, counted from 1; and each with its length.
         case .array(let elements):
-            Array("{".utf8) + elements.map(Self.quoted).joined(separator: [0x2C]) + Array("}\0".utf8)
+            [1, 0, 17, Int32(elements.count), 1].flatMap(bigEndian)
+                + elements.flatMap { bigEndian(Int32($0.count)) + $0 }
         }
     }
 
-    private static func quoted(_ bytes: [UInt8]) -> [UInt8] {
-        let digits = Array("0123456789abcdef".utf8)
-        return Array("\"\\\\x".utf8) + bytes.flatMap { [digits[Int($0 / 16)], digits[Int($0 % 16)]] } + [0x22]
+    private func bigEndian(_ number: some FixedWidthInteger) -> [UInt8] {
+        withUnsafeBytes(of: number.bigEndian, Array.init)
     }
-
-    var isBinary: Bool { if case .bytes = self { true } else { false } }
 }
 
 /// What a statement answers: the bytes of each column, nil for NULL.
@@ -68,30 +67,26 @@ final class Session: @unchecked Sendable {
             throw .unavailable("connecting to PostgreSQL: \(String(cString: PQerrorMessage(connection)))")
         }
         // Nothing waits for good, whoever holds a lock and whatever the network does.
-        PQclear(
-            PQexec(
-                connection, "SET statement_timeout = '5s'; SET synchronous_commit = on; SET client_min_messages = error"
-            ))
+        PQclear(PQexec(connection, "SET statement_timeout = '5s'; SET client_min_messages = error"))
         return connection
     }
 
     private func perform(_ statement: String, _ parameters: [Parameter]) throws(FluxSharedLogError) -> [Row] {
         let connection = try connected()
-        let result: OpaquePointer?
-        if parameters.isEmpty {
-            result = PQexec(connection, statement)
-        } else {
-            let values = parameters.map(\.bytes)
-            let copies = values.map { value in
-                let copy = UnsafeMutablePointer<CChar>.allocate(capacity: max(1, value.count))
-                for (index, byte) in value.enumerated() { copy[index] = CChar(bitPattern: byte) }
-                return copy
-            }
-            defer { for copy in copies { copy.deallocate() } }
-            result = PQexecParams(
-                connection, statement, Int32(values.count), nil, copies.map { UnsafePointer($0) },
-                values.map { Int32($0.count) }, parameters.map { $0.isBinary ? 1 : 0 }, 1)
+        let values = parameters.map(\.bytes)
+        let copies = values.map { value in
+            let copy = UnsafeMutableBufferPointer<CChar>.allocate(capacity: max(1, value.count))
+            _ = copy.update(from: value.lazy.map(CChar.init(bitPattern:)))
+            return copy
         }
+        defer { for copy in copies { copy.deallocate() } }
+        // Without parameters it may be several statements, in one transaction.
+        let result =
+            parameters.isEmpty
+            ? PQexec(connection, statement)
+            : PQexecParams(
+                connection, statement, Int32(values.count), nil, copies.map { UnsafePointer($0.baseAddress) },
+                values.map { Int32($0.count) }, values.map { _ in 1 }, 1)
         defer { PQclear(result) }
         let status = PQresultStatus(result)
         guard status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK else { throw failure(result) }
@@ -105,11 +100,11 @@ final class Session: @unchecked Sendable {
     }
 
     private func failure(_ result: OpaquePointer?) -> FluxSharedLogError {
-        let text = String(cString: PQerrorMessage(connection))
+        let text = "PostgreSQL: \(String(cString: PQerrorMessage(connection)))"
         let state = PQresultErrorField(result, 67 /* PG_DIAG_SQLSTATE, a macro */).map { String(cString: $0) } ?? ""
         // What is wrong with the data, a constraint, the rights, or the statement does not go away.
-        let lasting = ["0A", "22", "23", "28", "3D", "42", "54"].contains(String(state.prefix(2)))
-        return lasting ? .refused("PostgreSQL: \(text)") : .unavailable("PostgreSQL: \(text)")
+        return ["0A", "22", "23", "28", "3D", "42", "54"].contains(state.prefix(2))
+            ? .refused(text) : .unavailable(text)
     }
 }
 
@@ -140,10 +135,7 @@ final class Bell: @unchecked Sendable {
         for (_, waiter) in waiting.withLock({ $0 }) where key == nil || waiter.key == key { waiter.ring.yield() }
     }
 
-    func listen() async throws(FluxSharedLogError) {
-        _ = try await session.run("LISTEN \(channel)")
-        session.queue.async { self.hear() }
-    }
+    func listen() { session.queue.async { self.hear() } }
 
     /// Hears until the connection is lost; then everybody looks for himself, until it stands again.
     private func hear() {
@@ -152,12 +144,11 @@ final class Bell: @unchecked Sendable {
         ring(nil)
         let source = DispatchSource.makeReadSource(fileDescriptor: PQsocket(connection), queue: session.queue)
         source.setEventHandler { [weak self] in
-            let stands = PQconsumeInput(connection) == 1
+            if PQconsumeInput(connection) != 1 { self?.source?.cancel() }
             while let notification = PQnotifies(connection) {
                 self?.ring(String(cString: notification.pointee.extra))
                 PQfreemem(notification)
             }
-            if !stands { self?.source?.cancel() }
         }
         // The descriptor is closed no sooner than nothing looks at it.
         source.setCancelHandler { [weak self, session] in

@@ -1,70 +1,86 @@
 import FluxReplication
+import Foundation
 import JetStreamLog
 import LocalServers
 import ProgramTesting
 import Testing
 
-/// Tries for a while what is unavailable at first, such as before an election.
-func eventually<Value>(_ body: () async throws -> Value) async throws -> Value {
-    let deadline = ContinuousClock.now + .seconds(40)
-    while true {
-        do {
-            return try await body()
-        } catch let error as FluxSharedLogError {
-            guard case .unavailable = error, .now < deadline else { throw error }
-            try await Task.sleep(for: .milliseconds(100))
-        }
-    }
-}
-
-@Suite struct Quick {
-    @Test func quick() async throws {
+/// Each test has servers of its own.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct JetStreamLogTests {
+    @Test("Two clients of three servers see one log, whose snapshots may be of any size and whose beginning may go")
+    func conforms() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(3, folder: folder.url.path)
         defer { cluster.end() }
-        do { _ = try await JetStreamLog(servers: ["nats://127.0.0.1:1"], stream: "x") } catch { print(error) }
-        let logs = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
-        let log = logs.log(for: "b 1")
-        print(try await eventually { try await log.end() })
-        var t = ContinuousClock.now
-        for i in 0..<500 { _ = try await log.append(Array("e\(i)".utf8), key: "k\(i)") }
-        print("500 one by one", ContinuousClock.now - t)
-        t = .now
-        try await withThrowingTaskGroup(of: UInt64.self) { group in
-            for i in 0..<10000 { group.addTask { try await log.append(Array("f\(i)".utf8), key: "f\(i)") } }
-            try await group.waitForAll()
+        let first = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        let second = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        try await expectOneLog(first.log(for: "b1"), second.log(for: "b1"))
+        // Keys are any texts, and have nothing to do with each other.
+        for key in ["", "b 1", "b.*.>", "Grüße\n"] {
+            let log = first.log(for: key)
+            #expect(try await log.end() == 0)
+            let position = try await log.append(Array(key.utf8), key: key)
+            #expect(try await log.end() == position)
+            #expect(try await entries(1, of: second.log(for: key)).map(\.entry) == [Array(key.utf8)])
         }
-        print("10000 at once", ContinuousClock.now - t)
-        t = .now
-        print(try await log.end(), ContinuousClock.now - t)
-        t = .now
-        struct Done: Error {}
-        var count = 0
-        do {
-            try await log.read(after: 0) { entries in
-                count += entries.count
-                if count == 10500 { throw Done() }
+    }
+
+    @Test(
+        "When the leader is killed an append says so or waits, and all that was acknowledged is there, once and in order"
+    )
+    func survivesLeader() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(3, folder: folder.url.path)
+        defer { cluster.end() }
+        let logs = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        let log = logs.log(for: "b1")
+        var positions: [UInt64] = []
+        for number in 0..<200 {
+            if number == 100 {
+                let leader = try await #require(logs.leader())
+                try #require(cluster.servers.first { $0.name == leader }).kill()
             }
-        } catch is Done {}
-        print("read", count, ContinuousClock.now - t)
-        t = .now
-        for _ in 0..<100 { _ = try await log.end() }
-        print("100 ends", ContinuousClock.now - t)
-        try await log.save(FluxSharedSnapshot(position: 100, state: Array(repeating: 7, count: 3_000_000)))
-        try await log.save(FluxSharedSnapshot(position: 90, state: []))
-        let s = try await log.snapshot()
-        #expect(s?.position == 100 && s?.state.count == 3_000_000)
-        try await log.trim(through: 100)
-        await #expect(throws: FluxSharedLogError.trimmed(through: 100)) { try await log.read(after: 99) { _ in } }
-        try await log.trim(through: 1_000_000_000)
-        print(try await log.end())
-        let reading = Task { try await log.read(after: 1_000_000) { print($0.count) } }
-        try await Task.sleep(for: .seconds(3))
-        print(try await log.append([], key: "empty"))
-        try await Task.sleep(for: .seconds(1))
-        t = .now
-        reading.cancel()
-        try await reading.value
-        print("cancelled", ContinuousClock.now - t)
+            positions.append(try await eventually { try await log.append(Array("\(number)".utf8), key: "\(number)") })
+        }
+        #expect(try await eventually { try await log.end() } == positions.last)
+        let read = try await eventually { try await entries(200, of: log) }
+        // An append whose answer was lost may be there twice: its repetition comes right behind it.
+        var seen: Set<[UInt8]> = []
+        #expect(read.map(\.entry).filter { seen.insert($0).inserted } == (0..<200).map { Array("\($0)".utf8) })
+        #expect(Set(positions).isSubset(of: read.map(\.position)))
+    }
+
+    @Test(
+        "What is too large, a name that is none and another number of replicas are refused, and servers that are not there unavailable"
+    )
+    func refuses() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let logs = try await eventually {
+            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
+        }
+        let log = logs.log(for: "b1")
+        await #expect(
+            throws: FluxSharedLogError.refused(
+                "1048576 bytes for boards.b1.entry are more than the 1048576 that the servers take")
+        ) {
+            try await log.append(Array(repeating: 0, count: 1 << 20), key: "large")
+        }
+        func expect(_ wanted: String, _ body: () async throws -> Void) async {
+            do {
+                try await body()
+                Issue.record("nothing is thrown where \(wanted) is expected")
+            } catch {
+                #expect("\(error)".hasPrefix(wanted), "\(error)")
+            }
+        }
+        await expect("refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
+        await expect("refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        cluster.servers[0].kill()
+        await expect("unavailable") { _ = try await log.append([1], key: "late") }
+        await expect("unavailable") { _ = try await log.end() }
+        await expect("unavailable") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
     }
 }

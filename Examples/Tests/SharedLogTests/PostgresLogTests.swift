@@ -4,51 +4,46 @@ import PostgresLog
 import ProgramTesting
 import Testing
 
-@Suite struct QuickPostgres {
-    @Test func quick() async throws {
+/// Each test has a server of its own.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct PostgresLogTests {
+    @Test("Two clients see one log, whose snapshots may be of any size and whose beginning may go")
+    func conforms() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
         defer { server.end() }
-        do { _ = try await PostgresLog("host=127.0.0.1 port=1", name: "x") } catch { print(error) }
-        let logs = try await PostgresLog(server.address, name: "boards")
-        let log = logs.log(for: "b 1'")
-        print(try await log.end())
-        var t = ContinuousClock.now
-        for i in 0..<500 { _ = try await log.append(Array("e\(i)".utf8), key: "k\(i)") }
-        print("500 one by one", ContinuousClock.now - t)
-        t = .now
-        try await withThrowingTaskGroup(of: UInt64.self) { group in
-            for i in 0..<10000 { group.addTask { try await log.append(Array("f\(i)".utf8), key: "f\(i)") } }
-            try await group.waitForAll()
+        let first = try await PostgresLog(server.address, name: "boards")
+        let second = try await PostgresLog(server.address, name: "boards")
+        try await expectOneLog(first.log(for: "b1"), second.log(for: "b1"))
+        for key in ["", "b'1", "Grüße\n\"{}\\"] {
+            let log = first.log(for: key)
+            #expect(try await log.end() == 0)
+            #expect(try await log.append(Array(key.utf8), key: key) == 1)
+            #expect(try await log.append(Array(key.utf8), key: key) == 1, "a repetition is known")
+            #expect(try await entries(1, of: second.log(for: key)).map(\.entry) == [Array(key.utf8)])
         }
-        print("10000 at once", ContinuousClock.now - t)
-        t = .now
-        print(try await log.end(), ContinuousClock.now - t)
-        t = .now
-        struct Done: Error {}
-        var count = 0
-        do {
-            try await log.read(after: 0) { entries in
-                count += entries.count
-                if count == 10500 { throw Done() }
-            }
-        } catch is Done {}
-        print("read", count, ContinuousClock.now - t)
-        try await log.save(FluxSharedSnapshot(position: 100, state: Array(repeating: 7, count: 3_000_000)))
-        try await log.save(FluxSharedSnapshot(position: 90, state: []))
-        let s = try await log.snapshot()
-        #expect(s?.position == 100 && s?.state.count == 3_000_000)
-        try await log.trim(through: 100)
-        await #expect(throws: FluxSharedLogError.trimmed(through: 100)) { try await log.read(after: 99) { _ in } }
-        try await log.trim(through: 1_000_000_000)
-        print(try await log.end())
-        let reading = Task { try await log.read(after: 10500) { print($0.count) } }
-        try await Task.sleep(for: .seconds(1))
-        print(try await log.append([], key: "empty"))
-        try await Task.sleep(for: .milliseconds(300))
-        t = .now
-        reading.cancel()
-        try await reading.value
-        print("cancelled", ContinuousClock.now - t)
+    }
+
+    @Test("A zero byte in a key and a name that is none are refused, and a server that is not there is unavailable")
+    func refuses() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        let logs = try await PostgresLog(server.address, name: "boards")
+        await #expect(throws: FluxSharedLogError.refused("a key with a zero byte")) {
+            try await logs.log(for: "a\0b").append([], key: "1")
+        }
+        await #expect(
+            throws: FluxSharedLogError.refused("\"A b\" is no name for tables: lower-case letters, digits and _")
+        ) {
+            _ = try await PostgresLog(server.address, name: "A b")
+        }
+        server.kill()
+        for _ in 0..<2 {
+            do {
+                _ = try await logs.log(for: "b1").append([], key: "1")
+                Issue.record("a server that was killed has answered")
+            } catch FluxSharedLogError.unavailable {}
+        }
     }
 }
