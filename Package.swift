@@ -9,7 +9,8 @@ let modules: [(name: String, needs: [String])] = [
     ("FluxRouting", ["FluxCore"]),
     ("FluxDiagnostics", ["FluxCore"]),
     ("FluxPersistence", ["FluxCore"]),
-    ("FluxTesting", ["FluxCore", "FluxPersistence"]),
+    ("FluxReplication", ["FluxCore"]),
+    ("FluxTesting", ["FluxCore", "FluxPersistence", "FluxReplication"]),
 ]
 
 let package = Package(

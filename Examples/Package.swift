@@ -61,6 +61,33 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]
         ),
+        // Shared logs on engines that others have proven, by the C clients of those.
+        .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"]), .brew(["cnats"])]),
+        .target(name: "JetStreamLog", dependencies: flux("FluxReplication") + ["CNats"]),
+        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
+        .target(name: "PostgresLog", dependencies: flux("FluxReplication") + ["CPostgres"]),
+        // Servers as processes of their own, for tests and the demo.
+        .target(name: "LocalServers"),
+        .testTarget(
+            name: "SharedLogTests",
+            dependencies: flux("FluxReplication", "FluxTesting") + [
+                "JetStreamLog", "LocalServers", "PostgresLog", "ProgramTesting", "cluster-demo",
+            ]
+        ),
+        // Three servers, three nodes, and what goes wrong among them.
+        .executableTarget(
+            name: "cluster-demo",
+            dependencies: flux("FluxCore", "FluxReplication", "FluxRouting") + [
+                "CNats", "JetStreamLog", "LocalServers", "Terminal",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]
+        ),
         .target(
             name: "FluxInstruments",
             dependencies: flux("FluxCore", "FluxDiagnostics") + [
@@ -115,8 +142,9 @@ let package = Package(
         .executableTarget(
             name: "live-board",
             dependencies: flux(
-                "FluxCore", "FluxDiagnostics", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxRouting") + [
-                    "FluxInspector", "SQLiteLog", "Terminal",
+                "FluxCore", "FluxDiagnostics", "FluxEffects", "FluxObservation", "FluxPersistence", "FluxReplication",
+                "FluxRouting") + [
+                    "FluxInspector", "JetStreamLog", "SQLiteLog", "Terminal",
                     .product(name: "ArgumentParser", package: "swift-argument-parser"),
                     .product(name: "Hummingbird", package: "hummingbird"),
                     .product(name: "Logging", package: "swift-log"),
@@ -153,7 +181,7 @@ let package = Package(
         .testTarget(
             name: "LiveBoardTests",
             dependencies: flux("FluxCore", "FluxEffects") + [
-                "ProgramTesting", "bare-board", "board-load", "live-board",
+                "LocalServers", "ProgramTesting", "bare-board", "board-load", "live-board",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -184,6 +212,6 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-for target in package.targets {
+for target in package.targets where target.type != .system {
     target.swiftSettings = [.treatAllWarnings(as: .error), .define("FLUX_OPENCOMBINE")]
 }

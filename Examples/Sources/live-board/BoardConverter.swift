@@ -1,6 +1,7 @@
 import FluxCore
 import FluxEffects
 import FluxPersistence
+import FluxReplication
 import Synchronization
 
 extension BoardAction: FluxAction {}
@@ -13,6 +14,7 @@ extension BoardState: FluxState {
 struct Order: FluxEvent {
     let command: BoardCommand
     let client: String
+    let arrival = ContinuousClock.now
     /// Where the converter says what came of it.
     let answer = Answer()
 
@@ -25,32 +27,81 @@ struct Order: FluxEvent {
     }
 }
 
-/// Makes an action of a command that the board can take, and has it on disk before the command ends.
-///
-/// It does not suspend before the action is applied, and conversions of one board start one after the other: so nothing
-/// changes between the look at the state and the action. Those that wait for the disk overlap, and share its writes.
+/// Makes an action of a command that the board can take, and has it kept before the command ends.
 enum BoardConverter: FluxAsyncActionConverter {
     struct Dependency: Sendable {
-        let store: FluxStore<BoardState>
+        let storage: Storage<BoardState>
         let limits: BoardLimits
-        let disk: Disk
     }
 
     static func convert(
         event order: Order, dependency: Dependency, send: @escaping @Sendable (BoardAction) -> Void
     ) async throws {
-        // What cannot be saved would only grow in memory.
-        if dependency.disk.isFailing { throw Unsaved() }
-        let store = dependency.store
-        let action = Result {
-            try store.state.action(for: order.command, by: order.client, limits: dependency.limits)
+        switch dependency.storage {
+        case .disk(let store, let disk):
+            // What cannot be saved would only grow in memory.
+            if disk.isFailing { throw Unsaved() }
+            // Nothing here suspends before the action is applied, and conversions of one board start one after the other: so
+            // nothing changes between the look at the state and the action. Those that wait for the disk overlap, and
+            // share its writes.
+            let action = Result {
+                try store.state.action(for: order.command, by: order.client, limits: dependency.limits)
+            }
+            if case .success(let action?) = action { send(action) }
+            let revision = store.state.revision
+            // Also where nothing has changed: what the answer was made from may not be on disk yet.
+            if await store.handle.failure() != nil { throw Unsaved() }
+            let receipt = Receipt(revision: revision, id: try action.get()?.added)
+            order.answer.receipt.withLock { $0 = receipt }
+        case .log(let replica, let patience):
+            let shared = SharedOrder(
+                order: order, limits: dependency.limits, replica: replica, deadline: order.arrival + patience)
+            let receipt = try await shared.carryOut()
+            order.answer.receipt.withLock { $0 = receipt }
         }
-        if case .success(let action?) = action { send(action) }
-        let revision = store.state.revision
-        // Also where nothing has changed: what the answer was made from may not be on disk yet.
-        if await store.handle.failure() != nil { throw Unsaved() }
-        let receipt = Receipt(revision: revision, id: try action.get()?.added)
-        order.answer.receipt.withLock { $0 = receipt }
+    }
+}
+
+/// A command on a log that several servers share: each decides on it at its place there, and so all alike.
+private struct SharedOrder {
+    let order: Order
+    let limits: BoardLimits
+    let replica: FluxReplica<BoardState>
+    let deadline: ContinuousClock.Instant
+
+    func carryOut() async throws -> Receipt {
+        let command = try order.command.checked()
+        // What can be done goes to the log at once. What cannot is not put there; but it may only look so from here, where not
+        // everything has come that others were told is done.
+        if (try? decide(on: replica.store.state)) == nil {
+            try await replica.upToDate(within: timeLeft())
+            let state = replica.store.state
+            if try decide(on: state) == nil { return Receipt(revision: state.revision) }
+        }
+        let id = String(UInt64.random(in: 0...(.max)), radix: 36)
+        let revision = replica.store.state.revision
+        try await replica.dispatch(
+            action: .decide(command, by: order.client, limits: limits, id: id), within: timeLeft())
+
+        let state = replica.store.state
+        // So many changes have come since that what became of this one is not known any more.
+        guard let changes = state.changes(after: revision) else { throw Unsaved() }
+        if let made = changes.last(where: { $0.order == id }) {
+            return Receipt(revision: made.revision, id: made.change.added)
+        }
+        // Somebody else was first, so it has changed nothing.
+        if try decide(on: state) == nil { return Receipt(revision: state.revision) }
+        throw Problem.overtaken
+    }
+
+    private func decide(on state: BoardState) throws -> BoardAction? {
+        try state.action(for: order.command, by: order.client, limits: limits)
+    }
+
+    private func timeLeft() throws -> Duration {
+        let left = deadline - .now
+        if left <= .zero { throw Problem.unavailable("It did not answer in time.") }
+        return left
     }
 }
 
@@ -62,16 +113,3 @@ struct OneEditPerCard: FluxRuling {
         return .drop
     }
 }
-
-/// What is known of the disk: whether the last write has failed, which is tried again.
-final class Disk: Sendable {
-    private let failing = Mutex(false)
-
-    var isFailing: Bool {
-        get { failing.withLock { $0 } }
-        set { failing.withLock { $0 = newValue } }
-    }
-}
-
-/// A change was not saved, or it is not known whether it was; the reason is logged.
-struct Unsaved: Error {}

@@ -1,13 +1,12 @@
 import FluxCore
 import FluxEffects
 import FluxInspector
+import FluxObservation
 import FluxPersistence
+import FluxReplication
 import FluxRouting
-import Foundation
 import Logging
-import SQLiteLog
 import Synchronization
-import Terminal
 
 /// What may stand in a path as the name of a board, and so in the name of a file.
 struct BoardID: RawRepresentable, Hashable, Codable, Sendable {
@@ -29,10 +28,9 @@ struct BoardID: RawRepresentable, Hashable, Codable, Sendable {
     }
 }
 
-/// All boards of a folder, each of which is opened when somebody asks for it and put away when nobody needs it.
+/// All boards of a place, each of which is opened when somebody asks for it and put away when nobody needs it.
 final class Boards: Sendable {
     struct Settings: Sendable {
-        var folder: String
         var idle = Duration.seconds(60)
         var open = 1_000
         var boards = 1_000
@@ -44,47 +42,56 @@ final class Boards: Sendable {
     }
 
     private let desks: FluxFamily<BoardID, Desk>
-    private let catalogue: FluxStore<Catalogue>
+    private let catalogue: Storage<Catalogue>
     private let settings: Settings
-    private let lock: FolderLock
+    private let place: Place
+    private let telling: FluxSubscription?
     private let isClosing = Mutex(false)
 
     // MARK: - Opening and closing
 
-    /// Opens the folder, and makes the first board where there is none; throws where another program uses it.
-    init(_ settings: Settings, logger: Logger) async throws {
-        try FileManager.default.createDirectory(atPath: settings.folder, withIntermediateDirectories: true)
-        lock = try FolderLock(settings.folder)
-        self.settings = settings
-        let catalogue = try await FluxStore.restored(
-            from: SQLiteLog<Catalogue>(path: "\(settings.folder)/catalogue.sqlite", coding: .json()),
-            initialState: Catalogue(), dispatcher: nil, compactEvery: 1_000
-        ) { logger.error("The catalogue cannot be saved", metadata: ["error": "\($0)"]) }
+    /// Reads which boards there are, and makes the first where there is none.
+    init(_ settings: Settings, at place: Place, logger: Logger) async throws {
+        (self.settings, self.place) = (settings, place)
+        let catalogue = try await place.open(
+            "catalogue", initialState: Catalogue(), within: Place.patienceAtStart, logger: logger)
         self.catalogue = catalogue
-        settings.inspector?.inspect(catalogue, name: "catalogue")
+        telling = Self.tell(catalogue, logger)
+        settings.inspector?.inspect(catalogue.store, name: "catalogue")
 
         // The places of all boards: what waits for the disk is bounded, however many boards there are.
         let house = FluxLimit(settings.commands, waiting: settings.waiting)
         desks = FluxFamily(idle: settings.idle, limit: settings.open) { id, error in
             logger.error("A board cannot be put away", metadata: ["board": "\(id.rawValue)", "error": "\(error)"])
         } make: { id in
-            guard let title = catalogue.state.titles[id.rawValue] else { throw Problem.unknownBoard }
+            guard let title = try await Self.title(of: id, in: catalogue) else { throw Problem.unknownBoard }
             let desk = try await Desk(
-                path: "\(settings.folder)/board-\(id.rawValue).sqlite",
+                place.open("board-\(id.rawValue)", initialState: BoardState(), logger: logger),
                 founding: id == .welcome ? .welcome : Board(title: title, lists: []), limits: settings.limits,
                 house: house, logger: logger
-            ) { title in
+            ) { title, revision in
                 // Seldom: the catalogue follows the boards, which know their titles themselves.
-                if catalogue.state.titles[id.rawValue] != title { catalogue.dispatch(action: .name(id, title)) }
+                if catalogue.store.state.titles[id.rawValue] != title {
+                    catalogue.dispatchSoon(.name(id, title, revision: place.isShared ? revision : nil))
+                }
             }
-            settings.inspector?.inspect(desk.store, name: "board \(id.rawValue)")
+            settings.inspector?.inspect(desk.storage.store, name: "board \(id.rawValue)")
             return desk
         } close: { desk in
             try await desk.close()
         }
-        if catalogue.state.titles.isEmpty {
-            catalogue.dispatch(action: .add(.welcome, Board.welcome.title, limit: 1))
-            if let error = await catalogue.handle.failure() { throw error }
+        if catalogue.store.state.titles.isEmpty {
+            try await catalogue.dispatch(.add(.welcome, Board.welcome.title, limit: 1))
+        }
+    }
+
+    /// Tells how a shared log is doing, once for all boards.
+    private static func tell(_ catalogue: Storage<Catalogue>, _ logger: Logger) -> FluxSubscription? {
+        guard case .log(let replica, _) = catalogue else { return nil }
+        return replica.status.subscribe(to: \.condition.isWritable) { [weak replica] isWritable in
+            guard let condition = replica?.status.state.condition, condition != .closed else { return }
+            if isWritable { return logger.notice("The log answers") }
+            logger.error("Boards cannot be changed", metadata: ["log": "\(condition)"])
         }
     }
 
@@ -94,11 +101,12 @@ final class Boards: Sendable {
         for desk in desks.state.values { desk.feed.end() }
     }
 
-    /// Saves all boards, and closes the folder; throws where something is not saved.
+    /// Saves all boards; throws where something is not saved.
     func close(within duration: Duration) async throws {
         let deadline = ContinuousClock.now + duration
         let report = await desks.shutdown(within: duration)
-        let isListed = await catalogue.flush(within: max(.zero, deadline - .now))
+        catalogue.leaveLog()
+        let isListed = await catalogue.store.flush(within: max(.zero, deadline - .now))
         if let (id, error) = report.failed.first { throw Failure("board \(id.rawValue) was not saved: \(error)") }
         if let id = report.late.first { throw Failure("board \(id.rawValue) was not saved in time") }
         if !isListed { throw Failure("the catalogue was not saved in time") }
@@ -108,30 +116,36 @@ final class Boards: Sendable {
 
     /// The boards that there are, by their titles.
     var list: [(id: String, title: String)] {
-        catalogue.state.titles.sorted { ($0.value, $0.key) < ($1.value, $1.key) }.map { ($0.key, $0.value) }
+        catalogue.store.state.titles.sorted { ($0.value, $0.key) < ($1.value, $1.key) }.map { ($0.key, $0.value) }
     }
 
-    func contains(_ id: BoardID) -> Bool { catalogue.state.titles[id.rawValue] != nil }
+    func contains(_ id: BoardID) async throws -> Bool { try await Self.title(of: id, in: catalogue) != nil }
 
-    /// Makes a board, and returns once that is on disk.
+    /// The title of a board, which another server may just have made; nil: there is none.
+    private static func title(of id: BoardID, in catalogue: Storage<Catalogue>) async throws -> String? {
+        if catalogue.store.state.titles[id.rawValue] == nil { try await catalogue.catchUp() }
+        return catalogue.store.state.titles[id.rawValue]
+    }
+
+    /// Makes a board, and returns once that is kept.
     func add(title: String) async throws -> BoardID {
         if isClosing.withLock({ $0 }) { throw Problem.closing }
         let id = BoardID.random()
-        guard catalogue.dispatch(action: .add(id, title, limit: settings.boards)) != nil else {
+        try await catalogue.dispatch(.add(id, title, limit: settings.boards))
+        if catalogue.store.state.titles[id.rawValue] == nil {
             throw Refusal.full("There are \(settings.boards) boards at most.")
         }
-        if await catalogue.handle.failure() != nil { throw Unsaved() }
         return id
     }
 
-    /// Carries out a command, and returns once it is on disk.
+    /// Carries out a command, and returns once it is kept.
     func perform(_ command: BoardCommand, on id: BoardID, by client: String) async throws -> Receipt {
         if isClosing.withLock({ $0 }) { throw Problem.closing }
         return try await desks.with(id) { try await $0.perform(command, by: client) }
     }
 
-    /// A board as it is on disk.
-    func state(of id: BoardID) async throws -> BoardState { try await desks.with(id) { try await $0.saved() } }
+    /// A board as it is kept.
+    func state(of id: BoardID) async throws -> BoardState { try await desks.with(id) { try await $0.storage.kept() } }
 
     /// Keeps a board open for as long as somebody watches.
     func lease(_ id: BoardID) async throws -> FluxLease<Desk> {
@@ -143,23 +157,63 @@ final class Boards: Sendable {
 
     /// Lets all streams show that they are alive.
     func beat() { for desk in desks.state.values { desk.feed.beat() } }
+
+    /// How this server is doing: the worst of what is open.
+    var health: Health {
+        let conditions = [catalogue.condition] + desks.state.values.map(\.storage.condition)
+        return conditions.compactMap { $0 }.map(Health.init).max { $0.status < $1.status } ?? Health()
+    }
+}
+
+/// What is told of a server to who looks after it.
+struct Health: Encodable {
+    enum Status: String, Encodable, Comparable {
+        case ok
+        /// The log does not answer: boards are shown, and cannot be changed.
+        case readOnly = "read-only"
+        /// A board is not shown, or will not change any more.
+        case failed
+
+        static func < (one: Status, other: Status) -> Bool { one != other && (one == .ok || other == .failed) }
+    }
+
+    var status = Status.ok
+    var detail: String?
+
+    init() {}
+
+    init(_ condition: FluxReplicaStatus.Condition) {
+        switch condition {
+        case .following, .loading, .closed: break
+        case .unavailable(let reason): (status, detail) = (.readOnly, reason)
+        case .diverged(let divergence): (status, detail) = (.failed, "\(divergence)")
+        case .stopped(let stop): (status, detail) = (.failed, "\(stop)")
+        }
+    }
 }
 
 /// Which boards there are.
 struct Catalogue: FluxState, Codable {
     enum Action: FluxAction, Codable {
         case add(BoardID, String, limit: Int)
-        case name(BoardID, String)
+        /// Servers that share a log give the revision at which they have read the title: they may come in any order.
+        case name(BoardID, String, revision: Int? = nil)
     }
 
     private(set) var titles: [String: String] = [:]
+    /// The revisions at which titles were read, of those that were given one.
+    private var revisions: [String: Int]?
 
     mutating func handle(action: Action) -> Catalogue? {
         switch action {
         case .add(let id, let title, let limit):
             if titles.count >= limit || titles[id.rawValue] != nil { return nil }
             titles[id.rawValue] = title
-        case .name(let id, let title):
+        case .name(let id, let title, let revision):
+            if let revision {
+                if revision <= revisions?[id.rawValue] ?? 0 { return nil }
+                revisions = (revisions ?? [:]).merging([id.rawValue: revision]) { $1 }
+            }
             titles[id.rawValue] = title
         }
         return self
@@ -173,27 +227,22 @@ struct Failure: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// Keeps a second program out of a folder; the system lets go of it when the first ends, in whatever way.
-final class FolderLock: Sendable {
-    private let descriptor: Int32
-
-    init(_ folder: String) throws {
-        descriptor = open("\(folder)/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        if descriptor < 0 { throw SystemFailure("\(folder)/lock") }
-        if flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-            let isTaken = errno == EWOULDBLOCK
-            close(descriptor)
-            throw isTaken ? Failure("\(folder): another live-board is using it") : SystemFailure("\(folder)/lock")
-        }
-    }
-
-    deinit { close(descriptor) }
-}
-
 extension FluxFamilyError: KnownError {
     var problem: Problem { .closing }
 }
 
 extension Unsaved: KnownError {
     var problem: Problem { .unsaved }
+}
+
+extension FluxReplicaError: KnownError {
+    var problem: Problem {
+        switch self {
+        case .unconfirmed: .unsaved
+        case .notApplied, .unavailable: .unavailable("It is asked again and again.")
+        case .diverged: .unavailable("This server has found its copy to be wrong, and is mending it.")
+        case .stopped: .unavailable("This server is too old for what others have written.")
+        case .closed, .cancelled: .closing
+        }
+    }
 }

@@ -3,70 +3,54 @@ import FluxDiagnostics
 import FluxEffects
 import FluxObservation
 import FluxPersistence
+import FluxReplication
 import Logging
 import Metrics
-import SQLiteLog
 
 /// A board that is open: its store, the way for commands to come in, and the feed of those who watch.
 ///
 /// The member of the family of ``Boards``.
 final class Desk: Sendable {
-    let store: FluxStore<BoardState>
+    let storage: Storage<BoardState>
     let feed: Feed
     private let creator: FluxActionCreator<BoardConverter>
-    private let disk = Disk()
     private let showing: Task<Void, Never>
     private let openBoards = Meter(label: "live_board.open_boards")
 
     /// Opens a board.
     ///
     /// - Parameters:
-    ///   - path: Its database; made if there is none.
+    ///   - storage: Where it is.
     ///   - founding: The board to begin with, where there is none.
     ///   - limits: How much there may be on it.
     ///   - house: How many commands are under way at once, on all boards together.
     ///   - logger: Where to tell what goes wrong.
-    ///   - named: Told of the title, and of each new one.
-    /// - Throws: What reading the database throws.
+    ///   - named: Told of the title, and of each new one, with the revision at which it was read.
+    /// - Throws: Why the board to begin with was not saved.
     init(
-        path: String, founding: Board, limits: BoardLimits, house: FluxLimit, logger: Logger,
-        named: @escaping @Sendable (String) -> Void
+        _ storage: Storage<BoardState>, founding: Board, limits: BoardLimits, house: FluxLimit, logger: Logger,
+        named: @escaping @Sendable (String, Int) -> Void
     ) async throws {
-        // On no dispatcher: a command is for this board alone.
-        store = try await FluxStore.restored(
-            from: SQLiteLog<BoardState>(path: path, coding: .json()), initialState: BoardState(), dispatcher: nil,
-            compactEvery: 1_000
-        ) { [disk] failure in
-            disk.isFailing = true
-            logger.error("A board cannot be saved", metadata: ["path": "\(path)", "error": "\(failure)"])
-        }
-        if store.revision == 0 {
-            store.dispatch(action: .found(founding))
-            if await store.handle.failure() != nil { throw Unsaved() }
-        }
+        let store = storage.store
+        if store.state.revision == 0 { try await storage.dispatch(.found(founding)) }
         Self.instrument(store, logger)
         creator = FluxActionCreator(
-            dependency: BoardConverter.Dependency(store: store, limits: limits, disk: disk), store: store,
+            dependency: BoardConverter.Dependency(storage: storage, limits: limits), store: store,
             rules: [.custom(OneEditPerCard()) { $0.editedCard }, .concurrency(house)],
             onFailure: { _, _ in })  // The client is told, by the outcome.
 
         let feed = Feed(store.state)
-        self.feed = feed
-        showing = Task { [store, disk] in
-            // A state that comes while another is on its way to the disk is skipped: the next has its changes too.
-            for await state in store.states {
-                await store.flush()
-                if Task.isCancelled { return }
-                if await store.handle.failure() != nil { continue }
-                disk.isFailing = false
-                feed.show(state)
-                named(state.board.title)
+        (self.storage, self.feed) = (storage, feed)
+        showing = Task {
+            switch storage {
+            case .disk(let store, let disk): await Self.showSaved(store, disk, feed, named)
+            case .log(let replica, _): await Self.showApplied(replica, feed, logger, named)
             }
         }
         openBoards.increment()
     }
 
-    /// Carries out a command, and returns once it is on disk: who hears of that may tell the client.
+    /// Carries out a command, and returns once it is kept: who hears of that may tell the client.
     func perform(_ command: BoardCommand, by client: String) async throws -> Receipt {
         let order = Order(command: command, client: client)
         switch await creator.fire(order).outcome {
@@ -79,21 +63,64 @@ final class Desk: Sendable {
         return receipt
     }
 
-    /// The state as it is now, once it is on disk.
-    func saved() async throws -> BoardState {
-        let state = store.state
-        if await store.handle.failure() != nil { throw Unsaved() }
-        return state
+    /// The revision that a watcher says it knows; nil where the board never had it.
+    ///
+    /// Another server may have shown what this one has yet to read.
+    func known(_ revision: Int?) async -> Int? {
+        guard let revision else { return nil }
+        if revision > storage.store.state.revision { try? await storage.catchUp() }
+        return revision <= storage.store.state.revision ? revision : nil
     }
 
     /// Ends what is under way, the commands first and then the log; throws where something is not saved.
     func close() async throws {
+        storage.leaveLog()
         await creator.flush()
-        _ = try await saved()
+        if case .disk = storage { _ = try await storage.kept() }
         showing.cancel()
         // It holds the store, and so the database, which whoever opens the board next needs.
         await showing.value
         openBoards.decrement()
+    }
+
+    // MARK: - Showing
+
+    private static func showSaved(
+        _ store: FluxStore<BoardState>, _ disk: Disk, _ feed: Feed, _ named: (String, Int) -> Void
+    ) async {
+        // A state that comes while another is on its way to the disk is skipped: the next has its changes too.
+        for await state in store.states {
+            await store.flush()
+            if Task.isCancelled { return }
+            if await store.handle.failure() != nil { continue }
+            disk.isFailing = false
+            feed.show(state)
+            named(state.board.title, state.revision)
+        }
+    }
+
+    private static func showApplied(
+        _ replica: FluxReplica<BoardState>, _ feed: Feed, _ logger: Logger, _ named: (String, Int) -> Void
+    ) async {
+        let view = FluxView(
+            replica.store, replica.status, by: { $0.board.revision == $1.board.revision && $0.status == $1.status }
+        ) { (board: $0, status: $1) }
+        var title: String?
+        var isAnew = false
+        for await (state, status) in view.states {
+            if Task.isCancelled { return }
+            feed.show(isWritable: status.condition.isWritable)
+            if case .diverged(let divergence) = status.condition {
+                logger.critical("A board differs from that of another server", metadata: ["why": "\(divergence)"])
+                // What was shown may have been wrong.
+                isAnew = true
+                continue
+            }
+            feed.show(state, anew: isAnew)
+            isAnew = false
+            if title != state.board.title { named(state.board.title, state.revision) }
+            title = state.board.title
+        }
     }
 
     /// Lets metrics and logs look at a store; each is a file to copy.
@@ -101,5 +128,15 @@ final class Desk: Sendable {
         store.instrument(FluxMetrics(label: "live_board.store"))
         // It describes each action, which is dear where nobody reads it.
         if logger.logLevel <= .debug { store.instrument(FluxLogging(logger)) }
+    }
+}
+
+extension FluxReplicaStatus.Condition {
+    /// Whether commands are taken, as far as is known.
+    var isWritable: Bool {
+        switch self {
+        case .following, .loading: true
+        case .unavailable, .diverged, .stopped, .closed: false
+        }
     }
 }

@@ -30,10 +30,12 @@ final class Feed: Sendable {
 
     /// What the lock guards.
     private struct Book {
-        /// The newest state that is on disk: what is not is shown to nobody.
+        /// The newest state that is kept: what is not is shown to nobody.
         var shown: BoardState
         /// Its frame, once somebody has asked for it.
         var stateFrame: ByteBuffer?
+        /// What was told last of whether the board can be changed; nothing was where it always could.
+        var access: (isWritable: Bool, frame: ByteBuffer)?
         var frames: [ByteBuffer] = []
         /// The number of the frame after the newest.
         var next = 0
@@ -59,6 +61,9 @@ final class Feed: Sendable {
         var here: ByteBuffer {
             Frame.here(people.count, names: people.values.lazy.compactMap(\.name).prefix(50).sorted())
         }
+
+        /// What somebody is told besides the board.
+        var about: [ByteBuffer] { (access.map { [$0.frame] } ?? []) + [here] }
 
         /// What comes after a frame, or else keeps who waits for it.
         mutating func take(for watcher: Int, after frame: Int, _ waiting: Waiting) -> Taken {
@@ -87,17 +92,25 @@ final class Feed: Sendable {
 
     // MARK: - What is sent
 
-    /// Sends the changes that a state has brought; the state is on disk.
+    /// Sends the changes that a state has brought, or all of one that does not follow from what was shown; it is kept.
     ///
     /// Called by one task, so that the changes come in their order.
-    func show(_ state: BoardState) {
+    func show(_ state: BoardState, anew: Bool = false) {
         let old = book.withLock { $0.shown.revision }
-        if state.revision == old { return }
-        let frames = state.changes(after: old)?.map(Frame.change) ?? [Frame.state(state)]
+        if state.revision == old && !anew { return }
+        let changes = anew ? nil : state.changes(after: old)
+        let frames = changes?.map(Frame.change) ?? [Frame.state(state)]
         send(Frame.joined(frames)) { book in
             book.shown = state
             book.stateFrame = nil
         }
+    }
+
+    /// Tells whether the board can be changed at the moment, where that is not what was known.
+    func show(isWritable: Bool) {
+        if book.withLock({ $0.access?.isWritable ?? true }) == isWritable { return }
+        let frame = Frame.access(isWritable: isWritable)
+        send(frame) { $0.access = (isWritable, frame) }
     }
 
     func beat() { send(Frame.heartbeat) }
@@ -128,10 +141,10 @@ final class Feed: Sendable {
     /// - Parameters:
     ///   - client: Who it is; nil: nobody is told of it.
     ///   - name: What others are to call it.
-    ///   - last: The revision that it knows the board at; nil: it does not know it.
+    ///   - last: The revision that it knows the board at, which the board has come to; nil: it does not know it.
     /// - Returns: Its number, and what it is sent first.
     func join(client: String?, name: String?, last: Int?) -> (watcher: Int, first: Batch)? {
-        let joined = book.withLock { book -> (watcher: Int, state: BoardState, here: ByteBuffer, next: Int)? in
+        let joined = book.withLock { book -> (watcher: Int, state: BoardState, about: [ByteBuffer], next: Int)? in
             if book.isEnded { return nil }
             book.lastWatcher += 1
             book.watchers[book.lastWatcher] = .some(client)
@@ -139,14 +152,19 @@ final class Feed: Sendable {
                 book.people[client, default: Person()].connections += 1
                 book.people[client]?.name = name
             }
-            return (book.lastWatcher, book.shown, book.here, book.next)
+            return (book.lastWatcher, book.shown, book.about, book.next)
         }
         guard let joined else { return nil }
         watching.increment()
         if client != nil { tellWhoIsHere() }
-        let missed = last.flatMap { joined.state.changes(after: $0) }?.map(Frame.change)
+        let missed = last.flatMap { changes(of: joined.state, after: $0) }?.map(Frame.change)
         let known = missed ?? [stateFrame(of: joined.state)]
-        return (joined.watcher, Batch(frames: [Frame.retry] + known + [joined.here], next: joined.next))
+        return (joined.watcher, Batch(frames: [Frame.retry] + known + joined.about, next: joined.next))
+    }
+
+    /// The changes after a revision; none where what is shown is yet to come to it.
+    private func changes(of state: BoardState, after last: Int) -> ArraySlice<BoardState.NumberedChange>? {
+        last > state.revision ? [] : state.changes(after: last)
     }
 
     /// Waits for what comes after a frame; nil: the stream has ended, or the watcher has left.
@@ -184,8 +202,8 @@ final class Feed: Sendable {
     /// What a watcher gets in place of what it has missed.
     private func newest() -> Batch {
         skipped.increment()
-        let (state, here, next) = book.withLock { ($0.shown, $0.here, $0.next) }
-        return Batch(frames: [stateFrame(of: state), here], next: next)
+        let (state, about, next) = book.withLock { ($0.shown, $0.about, $0.next) }
+        return Batch(frames: [stateFrame(of: state)] + about, next: next)
     }
 
     /// Encodes a large board without the lock, and once for all who join meanwhile.

@@ -16,6 +16,9 @@ enum Frame {
         event("change", id: change.revision, encoded(change))
     }
 
+    /// Whether the board can be changed at the moment.
+    static func access(isWritable: Bool) -> ByteBuffer { event("access", encoded(["writable": isWritable])) }
+
     /// Who looks on: how many, and the names of some.
     static func here(_ count: Int, names: [String]) -> ByteBuffer {
         event("here", encoded(Here(count: count, names: names)))

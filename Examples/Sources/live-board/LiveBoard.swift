@@ -19,6 +19,12 @@ struct LiveBoard: AsyncParsableCommand {
             the streams of those who watch, and saves. Logs go to standard error, GET /metrics has figures for \
             Prometheus, and GET /health answers while it runs.
 
+            With --log the boards are not on disk here, but on a log in NATS JetStream, and any number of servers have the \
+            same: what one acknowledges shows at all of them. While the log does not answer, boards are shown and cannot be \
+            changed: a command waits for --patience, streams tell it by an event "access", and GET /health has the status \
+            "read-only" instead of "ok"; it has "failed", and 503, where a board cannot be shown as it is. Who is here is \
+            told of each server by itself.
+
             The exit status is 0, or 1 with a line on standard error.
             """)
 
@@ -27,6 +33,15 @@ struct LiveBoard: AsyncParsableCommand {
     @Option(
         help: "The folder of the boards, one database each; made if it is not there. One program uses it at a time.")
     var data = "live-board-data"
+    @Option(
+        help: ArgumentHelp(
+            "The NATS servers that have the boards, instead of --data: nats://HOST:PORT[,nats://HOST:PORT…].",
+            valueName: "addresses"))
+    var log: String?
+    @Option(help: "The name of the log there, and of its stream; who gives the same has the same boards.")
+    var stream = "live-board"
+    @Option(help: "How many of the NATS servers have everything: 1, 3 or 5.") var replicas = 3
+    @Option(help: "How long a command waits for the log, in seconds; then its client is told so.") var patience = 10
     @Option(help: "How long closing may take, in seconds.") var deadline = 10
     @Option(help: "How long a board that nobody watches stays open, in seconds.") var idle = 60
     @Option(help: "How many boards are open at once, as long as nobody is in more.") var openBoards = 1_000
@@ -46,11 +61,21 @@ struct LiveBoard: AsyncParsableCommand {
         for (name, value, least) in [
             ("port", port, 0), ("deadline", deadline, 1), ("idle", idle, 0), ("open-boards", openBoards, 0),
             ("boards", boards, 1), ("cards", cards, 0), ("commands", commands, 1), ("waiting", waiting, 0),
+            ("patience", patience, 1),
         ] where value < least {
             throw ValidationError("--\(name) must be at least \(least).")
         }
         if inspect == "" { throw ValidationError("--inspect needs a token that is not empty.") }
+        if ![1, 3, 5].contains(replicas) { throw ValidationError("--replicas must be 1, 3 or 5.") }
+        if let other = servers.first(where: { !$0.hasPrefix("nats://") && !$0.hasPrefix("tls://") }) {
+            throw ValidationError("--log needs addresses such as nats://127.0.0.1:4222, and has \"\(other)\".")
+        }
         if port > 65_535 { throw ValidationError("--port must be at most 65535.") }
+    }
+
+    /// The addresses of the log.
+    private var servers: [String] {
+        log?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
     }
 
     func run() async throws {
@@ -77,12 +102,18 @@ struct LiveBoard: AsyncParsableCommand {
         MetricsSystem.bootstrap(metrics)
 
         let inspection = inspect.map { Inspection(inspector: FluxInspector(), token: $0) }
+        let place =
+            if log == nil {
+                try Place(folder: data)
+            } else {
+                try await Place(
+                    servers: servers, stream: stream, replicas: replicas, patience: .seconds(patience), logger: logger)
+            }
         let boards = try await Boards(
             Boards.Settings(
-                folder: data, idle: .seconds(idle), open: openBoards, boards: self.boards,
-                limits: BoardLimits(cards: cards), commands: commands, waiting: waiting,
-                inspector: inspection?.inspector),
-            logger: logger)
+                idle: .seconds(idle), open: openBoards, boards: self.boards, limits: BoardLimits(cards: cards),
+                commands: commands, waiting: waiting, inspector: inspection?.inspector),
+            at: place, logger: logger)
         let server = Application(
             router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
             // A request whose head does not come is closed by it too.

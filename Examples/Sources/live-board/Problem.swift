@@ -30,9 +30,19 @@ struct Problem: Error {
     static let unsaved = Problem(
         kind: "unsaved", status: .serviceUnavailable, title: "Nothing can be saved at the moment",
         detail: "It is tried again. What was sent may come yet.")
+    static let overtaken = Problem(
+        kind: "overtaken", status: .conflict, title: "Somebody else has changed the board meanwhile",
+        detail: "Nothing was changed. Try again.")
     static let closing = Problem(kind: "closing", status: .serviceUnavailable, title: "The server is closing")
     static let failed = Problem(
         kind: "failed", status: .internalServerError, title: "Something went wrong here", detail: "It was logged.")
+
+    /// The log that several servers share does not take what is sent.
+    static func unavailable(_ detail: String) -> Problem {
+        Problem(
+            kind: "unavailable", status: .serviceUnavailable, title: "The log cannot be reached at the moment",
+            detail: "Nothing was changed. \(detail)")
+    }
 
     static func malformed(_ detail: String) -> Problem {
         Problem(kind: "malformed", status: .badRequest, title: "The request cannot be understood", detail: detail)

@@ -38,7 +38,7 @@ struct Routes: Sendable {
 
         on(router, "/", [.get: { _, _ in .redirect(to: "/b/\(BoardID.welcome.rawValue)") }])
         let index = Page(PackageResources.index_html, "text/html; charset=utf-8")
-        on(router, "/b/:board", [.get: { try index.response(to: $0, status: isBoard($1) ? .ok : .notFound) }])
+        on(router, "/b/:board", [.get: { try await index.response(to: $0, status: isBoard($1) ? .ok : .notFound) }])
         for (path, page) in [
             ("/style.css", Page(PackageResources.style_css, "text/css; charset=utf-8")),
             ("/board.js", Page(PackageResources.board_js, "text/javascript; charset=utf-8")),
@@ -50,7 +50,7 @@ struct Routes: Sendable {
         on(router, "/boards/:board", [.get: showBoard])
         on(router, "/boards/:board/commands", [.post: perform])
         on(router, "/boards/:board/events", [.get: watch])
-        on(router, "/health", [.get: { _, _ in .json(["status": "ok"]) }])
+        on(router, "/health", [.get: showHealth])
         on(router, "/metrics", [.get: { _, _ in metrics.response }])
         if let inspection { inspection.inspector.mount(on: router, token: inspection.token) }
         return router
@@ -65,6 +65,12 @@ struct Routes: Sendable {
         for method in methods {
             router.on(path, method: method, use: handlers[method] ?? { _, _ in throw Problem.method(allow: allow) })
         }
+    }
+
+    /// A server that only cannot write is well: to end it would help nobody.
+    private func showHealth(_ request: Request, _ context: BoardContext) -> Response {
+        let health = boards.health
+        return .json(health, status: health.status == .failed ? .serviceUnavailable : .ok)
     }
 
     // MARK: - Boards
@@ -107,17 +113,19 @@ struct Routes: Sendable {
         if let name, name.count > 40 || name.utf8.count > 160 {
             throw Problem.invalid("A name has at most 40 characters, and 160 bytes.")
         }
-        let last = request.headers[.lastEventID] ?? query.get("last")
+        let given = (request.headers[.lastEventID] ?? query.get("last")).flatMap(Int.init)
         let id = try board(context)
         // In a task of its own: what that needs of memory, to open a board, would stay with this one for as long as it streams.
-        let lease = try await Task { try await boards.lease(id) }.value
+        let (lease, last) = try await Task {
+            let lease = try await boards.lease(id)
+            return (lease, await lease.member.known(given))
+        }.value
         let channel = context.channel
 
         let body = ResponseBody { writer in
             defer { lease.release() }
             let feed = lease.member.feed
-            let joined = feed.join(
-                client: client, name: name?.isEmpty == true ? nil : name, last: last.flatMap(Int.init))
+            let joined = feed.join(client: client, name: name?.isEmpty == true ? nil : name, last: last)
             guard let (watcher, first) = joined else { return try await writer.finish(nil) }
             defer { feed.leave(watcher) }
             // Nothing else tells of a client that has gone, until something is to be sent.
@@ -140,7 +148,7 @@ struct Routes: Sendable {
 
     // MARK: - Reading requests
 
-    private func isBoard(_ context: BoardContext) throws -> Bool { boards.contains(try board(context)) }
+    private func isBoard(_ context: BoardContext) async throws -> Bool { try await boards.contains(board(context)) }
 
     private func board(_ context: BoardContext) throws -> BoardID {
         guard let id = context.parameters.get("board", as: BoardID.self) else { throw Problem.unknownBoard }

@@ -144,6 +144,61 @@ import Testing
         #expect((200...300).contains(state.changes.count))
     }
 
+    // MARK: - On a log that several servers share
+
+    @Test(
+        "Servers that decide on commands where these are applied come to the same, and what does not fit changes nothing"
+    )
+    func decided() throws {
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var random = SplitMix(seed: seed)
+            var servers = [fresh(), fresh()]
+            // What a server looks at may be some commands old.
+            var old = servers[0]
+            for number in 0..<300 {
+                let client = "client-\(Int.random(in: 1...3, using: &random))"
+                let command = randomCommand(on: old, &random)
+                let sent = BoardAction.decide(
+                    command, by: client, limits: BoardLimits(lists: 6, cards: 20), id: "\(number)")
+                let bytes = encoded(sent)
+                let before = servers[0]
+                for index in servers.indices {
+                    let action = try JSONDecoder().decode(BoardAction.self, from: bytes)
+                    let fits = servers[index].apply(action)
+                    if fits {
+                        #expect(servers[index].changes.last?.order == "\(number)")
+                        #expect(servers[index].revision == before.revision + 1)
+                    } else {
+                        #expect(encoded(servers[index]) == encoded(before), "\(command)")
+                    }
+                }
+                #expect(encoded(servers[0]) == encoded(servers[1]))
+                if number.isMultiple(of: 5) { old = servers[0] }
+                #expect(servers[0].board.lists.count <= 6 && servers[0].board.cardCount <= 20)
+            }
+            #expect(servers[0].revision > 50, "seed \(seed)")
+        }
+    }
+
+    @Test("The catalogue has the newest title of a board, in whatever order servers tell of it")
+    func titles() throws {
+        var catalogue = Catalogue()
+        _ = catalogue.handle(action: .add(.welcome, "First", limit: 9))
+        for (title, revision, shown) in [("Third", 3, "Third"), ("Second", 2, "Third"), ("Fourth", 4, "Fourth")] {
+            let action = try JSONDecoder().decode(
+                Catalogue.Action.self, from: encoded(Catalogue.Action.name(.welcome, title, revision: revision)))
+            let changed = catalogue.handle(action: action) != nil
+            #expect(changed == (title == shown) && catalogue.titles["welcome"] == shown)
+        }
+        // As one server has it for itself, and as it was written before several could share a log.
+        let action = try JSONDecoder().decode(
+            Catalogue.Action.self, from: Data(#"{"name":{"_0":"welcome","_1":"Old"}}"#.utf8))
+        _ = catalogue.handle(action: action)
+        #expect(catalogue.titles["welcome"] == "Old")
+        let old = try JSONDecoder().decode(Catalogue.self, from: Data(#"{"titles":{"welcome":"A"}}"#.utf8))
+        #expect(old.titles == ["welcome": "A"])
+    }
+
     // MARK: - Support
 
     /// A board without the revisions of its cards, which never go back, and without the order of votes.

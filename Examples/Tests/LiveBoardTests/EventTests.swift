@@ -81,6 +81,25 @@ import Testing
         }
     }
 
+    @Test("A state that does not follow from what was shown is shown whole, and so is whether it can be changed")
+    func anew() async throws {
+        var (wrong, right) = (BoardState(), BoardState())
+        _ = wrong.apply(.found(Board(title: "Wrong", lists: [])))
+        _ = right.apply(.found(Board(title: "Right", lists: [])))
+        let feed = Feed(wrong)
+        let watcher = try #require(feed.join(client: nil, name: nil, last: 1))
+        #expect(watcher.first.frames.count == 2, "who knows the state is told of who is here, and to come back")
+        feed.show(isWritable: true)
+        feed.show(isWritable: false)
+        let told = await feed.next(for: watcher.watcher, after: watcher.first.next)
+        #expect(told?.frames.map { String(buffer: $0) } == ["event: access\ndata: {\"writable\":false}\n\n"])
+        let next = try #require(feed.join(client: nil, name: nil, last: 1))
+        #expect(next.first.frames.map { String(buffer: $0) }.contains { $0.contains("access") })
+        feed.show(right, anew: true)
+        let shown = try #require(await feed.next(for: watcher.watcher, after: told!.next))
+        #expect(shown.frames.map { String(buffer: $0) }.first?.contains("Right") == true)
+    }
+
     @Test("One who has gone is known to be gone, though nothing was to be sent")
     func gone() async throws {
         let server = try await Server(folder)

@@ -70,6 +70,15 @@ extension BoardChange: Codable {
 }
 
 extension BoardChange {
+    /// The id of what it adds.
+    var added: String? {
+        switch self {
+        case .listAdded(let list, _): list.id
+        case .cardAdded(let card, _, _): card.id
+        default: nil
+        }
+    }
+
     /// About how many bytes it keeps.
     var size: Int {
         func size(_ card: Board.Card) -> Int { card.title.utf8.count + card.text.utf8.count + card.voters.count * 64 }

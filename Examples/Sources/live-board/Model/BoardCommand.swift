@@ -1,5 +1,7 @@
+import Foundation
+
 /// What somebody wants done with a board, as it comes in the body of a request.
-enum BoardCommand: Sendable {
+enum BoardCommand: Equatable, Sendable {
     case addList(title: String)
     case renameList(list: String, title: String)
     case moveList(list: String, index: Int)
@@ -15,8 +17,9 @@ enum BoardCommand: Sendable {
     case undo
 }
 
-extension BoardCommand: Decodable {
-    private enum Kind: String, Decodable {
+/// As JSON it is one flat object with a `type`, in a request as in a log that several servers share.
+extension BoardCommand: Codable {
+    private enum Kind: String, Codable {
         case addList, renameList, moveList, removeList, addCard, editCard, moveCard, removeCard, vote, rename, undo
     }
 
@@ -42,6 +45,62 @@ extension BoardCommand: Decodable {
         case .undo: self = .undo
         }
     }
+
+    func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: Key.self)
+        func put(_ kind: Kind, _ values: [(Key, any Encodable)]) throws {
+            try fields.encode(kind, forKey: .type)
+            for (key, value) in values { try fields.encode(value, forKey: key) }
+        }
+        switch self {
+        case .addList(let title): try put(.addList, [(.title, title)])
+        case .renameList(let list, let title): try put(.renameList, [(.list, list), (.title, title)])
+        case .moveList(let list, let index): try put(.moveList, [(.list, list), (.index, index)])
+        case .removeList(let list): try put(.removeList, [(.list, list)])
+        case .addCard(let list, let title): try put(.addCard, [(.list, list), (.title, title)])
+        case .editCard(let card, let title, let text, let revision):
+            try put(.editCard, [(.card, card), (.title, title), (.text, text), (.revision, revision)])
+        case .moveCard(let card, let list, let index):
+            try put(.moveCard, [(.card, card), (.list, list), (.index, index)])
+        case .removeCard(let card): try put(.removeCard, [(.card, card)])
+        case .vote(let card, let on): try put(.vote, [(.card, card), (.on, on)])
+        case .rename(let title): try put(.rename, [(.title, title)])
+        case .undo: try put(.undo, [])
+        }
+    }
+}
+
+// MARK: - Checking
+
+extension BoardCommand {
+    /// The command with its words as they are kept; throws where they are not allowed, on whatever board.
+    ///
+    /// What a character is depends on the system. So a server looks at the words before it hands a command to others.
+    func checked() throws(Refusal) -> BoardCommand {
+        switch self {
+        case .addList(let title): return .addList(title: try Self.checked(title))
+        case .renameList(let list, let title): return .renameList(list: list, title: try Self.checked(title))
+        case .addCard(let list, let title): return .addCard(list: list, title: try Self.checked(title))
+        case .rename(let title): return .rename(title: try Self.checked(title))
+        case .editCard(let card, let title, let text, let revision):
+            let title = try Self.checked(title)
+            if text.count > 4_000 { throw .invalid("A text has at most 4,000 characters, and this has \(text.count).") }
+            return .editCard(card: card, title: title, text: text, revision: revision)
+        case .moveList(_, let index), .moveCard(_, _, let index):
+            if index < 0 { throw .invalid("An index is 0 or more, and this is \(index).") }
+            return self
+        case .removeList, .removeCard, .vote, .undo:
+            return self
+        }
+    }
+
+    private static func checked(_ title: String) throws(Refusal) -> String {
+        let title = title.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard (1...200).contains(title.count) else {
+            throw .invalid("A title has 1 to 200 characters, and this has \(title.count).")
+        }
+        return title
+    }
 }
 
 /// Why a command changes nothing.
@@ -56,7 +115,7 @@ enum Refusal: Error, Equatable {
 }
 
 /// How much there may be on one board.
-struct BoardLimits: Sendable {
+struct BoardLimits: Codable, Sendable {
     var lists = 100
     var cards = 1_000
     /// For one card.

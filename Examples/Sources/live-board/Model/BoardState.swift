@@ -1,5 +1,3 @@
-import Foundation
-
 /// All that is kept of a board: what everybody sees, the newest changes, and what it takes to undo them.
 ///
 /// It is pure: a command is looked at here and becomes an action, and an action changes it, in the same way each time.
@@ -9,6 +7,8 @@ struct BoardState: Codable, Sendable {
         var revision: Int
         var client: String
         var change: BoardChange
+        /// What the server that asked for it knows it by, where several servers share a log.
+        var order: String?
     }
 
     /// A change that may be taken back, and what does so.
@@ -42,21 +42,26 @@ enum BoardAction: Codable, Sendable {
     case change(BoardChange, by: String)
     /// Takes back the change of a revision.
     case undo(of: Int, BoardChange, by: String)
+    /// Decides on a command where it is applied: on a log that several servers share others may have come before it.
+    ///
+    /// The words of the command are checked. The id is its server's, to find what has come of it.
+    case decide(BoardCommand, by: String, limits: BoardLimits, id: String)
 
     /// The id of what it adds.
-    var added: String? {
-        switch self {
-        case .change(.listAdded(let list, _), _): list.id
-        case .change(.cardAdded(let card, _, _), _): card.id
-        default: nil
-        }
-    }
+    var added: String? { if case .change(let change, _) = self { change.added } else { nil } }
 }
 
 extension BoardState {
     /// Looks at a command; nil: nothing has to change for it.
     func action(
         for command: BoardCommand, by client: String, limits: BoardLimits
+    ) throws(Refusal) -> BoardAction? {
+        try decision(on: command.checked(), by: client, limits: limits)
+    }
+
+    /// Looks at a command whose words are checked: the same comes of it on every server that has this state.
+    private func decision(
+        on command: BoardCommand, by client: String, limits: BoardLimits
     ) throws(Refusal) -> BoardAction? {
         if case .undo = command { return try undo(by: client, limits: limits) }
         return try change(for: command, by: client, limits: limits).map { .change($0, by: client) }
@@ -66,40 +71,34 @@ extension BoardState {
         for command: BoardCommand, by client: String, limits: BoardLimits
     ) throws(Refusal) -> BoardChange? {
         switch command {
-        case .rename(let new):
-            let title = try checked(title: new)
+        case .rename(let title):
             return title == board.title ? nil : .renamed(title: title)
 
-        case .addList(let new):
-            let title = try checked(title: new)
+        case .addList(let title):
             guard board.lists.count < limits.lists else { throw .full("A board has \(limits.lists) lists at most.") }
             return .listAdded(
                 list: Board.List(id: "l\(lastNumber + 1)", title: title, cards: []), index: board.lists.count)
 
-        case .renameList(let list, let new):
-            let title = try checked(title: new)
+        case .renameList(let list, let title):
             return board.lists[try place(ofList: list)].title == title ? nil : .listRenamed(list: list, title: title)
 
         case .moveList(let list, let index):
             let old = try place(ofList: list)
-            let new = min(try checked(index: index), board.lists.count - 1)
+            let new = min(index, board.lists.count - 1)
             return old == new ? nil : .listMoved(list: list, index: new)
 
         case .removeList(let list):
             _ = try place(ofList: list)
             return .listRemoved(list: list)
 
-        case .addCard(let list, let new):
-            let title = try checked(title: new)
+        case .addCard(let list, let title):
             let place = try place(ofList: list)
             guard board.cardCount < limits.cards else { throw .full("A board has \(limits.cards) cards at most.") }
             let card = Board.Card(
                 id: "c\(lastNumber + 1)", title: title, text: "", voters: [], revision: revision + 1)
             return .cardAdded(card: card, list: list, index: board.lists[place].cards.count)
 
-        case .editCard(let id, let new, let text, let revision):
-            let title = try checked(title: new)
-            if text.count > 4_000 { throw .invalid("A text has at most 4,000 characters, and this has \(text.count).") }
+        case .editCard(let id, let title, let text, let revision):
             let card = try card(id)
             // An edit that comes a second time, since its answer was lost, has nothing left to do.
             if card.title == title && card.text == text { return nil }
@@ -108,7 +107,7 @@ extension BoardState {
 
         case .moveCard(let id, let list, let index):
             _ = try (card(id), place(ofList: list))
-            let wanted = BoardChange.cardMoved(card: id, list: list, index: try checked(index: index))
+            let wanted = BoardChange.cardMoved(card: id, list: list, index: index)
             guard let moved = board.fitted(wanted, revision: revision), moved != board.opposite(of: moved) else {
                 return nil
             }
@@ -143,20 +142,7 @@ extension BoardState {
         throw .nothingToUndo
     }
 
-    // MARK: - Checking
-
-    private func checked(title: String) throws(Refusal) -> String {
-        let title = title.trimmingCharacters(in: .whitespacesAndNewlines)
-        guard (1...200).contains(title.count) else {
-            throw .invalid("A title has 1 to 200 characters, and this has \(title.count).")
-        }
-        return title
-    }
-
-    private func checked(index: Int) throws(Refusal) -> Int {
-        if index < 0 { throw .invalid("An index is 0 or more, and this is \(index).") }
-        return index
-    }
+    // MARK: - Finding
 
     private func place(ofList id: String) throws(Refusal) -> Int {
         guard let place = board.place(ofList: id) else { throw .unknownList(id) }
@@ -173,7 +159,9 @@ extension BoardState {
 
 extension BoardState {
     /// Applies an action; false, and nothing has changed, where it does not fit.
-    mutating func apply(_ action: BoardAction) -> Bool {
+    ///
+    /// The order is what a server knows it by that has asked for it on a shared log.
+    mutating func apply(_ action: BoardAction, order: String? = nil) -> Bool {
         switch action {
         case .found(let new):
             guard revision == 0 else { return false }
@@ -182,22 +170,26 @@ extension BoardState {
 
         case .change(let change, let client):
             guard let opposite = board.opposite(of: change), board.apply(change) else { return false }
-            note(change, by: client)
+            note(change, by: client, order: order)
             undoables.append(
                 Undoable(revision: revision, client: client, change: change, opposite: opposite))
             undoables.keepNewest(256, bytes: 4 << 20) { $0.change.size + $0.opposite.size }
 
         case .undo(let target, let change, let client):
             guard board.apply(change) else { return false }
-            note(change, by: client)
+            note(change, by: client, order: order)
             undoables.removeAll { $0.revision == target }
+
+        case .decide(let command, let client, let limits, let id):
+            guard let action = try? decision(on: command, by: client, limits: limits) else { return false }
+            return apply(action, order: id)
         }
         return true
     }
 
-    private mutating func note(_ change: BoardChange, by client: String) {
+    private mutating func note(_ change: BoardChange, by client: String, order: String?) {
         revision += 1
-        changes.append(NumberedChange(revision: revision, client: client, change: change))
+        changes.append(NumberedChange(revision: revision, client: client, change: change, order: order))
         changes.keepNewest(500, bytes: 1 << 20) { $0.change.size }
         switch change {
         case .listAdded(let list, _): note([list.id])

@@ -107,6 +107,7 @@ const silenceLimit = 40_000; // the server sends a comment every 15 s, so a line
 const hiddenLimit = 60_000; // a page nobody sees gives up its line: a browser has six for all pages of a server
 let line = null; // the AbortController of the stream that is open
 let failures = 0;
+let writable = true; // false while the server cannot save, and so waits with what it is sent
 let retryTimer = 0;
 let hiddenTimer = 0;
 
@@ -140,6 +141,7 @@ async function listen(mine) {
     let silence = setTimeout(() => mine.abort(), silenceLimit);
     const query = `client=${client}&name=${encodeURIComponent(myName)}${revision < 0 ? "" : `&last=${revision}`}`;
     const response = await fetch(`${boardPath}/events?${query}`, { signal: mine.signal, cache: "no-store" });
+    writable = true; // until this line says otherwise
     if (response.status === 404) return showNoBoard();
     if (!response.ok) throw new Error(`The server answered ${response.status}.`);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -160,7 +162,9 @@ function takeEvent(block) {
     const [, data] = /^data: ?(.*)$/m.exec(block) ?? [];
     if (!data) return;
     failures = 0;
-    showConnection("live", "Live");
+    if (event === "access") ({ writable } = JSON.parse(data));
+    if (writable) showConnection("live", "Live");
+    else showConnection("read-only", "Read only for now");
     if (event === "state") takeState(JSON.parse(data));
     if (event === "change") takeChange(JSON.parse(data));
     if (event === "here") showPeople(JSON.parse(data));

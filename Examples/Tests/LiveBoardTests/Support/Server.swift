@@ -13,7 +13,11 @@ final class Server: Sendable {
 
     var port: Int { Int(address.split(separator: ":").last!)! }
 
-    init(_ folder: TemporaryFolder, _ options: String...) async throws {
+    convenience init(_ folder: TemporaryFolder, _ options: String...) async throws {
+        try await self.init(folder, options)
+    }
+
+    init(_ folder: TemporaryFolder, _ options: [String]) async throws {
         program = try Command(
             program: Command.built("live-board"),
             ["--port", "0", "--data", folder.url.appending(component: "data").path] + options)

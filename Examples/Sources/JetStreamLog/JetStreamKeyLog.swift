@@ -1,0 +1,252 @@
+import FluxReplication
+import Foundation
+import Synchronization
+
+/// The log of one key, in the streams of all.
+///
+/// Its subjects are `STREAM.KEY.entry`, `.mark`, of which there is one that `end` replaces, and `.trimmed`, which has the position up to
+/// which entries may be gone.
+///
+/// Thread safety: all of it may be used from any thread.
+public final class JetStreamKeyLog: FluxSharedLog {
+    let logs: JetStreamLog
+    let token: String
+    private let ends = Mutex(Ends())
+
+    init(_ logs: JetStreamLog, key: String) {
+        self.logs = logs
+        token = subjectToken(key)
+    }
+
+    var entries: String { "\(logs.stream).\(token).entry" }
+    private var marks: String { "\(logs.stream).\(token).mark" }
+    private var trims: String { "\(logs.stream).\(token).trimmed" }
+    private var all: String { "\(logs.stream).\(token).*" }
+
+    /// Adds an entry at the end.
+    ///
+    /// - Parameters:
+    ///   - entry: The entry; with its key no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
+    ///   - key: What JetStream knows a repetition by, for two minutes.
+    /// - Returns: Its position, once a majority of the servers has it.
+    /// - Throws: Why there is no such answer.
+    public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        // A header is one line.
+        let id = key.utf8.allSatisfy { (0x20...0x7E).contains($0) } ? key : subjectToken(key)
+        do {
+            return try await logs.store(entry, as: entries, headers: [("Nats-Msg-Id", "\(token) \(id)")])
+        } catch {
+            throw error.failure("the stream \(logs.stream)")
+        }
+    }
+
+    /// Reads all entries after a position, and goes on with new ones.
+    ///
+    /// - Parameters:
+    ///   - position: The last that is known.
+    ///   - receive: Gets the next entries.
+    /// - Throws: What ended it; nothing if the task was cancelled.
+    public func read(
+        after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
+    ) async throws {
+        var reader = JetStreamReader(log: self, position: position)
+        try await reader.run(receive)
+    }
+
+    // MARK: - The end
+
+    private struct Ends {
+        /// Has begun: it may have marked the end already.
+        var running: Task<Result<UInt64, FluxSharedLogError>, Never>?
+        /// Will begin: serves all who come before that.
+        var waiting: Task<Result<UInt64, FluxSharedLogError>, Never>?
+    }
+
+    /// The position of the last entry, as a majority of the servers has it.
+    ///
+    /// - Returns: Its position; 0 where there never was one.
+    /// - Throws: Why the servers cannot tell.
+    public func end() async throws(FluxSharedLogError) -> UInt64 {
+        let task = ends.withLock { ends in
+            if let waiting = ends.waiting { return waiting }
+            let before = ends.running
+            let task = Task {
+                _ = await before?.value
+                self.ends.withLock { ($0.running, $0.waiting) = ($0.waiting, nil) }
+                return await self.findEnd()
+            }
+            ends.waiting = task
+            return task
+        }
+        return try await task.value.get()
+    }
+
+    /// Asks no leader a question that one could answer wrongly who is not the leader any more.
+    ///
+    /// JetStream answers reads from what a server has, and one that was paused or cut off may take itself for the leader for a
+    /// while. So a mark is stored, which takes a majority. The entries before it are then looked up in a way that only a server
+    /// that has the mark can end: it has to find something at the mark's place or behind it.
+    private func findEnd() async -> Result<UInt64, FluxSharedLogError> {
+        do {
+            let mark = try await logs.store([], as: marks, headers: [("Nats-Rollup", "sub")])
+            for _ in 0..<50 {
+                let last = try await logs.stored(JetStream.Query(last_by_subj: entries), in: logs.stream)
+                if let end = try await end(from: last?.seq ?? 0, before: mark) { return .success(end) }
+                // Who answered has not got that far yet.
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            return .failure(.unavailable("no server has what a majority of them has acknowledged"))
+        } catch let error as FluxSharedLogError {
+            return .failure(error)
+        } catch let error as JetStream.Failure {
+            return .failure(error.failure("the stream \(logs.stream)"))
+        } catch {
+            return .failure(.unavailable("\(error)"))
+        }
+    }
+
+    /// Goes on from an entry to the last before a mark; nil where the server does not have the mark.
+    private func end(from position: UInt64, before mark: UInt64) async throws(FluxSharedLogError) -> UInt64? {
+        var (end, place) = (position, position)
+        while place < mark {
+            let query = JetStream.Query(seq: place + 1, next_by_subj: all)
+            guard let next = try await logs.stored(query, in: logs.stream) else { return nil }
+            place = next.seq
+            if place >= mark { break }
+            if next.subject == entries { end = place }
+            if next.subject == trims { end = max(end, Self.position(in: next)) }
+        }
+        return end
+    }
+
+    // MARK: - Snapshots
+
+    /// Says where the newest snapshot is: its parts are stored before it, and go after another has replaced it.
+    private struct Head: Codable {
+        let position: UInt64
+        let upload: String
+        let parts: Int
+        let bytes: Int
+    }
+
+    /// Half of what a message may have: a part comes back in base64.
+    private var partSize: Int { logs.connection.limit / 2 }
+    private var head: String { "\(logs.snapshots).\(token).head" }
+    private func part(_ upload: String, _ number: String) -> String {
+        "\(logs.snapshots).\(token).part.\(upload).\(number)"
+    }
+
+    private func storedHead() async throws(FluxSharedLogError) -> (head: Head, place: UInt64)? {
+        guard let stored = try await logs.stored(JetStream.Query(last_by_subj: head), in: logs.snapshots) else {
+            return nil
+        }
+        do {
+            return (try JSONDecoder().decode(Head.self, from: stored.data ?? Data()), stored.seq)
+        } catch {
+            throw .refused("what is stored as \(head) is none of ours: \(error)")
+        }
+    }
+
+    /// The newest snapshot.
+    ///
+    /// - Returns: The snapshot; nil where none was saved.
+    /// - Throws: Why it could not be read.
+    public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
+        for _ in 0..<10 {
+            guard let (head, _) = try await storedHead() else { return nil }
+            var state: [UInt8] = []
+            state.reserveCapacity(head.bytes)
+            for number in 0..<head.parts {
+                let query = JetStream.Query(last_by_subj: part(head.upload, String(number)))
+                guard let stored = try await logs.stored(query, in: logs.snapshots) else { break }
+                state += stored.data ?? Data()
+            }
+            if state.count == head.bytes { return FluxSharedSnapshot(position: head.position, state: state) }
+            // A newer one has taken its place meanwhile.
+        }
+        throw .unavailable("the parts of the newest snapshot are not there")
+    }
+
+    /// Stores a snapshot, in as many messages as it takes, unless a newer one is there.
+    ///
+    /// - Parameter snapshot: The snapshot.
+    /// - Throws: Why it was not stored, or may not have been.
+    public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+        do {
+            for _ in 0..<10 {
+                let stored = try await storedHead()
+                if let stored, stored.head.position >= snapshot.position { return }
+                let upload = UUID().uuidString
+                var first: UInt64?
+                var parts = 0
+                for start in stride(from: 0, to: snapshot.state.count, by: partSize) {
+                    let bytes = Array(snapshot.state[start..<min(start + partSize, snapshot.state.count)])
+                    let place = try await logs.store(bytes, as: part(upload, String(parts)))
+                    first = first ?? place
+                    parts += 1
+                }
+                let head = Head(
+                    position: snapshot.position, upload: upload, parts: parts, bytes: snapshot.state.count)
+                do {
+                    let place = try await logs.store(
+                        JetStream.encode(head), as: self.head, expected: stored?.place ?? 0)
+                    // Also those of whoever has failed on the way. One that is storing parts now finds another head, and begins again.
+                    return try await logs.purge(part("*", "*"), of: logs.snapshots, before: first ?? place)
+                } catch JetStream.Failure.conflict {
+                    continue
+                }
+            }
+        } catch let error as FluxSharedLogError {
+            throw error
+        } catch let error as JetStream.Failure {
+            throw error.failure("the stream \(logs.snapshots)")
+        } catch {
+            throw .unavailable("\(error)")
+        }
+        throw .unavailable("others keep storing snapshots of the same key")
+    }
+
+    // MARK: - What may go
+
+    /// Removes the entries up to a position.
+    ///
+    /// - Parameter position: The position of the last that may go.
+    /// - Throws: Why they were not removed.
+    public func trim(through position: UInt64) async throws(FluxSharedLogError) {
+        let position = min(position, try await end())
+        do {
+            // First of all readers have to know: one that is behind must not go on as if nothing had been there.
+            for _ in 0..<10 {
+                let (trimmed, place) = try await trimmed()
+                if trimmed >= position { break }
+                do {
+                    _ = try await logs.store(
+                        Array(String(position).utf8), as: trims, headers: [("Nats-Rollup", "sub")], expected: place)
+                    break
+                } catch JetStream.Failure.conflict {
+                    continue
+                }
+            }
+        } catch let error as FluxSharedLogError {
+            throw error
+        } catch let error as JetStream.Failure {
+            throw error.failure("the stream \(logs.stream)")
+        } catch {
+            throw .unavailable("\(error)")
+        }
+        guard try await trimmed().position >= position else { throw .unavailable("others keep trimming the same key") }
+        try await logs.purge(entries, of: logs.stream, before: position + 1)
+    }
+
+    /// Up to which position entries may be gone, and where that is written.
+    func trimmed() async throws(FluxSharedLogError) -> (position: UInt64, place: UInt64) {
+        guard let stored = try await logs.stored(JetStream.Query(last_by_subj: trims), in: logs.stream) else {
+            return (0, 0)
+        }
+        return (Self.position(in: stored), stored.seq)
+    }
+
+    private static func position(in stored: JetStream.StoredAnswer.Stored) -> UInt64 {
+        UInt64(String(decoding: stored.data ?? Data(), as: UTF8.self)) ?? 0
+    }
+}

@@ -1,0 +1,401 @@
+import CNats
+import Dispatch
+import FluxReplication
+import Foundation
+import Synchronization
+
+/// A connection to a cluster of NATS servers, for many tasks at once: requests with their answers, and deliveries.
+///
+/// The C client connects again by itself, has the threads, and calls back on them; nothing of it is called on a thread of
+/// Swift's tasks, since it may block.
+///
+/// Thread safety: all of it may be used from any thread.
+final class NatsConnection: Sendable {
+    /// What came from a server.
+    struct Message: Sendable {
+        let subject: String
+        let reply: String
+        let body: [UInt8]
+        /// What a server tells in place of a message, such as 503: nobody there who answers.
+        let status: Int?
+        let description: String
+        /// By the name of each header that tells how a delivery stands.
+        let counts: [String: UInt64]
+    }
+
+    /// How long an answer may take.
+    let timeout: Swift.Duration
+    /// The largest message that the servers take.
+    let limit: Int
+    private let connection: Handle
+    private let inbox: String
+    private let answers: Answers
+    /// All calls of the C client that may block.
+    private let queue = DispatchQueue(label: "NatsConnection")
+    private let subscription: Subscription
+    private let ticking: Task<Void, Never>
+
+    /// Connects to the first server that answers.
+    ///
+    /// - Parameters:
+    ///   - servers: Their addresses, as `nats://127.0.0.1:4222`; the client connects to no others.
+    ///   - timeout: How long an answer may take.
+    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` where none answers, or ``FluxSharedLogError/refused(_:)``.
+    convenience init(servers: [String], timeout: Swift.Duration) async throws(FluxSharedLogError) {
+        let answers = Answers()
+        let connected: Result<Handle, FluxSharedLogError> = await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(returning: Self.connect(servers: servers, answers: answers))
+            }
+        }
+        try self.init(connection: connected.get(), answers: answers, timeout: timeout)
+    }
+
+    private init(connection: Handle, answers: Answers, timeout: Swift.Duration) throws(FluxSharedLogError) {
+        self.connection = connection
+        self.answers = answers
+        self.timeout = timeout
+        limit = Int(natsConnection_GetMaxPayload(connection.pointer))
+        inbox = Self.newInbox()
+        do {
+            subscription = try Subscription(connection, subject: inbox + ".*") { answers.received($0) }
+        } catch {
+            natsConnection_Destroy(connection.pointer)
+            throw error
+        }
+        ticking = Task {
+            while !Task.isCancelled {
+                try? await Task.sleep(for: .milliseconds(100))
+                answers.tick(.now)
+            }
+        }
+    }
+
+    deinit {
+        ticking.cancel()
+        // Behind whatever is still to be sent, such as that a consumer may go.
+        queue.async { [connection, subscription] in
+            subscription.end()
+            natsConnection_FlushTimeout(connection.pointer, 1_000)
+            natsConnection_Destroy(connection.pointer)
+        }
+    }
+
+    private static func connect(servers: [String], answers: Answers) -> Result<Handle, FluxSharedLogError> {
+        var options: OpaquePointer?
+        guard natsOptions_Create(&options) == NATS_OK else { return .failure(.unavailable("out of memory")) }
+        defer { natsOptions_Destroy(options) }
+        let addresses = servers.map { strdup($0) }
+        defer { for address in addresses { free(address) } }
+        var pointers = addresses.map { UnsafePointer($0) }
+        let events = Unmanaged.passRetained(answers).toOpaque()
+        let steps = [
+            natsOptions_SetServers(options, &pointers, Int32(pointers.count)),
+            natsOptions_SetIgnoreDiscoveredServers(options, true),
+            natsOptions_UseGlobalMessageDelivery(options, true),
+            natsOptions_SetTimeout(options, 2_000),
+            natsOptions_SetMaxReconnect(options, -1),
+            natsOptions_SetReconnectWait(options, 100),
+            // Else whatever is sent waits a millisecond for more.
+            natsOptions_SetSendAsap(options, true),
+            // A server that is stopped keeps its connections: only silence tells.
+            natsOptions_SetPingInterval(options, 1_000),
+            natsOptions_SetMaxPingsOut(options, 2),
+            natsOptions_SetWriteDeadline(options, 2_000),
+            natsOptions_SetDisconnectedCB(options, { _, events in Answers.from(events)?.lostConnection() }, events),
+            natsOptions_SetClosedCB(
+                options, { _, events in if let events { Unmanaged<Answers>.fromOpaque(events).release() } }, events),
+            natsOptions_SetErrorHandler(options, { _, _, _, _ in }, nil),
+        ]
+        var connection: OpaquePointer?
+        var status = steps.first { $0 != NATS_OK } ?? natsConnection_Connect(&connection, options)
+        if status == NATS_OK, connection == nil { status = NATS_ERR }
+        guard status == NATS_OK, let connection else {
+            Unmanaged<Answers>.fromOpaque(events).release()
+            return .failure(failure(status, "connecting to \(servers.joined(separator: ", "))"))
+        }
+        return .success(Handle(pointer: connection))
+    }
+
+    /// A subject that nobody else has.
+    static func newInbox() -> String { "_INBOX." + UUID().uuidString }
+
+    /// What a status of the C client is to who called.
+    fileprivate static func failure(_ status: natsStatus, _ what: String) -> FluxSharedLogError {
+        let text = "\(what): \(natsStatus_GetText(status).map { String(cString: $0) } ?? "status \(status.rawValue)")"
+        switch status {
+        case NATS_INVALID_ARG, NATS_INVALID_SUBJECT, NATS_MAX_PAYLOAD, NATS_NOT_PERMITTED,
+            NATS_CONNECTION_AUTH_FAILED, NATS_ADDRESS_MISSING, NATS_ILLEGAL_STATE, NATS_PROTOCOL_ERROR:
+            return .refused(text)
+        default: return .unavailable(text)
+        }
+    }
+
+    // MARK: - Requests
+
+    /// Sends a message and waits for the answer.
+    ///
+    /// - Parameters:
+    ///   - subject: Whom it is for.
+    ///   - body: What is in it.
+    ///   - headers: What goes before it.
+    ///   - duration: How long the answer may take, if not as long as any.
+    /// - Returns: The answer.
+    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` where there is none in time, or the task was cancelled.
+    func request(
+        _ subject: String, _ body: [UInt8], headers: [(String, String)] = [], within duration: Swift.Duration? = nil
+    ) async throws(FluxSharedLogError) -> Message {
+        guard body.count + headers.reduce(64, { $0 + $1.0.utf8.count + $1.1.utf8.count + 4 }) <= limit else {
+            throw .refused("\(body.count) bytes for \(subject) are more than the \(limit) that the servers take")
+        }
+        let number = answers.newNumber()
+        let answer = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                guard answers.expect(number, subject: subject, until: .now + (duration ?? timeout), continuation) else {
+                    return
+                }
+                send(Outgoing(subject: subject, reply: "\(inbox).\(number)", body: body, headers: headers)) {
+                    [answers] error in answers.finish(number, .failure(error))
+                }
+            }
+        } onCancel: {
+            answers.cancel(number)
+        }
+        answers.forget(number)
+        let message = try answer.get()
+        if message.status == 503 { throw .unavailable("nobody answers for \(subject) at present") }
+        return message
+    }
+
+    /// Sends a message, and waits for nothing: not even that it is sent.
+    func post(_ subject: String, _ body: [UInt8], reply: String?) {
+        send(Outgoing(subject: subject, reply: reply, body: body, headers: [])) { _ in }
+    }
+
+    private struct Outgoing {
+        let subject: String
+        let reply: String?
+        let body: [UInt8]
+        let headers: [(String, String)]
+    }
+
+    private func send(_ outgoing: Outgoing, failed: @escaping @Sendable (FluxSharedLogError) -> Void) {
+        queue.async { [connection] in
+            var message: OpaquePointer?
+            var status = outgoing.body.withUnsafeBytes { bytes in
+                natsMsg_Create(
+                    &message, outgoing.subject, outgoing.reply,
+                    bytes.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(bytes.count))
+            }
+            defer { natsMsg_Destroy(message) }
+            for (name, value) in outgoing.headers where status == NATS_OK {
+                status = natsMsgHeader_Set(message, name, value)
+            }
+            if status == NATS_OK { status = natsConnection_PublishMsg(connection.pointer, message) }
+            if status != NATS_OK { failed(Self.failure(status, "sending to \(outgoing.subject)")) }
+        }
+    }
+
+    // MARK: - Deliveries
+
+    /// Has all that comes to a subject handed on, one after another, until the subscription is ended.
+    func subscribe(
+        to subject: String, _ receive: @escaping @Sendable (Message) -> Void
+    ) async throws(FluxSharedLogError) -> Subscription {
+        let result: Result<Subscription, FluxSharedLogError> = await withCheckedContinuation { continuation in
+            queue.async { [connection] in
+                continuation.resume(
+                    returning: Result { () throws(FluxSharedLogError) in
+                        try Subscription(connection, subject: subject, receive)
+                    })
+            }
+        }
+        return try result.get()
+    }
+
+    /// Ends a subscription.
+    func end(_ subscription: Subscription) {
+        // It may wait for the connection's lock, which a write that is stuck has.
+        queue.async { subscription.end() }
+    }
+
+    /// Calls something ten times a second, until it is told not to.
+    func watch(_ tick: @escaping @Sendable (ContinuousClock.Instant) -> Void) -> UInt64 { answers.watch(tick) }
+
+    /// Calls it no longer.
+    func unwatch(_ number: UInt64) { answers.unwatch(number) }
+
+    /// What comes to a subject, for as long as it is wanted.
+    final class Subscription: Sendable {
+        private let handle: Mutex<Handle?>
+
+        fileprivate init(
+            _ connection: Handle, subject: String, _ receive: @escaping @Sendable (Message) -> Void
+        ) throws(FluxSharedLogError) {
+            let receiver = Unmanaged.passRetained(Receiver(receive)).toOpaque()
+            var subscription: OpaquePointer?
+            var status = natsConnection_Subscribe(
+                &subscription, connection.pointer, subject,
+                { _, _, message, receiver in
+                    if let message, let receiver {
+                        Unmanaged<Receiver>.fromOpaque(receiver).takeUnretainedValue().receive(Message(message))
+                    }
+                    natsMsg_Destroy(message)
+                }, receiver)
+            guard status == NATS_OK, let subscription else {
+                Unmanaged<Receiver>.fromOpaque(receiver).release()
+                throw NatsConnection.failure(status, "subscribing to \(subject)")
+            }
+            // Whoever reads asks for no more than it can hold, so nothing has to be dropped here.
+            natsSubscription_SetPendingLimits(subscription, -1, -1)
+            status = natsSubscription_SetOnCompleteCB(
+                subscription, { if let receiver = $0 { Unmanaged<Receiver>.fromOpaque(receiver).release() } }, receiver)
+            handle = Mutex(Handle(pointer: subscription))
+        }
+
+        /// Ends it; a message that is being handed on may still be.
+        fileprivate func end() {
+            guard let handle = handle.withLock({ $0.take() }) else { return }
+            natsSubscription_Unsubscribe(handle.pointer)
+            natsSubscription_Destroy(handle.pointer)
+        }
+    }
+}
+
+/// A pointer to an object of the C client, which has locks of its own.
+private struct Handle: @unchecked Sendable {
+    let pointer: OpaquePointer
+}
+
+/// A closure as an object that C can carry.
+private final class Receiver: Sendable {
+    let receive: @Sendable (NatsConnection.Message) -> Void
+
+    init(_ receive: @escaping @Sendable (NatsConnection.Message) -> Void) { self.receive = receive }
+}
+
+extension NatsConnection.Message {
+    fileprivate init(_ message: OpaquePointer) {
+        func header(_ name: String) -> String? {
+            var value: UnsafePointer<CChar>?
+            guard natsMsgHeader_Get(message, name, &value) == NATS_OK, let value else { return nil }
+            return String(cString: value)
+        }
+        subject = String(cString: natsMsg_GetSubject(message))
+        reply = natsMsg_GetReply(message).map { String(cString: $0) } ?? ""
+        let count = Int(natsMsg_GetDataLength(message))
+        body = Array(UnsafeRawBufferPointer(start: natsMsg_GetData(message), count: count))
+        // A status has no body, and looking for headers is not free.
+        status = count == 0 ? header("Status").flatMap { Int($0) } : nil
+        description = status == nil ? "" : header("Description") ?? ""
+        var counts: [String: UInt64] = [:]
+        if status != nil {
+            for name in ["Nats-Last-Consumer", "Nats-Pending-Messages"] {
+                counts[name] = header(name).flatMap(UInt64.init)
+            }
+        }
+        self.counts = counts
+    }
+}
+
+/// Who waits for which answer.
+private final class Answers: Sendable {
+    typealias Answer = Result<NatsConnection.Message, FluxSharedLogError>
+
+    private struct Expected {
+        let subject: String
+        let deadline: ContinuousClock.Instant
+        let continuation: CheckedContinuation<Answer, Never>
+    }
+
+    private struct State {
+        var last: UInt64 = 0
+        var expected: [UInt64: Expected] = [:]
+        /// Whose task was cancelled before it began to wait.
+        var cancelled: Set<UInt64> = []
+        var watchers: [UInt64: @Sendable (ContinuousClock.Instant) -> Void] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    static func from(_ pointer: UnsafeMutableRawPointer?) -> Answers? {
+        pointer.map { Unmanaged<Answers>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    func newNumber() -> UInt64 {
+        state.withLock { state in
+            state.last += 1
+            return state.last
+        }
+    }
+
+    /// Waits for an answer; false: it is cancelled already, and answered.
+    func expect(
+        _ number: UInt64, subject: String, until deadline: ContinuousClock.Instant,
+        _ continuation: CheckedContinuation<Answer, Never>
+    ) -> Bool {
+        let isCancelled = state.withLock { state in
+            if state.cancelled.remove(number) != nil { return true }
+            state.expected[number] = Expected(subject: subject, deadline: deadline, continuation: continuation)
+            return false
+        }
+        if isCancelled { continuation.resume(returning: .failure(.unavailable("the task was cancelled"))) }
+        return !isCancelled
+    }
+
+    func cancel(_ number: UInt64) {
+        let expected = state.withLock { state in
+            let expected = state.expected.removeValue(forKey: number)
+            if expected == nil { state.cancelled.insert(number) }
+            return expected
+        }
+        expected?.continuation.resume(returning: .failure(.unavailable("the task was cancelled")))
+    }
+
+    /// Nobody waits under a number any more.
+    func forget(_ number: UInt64) { _ = state.withLock { $0.cancelled.remove(number) } }
+
+    func finish(_ number: UInt64, _ answer: Answer) {
+        state.withLock { $0.expected.removeValue(forKey: number) }?.continuation.resume(returning: answer)
+    }
+
+    func received(_ message: NatsConnection.Message) {
+        guard let number = message.subject.split(separator: ".").last.flatMap({ UInt64($0) }) else { return }
+        finish(number, .success(message))
+    }
+
+    /// Whoever was asked can answer no longer: that is known before the deadline.
+    func lostConnection() {
+        let all = state.withLock { state in
+            defer { state.expected = [:] }
+            return state.expected.values.map(\.continuation)
+        }
+        for continuation in all {
+            continuation.resume(returning: .failure(.unavailable("the connection was lost before the answer came")))
+        }
+    }
+
+    func tick(_ now: ContinuousClock.Instant) {
+        let (late, watchers) = state.withLock { state in
+            let late = state.expected.filter { $0.value.deadline < now }
+            for number in late.keys { state.expected[number] = nil }
+            return (late.values, state.watchers.values)
+        }
+        for expected in late {
+            expected.continuation.resume(
+                returning: .failure(.unavailable("no answer in time for what was sent to \(expected.subject)")))
+        }
+        for watcher in watchers { watcher(now) }
+    }
+
+    func watch(_ tick: @escaping @Sendable (ContinuousClock.Instant) -> Void) -> UInt64 {
+        let number = newNumber()
+        state.withLock { $0.watchers[number] = tick }
+        return number
+    }
+
+    func unwatch(_ number: UInt64) {
+        let watcher = state.withLock { $0.watchers.removeValue(forKey: number) }
+        withExtendedLifetime(watcher) {}
+    }
+}

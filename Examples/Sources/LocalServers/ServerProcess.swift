@@ -1,0 +1,139 @@
+import Foundation
+import Synchronization
+
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
+/// A server that runs as a process of its own, until it is told to end or the last reference to it goes.
+///
+/// Thread safety: all of it may be used from any thread.
+public final class ServerProcess: @unchecked Sendable {
+    private let process = Process()
+
+    /// Starts a program, whose output goes to the end of a file.
+    ///
+    /// - Parameters:
+    ///   - program: Where it is.
+    ///   - arguments: What it is called with.
+    ///   - log: The file, which is made if there is none.
+    /// - Throws: Why it cannot be started.
+    public init(_ program: String, _ arguments: [String], log: String) throws {
+        let descriptor = open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o644)
+        guard descriptor >= 0 else { throw ServerFailure(description: "\(log) cannot be written") }
+        let output = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        process.executableURL = URL(filePath: program)
+        process.arguments = arguments
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+    }
+
+    deinit { kill() }
+
+    /// Its number.
+    public var identifier: Int32 { process.processIdentifier }
+
+    /// Whether it has not ended.
+    public var isRunning: Bool { process.isRunning }
+
+    /// Sends it a signal, unless it has ended.
+    ///
+    /// - Parameter signal: Which.
+    public func send(_ signal: Int32) {
+        if process.isRunning { _ = sendSignal(process.processIdentifier, signal) }
+    }
+
+    /// Ends it at once, and returns when it has gone.
+    public func kill() {
+        send(SIGKILL)
+        process.waitUntilExit()
+    }
+
+    /// Lets it end by itself, for some seconds; then at once.
+    public func end() {
+        send(SIGCONT)
+        send(SIGTERM)
+        let deadline = ContinuousClock.now + .seconds(5)
+        while process.isRunning, .now < deadline { usleep(20_000) }
+        kill()
+    }
+}
+
+/// The system's `kill`, which a method of that name hides.
+private func sendSignal(_ process: Int32, _ signal: Int32) -> Int32 { kill(process, signal) }
+
+/// Why a server is not there, in one sentence.
+///
+/// Thread safety: a value.
+public struct ServerFailure: Error, CustomStringConvertible {
+    /// The sentence.
+    public let description: String
+
+    /// Makes one.
+    ///
+    /// - Parameter description: The sentence.
+    public init(description: String) { self.description = description }
+}
+
+/// Looks for a program in the folders of `PATH`, and in some more.
+///
+/// - Parameters:
+///   - name: The program.
+///   - package: The Debian package that has it.
+///   - folders: Where else it may be; the first that has it.
+/// - Returns: Its path.
+/// - Throws: ``ServerFailure`` with the package's name.
+public func findProgram(_ name: String, package: String, in folders: [String] = []) throws(ServerFailure) -> String {
+    let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+    let candidates = (path.split(separator: ":").map(String.init) + ["/usr/sbin"] + folders).map { "\($0)/\(name)" }
+    guard let found = candidates.first(where: FileManager.default.isExecutableFile(atPath:)) else {
+        throw ServerFailure(description: "there is no \(name): install \(package) (Debian's name of it)")
+    }
+    return found
+}
+
+/// A port of the loopback that nobody listens at, at the moment.
+///
+/// - Returns: The port.
+/// - Throws: ``ServerFailure`` where the system has none.
+public func freePort() throws(ServerFailure) -> Int {
+    let ports = try freePorts(1)
+    return ports[0]
+}
+
+/// Ports of the loopback that nobody listens at, at the moment, all different.
+///
+/// - Parameter count: How many.
+/// - Returns: The ports.
+/// - Throws: ``ServerFailure`` where the system has none.
+public func freePorts(_ count: Int) throws(ServerFailure) -> [Int] {
+    var sockets: [Int32] = []
+    defer { for socket in sockets { close(socket) } }
+    var ports: [Int] = []
+    for _ in 0..<count {
+        #if canImport(Glibc)
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        #else
+            let descriptor = socket(AF_INET, SOCK_STREAM, 0)
+        #endif
+        sockets.append(descriptor)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let status = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                bind(descriptor, pointer, length) == 0 ? getsockname(descriptor, pointer, &length) : -1
+            }
+        }
+        guard status == 0 else { throw ServerFailure(description: "the system has no free port on the loopback") }
+        ports.append(Int(UInt16(bigEndian: address.sin_port)))
+    }
+    return ports
+}

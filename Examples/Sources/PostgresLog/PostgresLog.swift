@@ -1,0 +1,188 @@
+import FluxReplication
+import Synchronization
+
+/// Shared logs in a PostgreSQL database, for those who have one already: one table of entries, and a line for each key.
+///
+/// An append locks the line of its key until it is committed. So positions become visible in their order, which those of a sequence
+/// do not, and no reader skips one. Whoever reads is woken by `NOTIFY`.
+///
+/// Thread safety: all of it may be used from any thread.
+public final class PostgresLog: Sendable {
+    fileprivate let name: String
+    fileprivate let writer: Session
+    fileprivate let reader: Session
+    fileprivate let bell: Bell
+
+    /// Connects, and makes the tables if they are not there.
+    ///
+    /// - Parameters:
+    ///   - address: How libpq connects, as `host=127.0.0.1 dbname=boards` or a `postgres://` address; of several servers, to the one
+    ///     that takes writes: `target_session_attrs=read-write`.
+    ///   - name: What the tables' names begin with: lower-case letters, digits and `_`.
+    /// - Throws: Why that cannot be.
+    public init(_ address: String, name: String) async throws(FluxSharedLogError) {
+        guard name.utf8.allSatisfy({ (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5F }) else {
+            throw .refused("\"\(name)\" is no name for tables: lower-case letters, digits and _")
+        }
+        self.name = name
+        (writer, reader) = (Session(address), Session(address))
+        bell = Bell(address, channel: name)
+        _ = try await writer.run(
+            """
+            SELECT pg_advisory_xact_lock(hashtext('\(name)'));
+            CREATE TABLE IF NOT EXISTS \(name)_keys (key text PRIMARY KEY, last bigint NOT NULL DEFAULT 0,
+                trimmed bigint NOT NULL DEFAULT 0, position bigint NOT NULL DEFAULT 0, snapshot bytea);
+            CREATE TABLE IF NOT EXISTS \(name)_entries (key text NOT NULL, position bigint NOT NULL, id bytea NOT NULL,
+                entry bytea NOT NULL, PRIMARY KEY (key, position), UNIQUE (key, id));
+            CREATE OR REPLACE FUNCTION \(name)_append(k text, ids bytea[], entries bytea[]) RETURNS SETOF bigint AS $$
+            DECLARE place bigint; BEGIN
+                INSERT INTO \(name)_keys (key) VALUES (k) ON CONFLICT DO NOTHING;
+                PERFORM 1 FROM \(name)_keys WHERE key = k FOR UPDATE;
+                FOR i IN 1 .. array_length(ids, 1) LOOP
+                    SELECT position INTO place FROM \(name)_entries WHERE key = k AND id = ids[i];
+                    IF NOT FOUND THEN
+                        UPDATE \(name)_keys SET last = last + 1 WHERE key = k RETURNING last INTO place;
+                        INSERT INTO \(name)_entries VALUES (k, place, ids[i], entries[i]);
+                    END IF; RETURN NEXT place;
+                END LOOP;
+                PERFORM pg_notify('\(name)', k); END $$ LANGUAGE plpgsql;
+            """)
+        bell.listen()
+    }
+
+    /// The log of one key.
+    ///
+    /// - Parameter key: Any text without a zero byte, of less than 8,000 bytes.
+    /// - Returns: Its log.
+    public func log(for key: String) -> PostgresKeyLog { PostgresKeyLog(self, key: key) }
+}
+
+/// The log of one key, in the tables of all.
+///
+/// Thread safety: all of it may be used from any thread.
+public final class PostgresKeyLog: FluxSharedLog {
+    private typealias Appended = Result<UInt64, FluxSharedLogError>
+    private typealias Append = (id: [UInt8], entry: [UInt8], continuation: CheckedContinuation<Appended, Never>)
+
+    private let log: PostgresLog
+    private let key: String
+    private let appends = Mutex<[Append]>([])
+
+    fileprivate init(_ log: PostgresLog, key: String) { (self.log, self.key) = (log, key) }
+
+    /// Adds an entry at the end; those that wait meanwhile become one transaction.
+    ///
+    /// - Parameters:
+    ///   - entry: The entry.
+    ///   - key: By which a repetition is known, for as long as the entry is there.
+    /// - Returns: Its position, once it is committed.
+    /// - Throws: Why it was not, or may not have been.
+    public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        try await withCheckedContinuation { (continuation: CheckedContinuation<Appended, Never>) in
+            let isFirst = appends.withLock { appends in
+                appends.append((Array(key.utf8), entry, continuation))
+                return appends.count == 1
+            }
+            if isFirst { Task { await self.commit() } }
+        }.get()
+    }
+
+    private func commit() async {
+        await log.writer.whenFree()
+        let batch = appends.withLock { appends in
+            defer { appends = [] }
+            return appends
+        }
+        do throws(FluxSharedLogError) {
+            let rows = try await run(
+                "SELECT \(log.name)_append($1, $2, $3)",
+                [.array(batch.map(\.id)), .array(batch.map(\.entry))], on: log.writer)
+            guard rows.count == batch.count else { throw .unavailable("\(rows.count) of \(batch.count) were answered") }
+            for (append, row) in zip(batch, rows) { append.continuation.resume(returning: .success(row[0].number)) }
+        } catch {
+            for append in batch { append.continuation.resume(returning: .failure(error)) }
+        }
+    }
+
+    /// Reads all entries after a position, and goes on with new ones.
+    ///
+    /// - Parameters:
+    ///   - position: The last that is known.
+    ///   - receive: Gets the next entries.
+    /// - Throws: What ended it; nothing if the task was cancelled.
+    public func read(
+        after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
+    ) async throws {
+        var position = position
+        var rings = log.bell.rings(for: key).makeAsyncIterator()
+        while !Task.isCancelled {
+            // One statement sees one moment: either an entry, or that it is gone.
+            let rows = try await run(
+                """
+                SELECT trimmed, e.position, e.entry FROM \(log.name)_keys k LEFT JOIN LATERAL (
+                    SELECT * FROM \(log.name)_entries WHERE key = k.key AND position > $2 ORDER BY position LIMIT 500
+                ) e ON true WHERE k.key = $1 ORDER BY e.position
+                """, [.number(position)], on: log.reader)
+            if let trimmed = rows.first?[0].number, trimmed > position {
+                throw FluxSharedLogError.trimmed(through: trimmed)
+            }
+            let entries = rows.compactMap { row in row[2].map { FluxSharedEntry(position: row[1].number, entry: $0) } }
+            if let last = entries.last {
+                try await receive(entries)
+                position = last.position
+            } else {
+                await rings.next()
+            }
+        }
+    }
+
+    /// The position of the last entry, as the server that takes writes has it.
+    ///
+    /// - Returns: Its position; 0 where there never was one.
+    /// - Throws: Why the server cannot tell.
+    public func end() async throws(FluxSharedLogError) -> UInt64 {
+        try await run("SELECT last FROM \(log.name)_keys WHERE key = $1", on: log.reader).first?[0].number ?? 0
+    }
+
+    /// The newest snapshot.
+    ///
+    /// - Returns: The snapshot; nil where none was saved.
+    /// - Throws: Why it could not be read.
+    public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
+        try await run("SELECT position, snapshot FROM \(log.name)_keys WHERE key = $1", on: log.reader).first
+            .flatMap { row in row[1].map { FluxSharedSnapshot(position: row[0].number, state: $0) } }
+    }
+
+    /// Stores a snapshot, unless a newer one is there.
+    ///
+    /// - Parameter snapshot: The snapshot.
+    /// - Throws: Why it was not stored, or may not have been.
+    public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+        _ = try await run(
+            """
+            INSERT INTO \(log.name)_keys AS k (key, position, snapshot) VALUES ($1, $2, $3)
+            ON CONFLICT (key) DO UPDATE SET position = EXCLUDED.position, snapshot = EXCLUDED.snapshot
+            WHERE k.snapshot IS NULL OR k.position < EXCLUDED.position
+            """, [.number(snapshot.position), .bytes(snapshot.state)], on: log.writer)
+    }
+
+    /// Removes the entries up to a position.
+    ///
+    /// - Parameter position: The position of the last that may go.
+    /// - Throws: Why they were not removed.
+    public func trim(through position: UInt64) async throws(FluxSharedLogError) {
+        _ = try await run(
+            """
+            WITH k AS (UPDATE \(log.name)_keys SET trimmed = greatest(trimmed, least($2, last)) WHERE key = $1 RETURNING trimmed)
+            DELETE FROM \(log.name)_entries USING k WHERE key = $1 AND position <= k.trimmed
+            """, [.number(position)], on: log.writer)
+    }
+
+    /// Runs a statement whose first parameter is the key.
+    private func run(
+        _ statement: String, _ parameters: [Parameter] = [], on session: Session
+    ) async throws(FluxSharedLogError) -> [Row] {
+        guard !key.utf8.contains(0) else { throw .refused("a key with a zero byte") }
+        return try await session.run(statement, [.text(key)] + parameters)
+    }
+}

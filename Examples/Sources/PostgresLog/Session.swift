@@ -1,0 +1,166 @@
+import CPostgres
+import Dispatch
+import FluxReplication
+import Synchronization
+
+/// What a statement is given.
+enum Parameter {
+    case text(String), number(UInt64), bytes([UInt8]), array([[UInt8]])
+
+    /// As the server takes it in binary form.
+    var bytes: [UInt8] {
+        switch self {
+        case .text(let text): Array(text.utf8)
+        case .number(let number): bigEndian(Int64(clamping: number))
+        case .bytes(let bytes): bytes
+        // One dimension, no NULL, of `bytea` (17), how many, counted from 1; and each with its length.
+        case .array(let elements):
+            [1, 0, 17, Int32(elements.count), 1].flatMap(bigEndian)
+                + elements.flatMap { bigEndian(Int32($0.count)) + $0 }
+        }
+    }
+
+    private func bigEndian(_ number: some FixedWidthInteger) -> [UInt8] {
+        withUnsafeBytes(of: number.bigEndian, Array.init)
+    }
+}
+
+/// What a statement answers: the bytes of each column, nil for NULL.
+typealias Row = [[UInt8]?]
+
+extension [UInt8]? {
+    /// A `bigint`.
+    var number: UInt64 { (self ?? []).reduce(0) { $0 << 8 | UInt64($1) } }
+}
+
+/// One connection, which is made when it is needed and again after it was lost; one statement at a time.
+final class Session: @unchecked Sendable {
+    private let address: String
+    /// What the connection and all calls of libpq belong to, since they wait.
+    let queue = DispatchQueue(label: "PostgresLog")
+    private var connection: OpaquePointer?
+
+    init(_ address: String) { self.address = address }
+
+    deinit { PQfinish(connection) }
+
+    /// Returns when what was asked for before has been answered.
+    func whenFree() async {
+        await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
+    }
+
+    func run(_ statement: String, _ parameters: [Parameter] = []) async throws(FluxSharedLogError) -> [Row] {
+        try await withCheckedContinuation { continuation in
+            queue.async {
+                continuation.resume(
+                    returning: Result { () throws(FluxSharedLogError) in try self.perform(statement, parameters) })
+            }
+        }.get()
+    }
+
+    /// The connection, which stands; on the queue.
+    func connected() throws(FluxSharedLogError) -> OpaquePointer {
+        if let connection, PQstatus(connection) == CONNECTION_OK { return connection }
+        PQfinish(connection)
+        connection = PQconnectdb(address)
+        guard let connection, PQstatus(connection) == CONNECTION_OK else {
+            throw .unavailable("connecting to PostgreSQL: \(String(cString: PQerrorMessage(connection)))")
+        }
+        // Nothing waits for good, whoever holds a lock and whatever the network does.
+        PQclear(PQexec(connection, "SET statement_timeout = '5s'; SET client_min_messages = error"))
+        return connection
+    }
+
+    private func perform(_ statement: String, _ parameters: [Parameter]) throws(FluxSharedLogError) -> [Row] {
+        let connection = try connected()
+        let values = parameters.map(\.bytes)
+        let copies = values.map { value in
+            let copy = UnsafeMutableBufferPointer<CChar>.allocate(capacity: max(1, value.count))
+            _ = copy.update(from: value.lazy.map(CChar.init(bitPattern:)))
+            return copy
+        }
+        defer { for copy in copies { copy.deallocate() } }
+        // Without parameters it may be several statements, in one transaction.
+        let result =
+            parameters.isEmpty
+            ? PQexec(connection, statement)
+            : PQexecParams(
+                connection, statement, Int32(values.count), nil, copies.map { UnsafePointer($0.baseAddress) },
+                values.map { Int32($0.count) }, values.map { _ in 1 }, 1)
+        defer { PQclear(result) }
+        let status = PQresultStatus(result)
+        guard status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK else { throw failure(result) }
+        return (0..<PQntuples(result)).map { row in
+            (0..<PQnfields(result)).map { column in
+                guard PQgetisnull(result, row, column) == 0 else { return nil }
+                let count = Int(PQgetlength(result, row, column))
+                return Array(UnsafeRawBufferPointer(start: PQgetvalue(result, row, column), count: count))
+            }
+        }
+    }
+
+    private func failure(_ result: OpaquePointer?) -> FluxSharedLogError {
+        let text = "PostgreSQL: \(String(cString: PQerrorMessage(connection)))"
+        let state = PQresultErrorField(result, 67 /* PG_DIAG_SQLSTATE, a macro */).map { String(cString: $0) } ?? ""
+        // What is wrong with the data, a constraint, the rights, or the statement does not go away.
+        return ["0A", "22", "23", "28", "3D", "42", "54"].contains(state.prefix(2))
+            ? .refused(text) : .unavailable(text)
+    }
+}
+
+/// Hears of new entries by `NOTIFY`, and wakes who waits for them.
+///
+/// What it has belongs to the session's queue, and who waits to a lock.
+final class Bell: @unchecked Sendable {
+    private let session: Session
+    private let channel: String
+    private var source: (any DispatchSourceRead)?
+    private let waiting = Mutex<[UInt64: (key: String, ring: AsyncStream<Void>.Continuation)]>([:])
+    private let last = Atomic<UInt64>(0)
+
+    init(_ address: String, channel: String) { (session, self.channel) = (Session(address), channel) }
+
+    deinit { source?.cancel() }
+
+    /// Rings from now on, for a key: once where it rang several times before somebody listened.
+    func rings(for key: String) -> AsyncStream<Void> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { ring in
+            let number = last.add(1, ordering: .relaxed).newValue
+            waiting.withLock { $0[number] = (key, ring) }
+            ring.onTermination = { [weak self] _ in _ = self?.waiting.withLock { $0.removeValue(forKey: number) } }
+        }
+    }
+
+    private func ring(_ key: String?) {
+        for (_, waiter) in waiting.withLock({ $0 }) where key == nil || waiter.key == key { waiter.ring.yield() }
+    }
+
+    func listen() { session.queue.async { self.hear() } }
+
+    /// Hears until the connection is lost; then everybody looks for himself, until it stands again.
+    private func hear() {
+        guard let connection = try? session.connected() else { return hearLater() }
+        PQclear(PQexec(connection, "LISTEN \(channel)"))
+        ring(nil)
+        let source = DispatchSource.makeReadSource(fileDescriptor: PQsocket(connection), queue: session.queue)
+        source.setEventHandler { [weak self] in
+            if PQconsumeInput(connection) != 1 { self?.source?.cancel() }
+            while let notification = PQnotifies(connection) {
+                self?.ring(String(cString: notification.pointee.extra))
+                PQfreemem(notification)
+            }
+        }
+        // The descriptor is closed no sooner than nothing looks at it.
+        source.setCancelHandler { [weak self, session] in
+            self?.hearLater()
+            withExtendedLifetime(session) {}
+        }
+        self.source = source
+        source.activate()
+    }
+
+    private func hearLater() {
+        ring(nil)
+        session.queue.asyncAfter(deadline: .now() + .seconds(1)) { [weak self] in self?.hear() }
+    }
+}

@@ -1,0 +1,109 @@
+import Synchronization
+
+/// What the clients did, and what they were told.
+final class History: Sendable {
+    struct Operation {
+        enum Answer {
+            /// Added, at an index.
+            case added(Int)
+            /// Not added, and never will be.
+            case refused
+            /// Nobody knows.
+            case unknown
+            /// Seen by a read that is fresh.
+            case seen(Digest)
+        }
+
+        let client: UInt32
+        let key: String
+        /// What an append adds; nil: a read.
+        let item: UInt64?
+        let call: UInt64
+        let end: UInt64
+        let answer: Answer
+    }
+
+    private struct State {
+        var operations: [Operation] = []
+        var violations: [String] = []
+        var localReads = 0
+    }
+
+    private let state = Mutex(State())
+    private let start = ContinuousClock.now
+
+    /// Nanoseconds since the history began.
+    var now: UInt64 {
+        let time = (ContinuousClock.now - start).components
+        return UInt64(time.seconds) * 1_000_000_000 + UInt64(time.attoseconds / 1_000_000_000)
+    }
+
+    var operations: [Operation] { state.withLock { $0.operations } }
+    var violations: [String] { state.withLock { $0.violations } }
+    var localReads: Int { state.withLock { $0.localReads } }
+
+    func add(_ operation: Operation) { state.withLock { $0.operations.append(operation) } }
+    func addLocalRead() { state.withLock { $0.localReads += 1 } }
+
+    /// Notes that something does not hold.
+    func violated(_ text: String) { state.withLock { $0.violations.append(text) } }
+
+    // MARK: - Looking back
+
+    /// What does not hold, given the list of each key that all nodes agree on.
+    func problems(_ lists: [String: [UInt64]]) -> [String] {
+        let all = operations
+        var problems = violations
+        for (key, list) in lists.sorted(by: { $0.key < $1.key }) {
+            let operations = all.filter { $0.key == key }
+            let present = Set(list)
+            if present.count != list.count {
+                problems.append("\(key): \(list.count - present.count) actions are in it twice")
+            }
+            var sent: Set<UInt64> = []
+            var added: [UInt32: [UInt64]] = [:]
+            for operation in operations {
+                guard let item = operation.item else { continue }
+                switch operation.answer {
+                case .added(let index):
+                    sent.insert(item)
+                    added[operation.client, default: []].append(item)
+                    if !list.indices.contains(index) || list[index] != item {
+                        problems.append("\(key): \(item) was acknowledged at \(index), and is not there")
+                    }
+                case .refused:
+                    if present.contains(item) { problems.append("\(key): \(item) is there, and was refused") }
+                case .unknown, .seen: sent.insert(item)
+                }
+            }
+            for item in list where !sent.contains(item) {
+                problems.append("\(key): \(item) is there, and nobody sent it")
+            }
+            let places = Dictionary(list.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+            for (client, items) in added {
+                let order = items.compactMap { places[$0] }
+                if order != order.sorted() {
+                    problems.append("\(key): the actions of client \(client) are not in its order")
+                }
+            }
+            // Of what nobody knows only what is there at the end can have happened.
+            let linear = operations.compactMap { operation -> Linearizability.Operation? in
+                let kind: Linearizability.Operation.Kind
+                var end = operation.end
+                switch (operation.answer, operation.item) {
+                case (.added(let index), let item?): kind = .append(item, index: index)
+                case (.unknown, let item?) where present.contains(item):
+                    kind = .append(item, index: nil)
+                    end = .max
+                case (.seen(let digest), _): kind = .read(digest)
+                default: return nil
+                }
+                return Linearizability.Operation(kind: kind, call: operation.call, end: end)
+            }
+            if !Linearizability.holds(linear) {
+                problems.append("\(key): the history of \(linear.count) operations is not linearizable")
+            }
+        }
+        return problems
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import LocalServers
+import Synchronization
+
+/// Three NATS servers and three nodes on the loopback, with a link between any two that speak to each other.
+final class Cluster: Sendable {
+    /// What the nodes are: a program that takes `--port`, `--log` and `--stream`.
+    struct NodeProgram {
+        let path: String
+        let arguments: [String]
+
+        /// This program, as a node of the smallest kind.
+        static let own = NodeProgram(path: Bundle.main.executablePath ?? CommandLine.arguments[0], arguments: ["node"])
+    }
+
+    static let stream = "demo"
+    let servers: [NatsServer]
+    let nodes: [NodeProcess]
+    private let folder: String
+    /// By who connects to whom.
+    private let links: [String: Link]
+
+    /// Starts all of it.
+    init(program: NodeProgram = .own) async throws {
+        folder = NSTemporaryDirectory() + "/cluster-demo-\(UUID())"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let ports = try freePorts(9)
+        var links: [String: Link] = [:]
+        for from in 0..<3 {
+            for to in 0..<3 {
+                if from != to { links["s\(from) s\(to)"] = try await Link(to: ports[3 + to]) }
+                links["n\(from) s\(to)"] = try await Link(to: ports[to])
+            }
+        }
+        self.links = links
+        var servers: [NatsServer] = []
+        var nodes: [NodeProcess] = []
+        for number in 0..<3 {
+            servers.append(
+                try NatsServer(
+                    name: "s\(number)", folder: "\(folder)/s\(number)", port: ports[number],
+                    routePort: ports[3 + number],
+                    routes: (0..<3).compactMap { links["s\(number) s\($0)"]?.port }))
+        }
+        for number in 0..<3 {
+            let log = (0..<3).compactMap { links["n\(number) s\($0)"]?.port }.map { "nats://127.0.0.1:\($0)" }
+            nodes.append(
+                try NodeProcess(
+                    name: "n\(number)", port: ports[6 + number], program: program.path,
+                    arguments: program.arguments + [
+                        "--port", String(ports[6 + number]), "--log", log.joined(separator: ","), "--stream",
+                        Self.stream,
+                    ], output: "\(folder)/n\(number).log"))
+        }
+        (self.servers, self.nodes) = (servers, nodes)
+    }
+
+    /// Where clients of the servers connect that nothing comes between.
+    var addresses: [String] { servers.map(\.address) }
+
+    /// Cuts or mends all between two, each the name of a server or a node.
+    func cut(_ one: String, _ other: String, _ isCut: Bool) {
+        for name in ["\(one) \(other)", "\(other) \(one)"] { links[name]?.cut(isCut) }
+    }
+
+    /// Ends everything that was started, and removes its files.
+    func end() {
+        for link in links.values { link.cut(false) }
+        DispatchQueue.concurrentPerform(iterations: nodes.count) { nodes[$0].end() }
+        DispatchQueue.concurrentPerform(iterations: servers.count) { servers[$0].end() }
+        for link in links.values { link.close() }
+        try? FileManager.default.removeItem(atPath: folder)
+    }
+}
+
+/// A node as a process, which may be killed and started again.
+final class NodeProcess: Sendable {
+    let name: String
+    let port: Int
+    private let program: String
+    private let arguments: [String]
+    private let output: String
+    private let process = Mutex<ServerProcess?>(nil)
+
+    init(name: String, port: Int, program: String, arguments: [String], output: String) throws {
+        (self.name, self.port, self.program) = (name, port, program)
+        (self.arguments, self.output) = (arguments, output)
+        try start()
+    }
+
+    var address: String { "http://127.0.0.1:\(port)" }
+
+    func start() throws {
+        let started = try ServerProcess(program, arguments, log: output)
+        process.withLock { $0 = started }
+    }
+
+    func send(_ signal: Int32) { process.withLock { $0 }?.send(signal) }
+    func kill() { process.withLock { $0.take() }?.kill() }
+    func end() { process.withLock { $0.take() }?.end() }
+
+    /// The last lines of what it has told.
+    var lastWords: String {
+        let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
+        return text.split(separator: "\n").suffix(5).joined(separator: "\n")
+    }
+}

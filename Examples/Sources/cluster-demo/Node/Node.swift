@@ -1,0 +1,111 @@
+import ArgumentParser
+import FluxCore
+import FluxReplication
+import FluxRouting
+import Foundation
+import Hummingbird
+import JetStreamLog
+import Logging
+import ServiceLifecycle
+
+/// One node: replicas of whatever keys it is asked for, over HTTP.
+struct Node: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "node", abstract: "One node, as the demo starts it.", shouldDisplay: false)
+
+    @Option(help: "The port to listen at.") var port: Int
+    @Option(help: "The addresses of the NATS servers, with commas between.") var log: String
+    @Option(help: "The stream.") var stream: String
+
+    func run() async throws {
+        let servers = log.split(separator: ",").map(String.init)
+        let logs = try await patiently { () throws(FluxSharedLogError) in
+            try await JetStreamLog(servers: servers, stream: stream, timeout: .seconds(2))
+        }
+        let ledgers = Ledgers(idle: .seconds(3_600), limit: 1_000) { key in
+            try await FluxReplica<Ledger>.joined(
+                log: logs.log(for: key), initialState: Ledger(), coding: Ledger.coding, checkEvery: 100,
+                snapshotEvery: 400)
+        } close: { replica in
+            await replica.close()
+        }
+        let application = Application(
+            router: Self.router(ledgers),
+            configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: port)),
+            logger: Logger(label: "node"))
+        var configuration = ServiceGroupConfiguration(
+            services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "node"))
+        configuration.maximumGracefulShutdownDuration = .seconds(3)
+        try await ServiceGroup(configuration: configuration).run()
+        _ = await ledgers.shutdown(within: .seconds(2))
+    }
+
+    /// What it answers is plain text: numbers with spaces between.
+    private static func router(_ ledgers: Ledgers) -> Router<BasicRequestContext> {
+        let router = Router()
+        router.get("health") { _, _ in HTTPResponse.Status.ok }
+        router.post("keys/:key/:item") { _, context in
+            let key = try context.parameters.require("key")
+            let item = try context.parameters.require("item", as: UInt64.self)
+            return await answer {
+                try await ledgers.with(key) { replica in
+                    _ = try await replica.dispatch(action: Ledger.Action(item: item), within: .seconds(10))
+                    guard let index = replica.store.state.items.lastIndex(of: item) else {
+                        return (.internalServerError, "the action is applied, and is not there")
+                    }
+                    return (.ok, "\(index)")
+                }
+            }
+        }
+        router.get("keys/:key") { request, context in
+            let key = try context.parameters.require("key")
+            let client = request.uri.queryParameters["client"].flatMap { UInt32(String($0)) } ?? 0
+            let isFresh = request.uri.queryParameters["fresh"] != nil
+            return await answer {
+                try await ledgers.with(key) { replica in
+                    if isFresh { try await replica.upToDate(within: .seconds(10)) }
+                    let state = replica.store.state
+                    return (.ok, "\(state.digest.count) \(state.digest.sum) \(state.last[client] ?? 0)")
+                }
+            }
+        }
+        router.get("keys/:key/all") { _, context in
+            let key = try context.parameters.require("key")
+            return await answer {
+                try await ledgers.with(key) { replica in
+                    try await replica.upToDate(within: .seconds(10))
+                    return (.ok, replica.store.state.items.map(String.init).joined(separator: " "))
+                }
+            }
+        }
+        return router
+    }
+
+    /// Tells whoever asked whether an action that failed may be applied all the same.
+    private static func answer(_ body: () async throws -> (HTTPResponse.Status, String)) async -> Response {
+        let (status, text): (HTTPResponse.Status, String)
+        do {
+            (status, text) = try await body()
+        } catch FluxReplicaError.unconfirmed(let reason) {
+            (status, text) = (.gatewayTimeout, reason)
+        } catch {
+            (status, text) = (.serviceUnavailable, "\(error)")
+        }
+        return Response(status: status, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+    }
+}
+
+/// The replicas that a node has, each opened when somebody asks for it.
+typealias Ledgers = FluxFamily<String, FluxReplica<Ledger>>
+
+/// Tries again what is unavailable, as in an election, for a minute.
+func patiently<Value>(_ body: () async throws(FluxSharedLogError) -> Value) async throws(FluxSharedLogError) -> Value {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while true {
+        do {
+            return try await body()
+        } catch .unavailable where ContinuousClock.now < deadline && !Task.isCancelled {
+            try? await Task.sleep(for: .milliseconds(200))
+        }
+    }
+}

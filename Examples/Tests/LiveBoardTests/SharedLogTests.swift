@@ -1,0 +1,257 @@
+import Foundation
+import LocalServers
+import ProgramTesting
+import Synchronization
+import Testing
+
+@testable import live_board
+
+/// Two servers on one log, as clients of both see them; the log is a NATS server of each test's own.
+@Suite(.serialized) struct SharedLogTests {
+    let folder: TemporaryFolder
+    let log: NatsServer
+
+    init() throws {
+        folder = try TemporaryFolder()
+        log = try NatsServer(name: "log", folder: folder.url.appending(component: "log").path, port: freePort())
+    }
+
+    /// Starts a server on the log.
+    func start(_ options: String...) async throws -> Server {
+        try await Server(folder, ["--log", log.address, "--replicas", "1", "--patience", "2"] + options)
+    }
+
+    /// Waits until all servers show the same, and looks whether that is so.
+    @discardableResult func settled(_ servers: Server..., on board: String = "welcome") async throws -> Board {
+        try await eventually("the same revision at all servers") {
+            var revisions: Set<Int> = []
+            for server in servers { revisions.insert(try await server.board(board).revision) }
+            return revisions.count == 1
+        }
+        let first = try await servers[0].board(board)
+        for server in servers.dropFirst() { #expect(try await server.board(board) == first) }
+        return first.board
+    }
+
+    @Test("What is done at one server shows at the other, with the same revisions, and so do new boards")
+    func both() async throws {
+        let (one, other) = try await (start(), start())
+        let stream = try await other.watch("?client=somebody&name=Ann")
+        #expect(try await stream.next("state").id == 1)
+        let added = try await one.done(#"{"type":"addCard","list":"l1","title":"A"}"#)
+        let event = try await stream.next("change")
+        #expect(event.id == 2 && added.revision == 2)
+        #expect(try event.json.change?.added == added.id)
+        // What was acknowledged there may be built on here at once.
+        for number in 3...12 {
+            let (first, second) = number.isMultiple(of: 2) ? (one, other) : (other, one)
+            let card = try await first.done(#"{"type":"addCard","list":"l2","title":"\#(number)"}"#).id!
+            try await second.done(#"{"type":"removeCard","card":"\#(card)"}"#)
+        }
+        #expect(try await settled(one, other).cardCount == 5)
+
+        let id = try #require(try await one.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
+        #expect(try await other.board(id).board == Board(title: "Plans", lists: []))
+        #expect(try await other.ask("GET", "/b/\(id)").status == 200)
+        #expect(try await other.ask("GET", "/b/nothing").status == 404)
+        try await other.done(#"{"type":"rename","title":"Plans, new"}"#, on: id)
+        try await eventually("the new title at the first") {
+            try await one.ask("GET", "/boards").fields?.boards?.contains(["id": id, "title": "Plans, new"]) == true
+        }
+        // Who is here is told of each server by itself.
+        #expect(try await one.watch("?client=somebody-else").next("here").json.count == 1)
+        #expect(await one.end() == 0)
+        #expect(await other.end() == 0)
+    }
+
+    @Test("Who has watched one server misses nothing at the other, and sees nothing twice, also where that is behind")
+    func lastEventID() async throws {
+        let (one, other) = try await (start(), start())
+        let stream = try await one.watch()
+        for number in 2...40 { try await one.done(#"{"type":"rename","title":"\#(number)"}"#) }
+        var last = try await stream.next("state").id!
+        while last < 20 { last = try await stream.next("change").id! }
+        let next = try await other.watch(last: last)
+        for revision in (last + 1)...40 {
+            let event = try #require(try await next.next())
+            #expect(event.name == "change" && event.id == revision)
+        }
+        // The newest that one server has shown is known to the other, though it may not have read it yet.
+        for number in 41...60 {
+            let revision = try await one.done(#"{"type":"rename","title":"\#(number)"}"#).revision!
+            let first = try await other.watch(last: revision).next()
+            #expect(first?.name != "state", "after \(revision)")
+        }
+        // One that no server has shown is not.
+        #expect(try await other.watch(last: 1_000).next()?.name == "state")
+    }
+
+    @Test("Each vote counts once, wherever it is given")
+    func votes() async throws {
+        let (one, other) = try await (start(), start())
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<150 {
+                group.addTask {
+                    let vote = #"{"type":"vote","card":"c4","on":true}"#
+                    // Some give theirs at both.
+                    if number % 3 != 1 { try await one.done(vote, by: "client-\(number)") }
+                    if number % 3 != 0 { try await other.done(vote, by: "client-\(number)") }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let voters = try await settled(one, other).card("c4")?.voters ?? []
+        #expect(voters.count == 150 && Set(voters).count == 150)
+        #expect(try await one.board().revision == 151)
+    }
+
+    @Test(
+        "Of what two servers are asked at the same time and cannot both be, one is done, and the other is told why not")
+    func overtaken() async throws {
+        let (one, other) = try await (start("--cards", "20"), start("--cards", "20"))
+        var refusals: [String] = []
+        for round in 1...30 {
+            let revision = try #require(try await one.board().board.card("c4")?.revision)
+            func edit(_ who: String) -> String {
+                #"{"type":"editCard","card":"c4","title":"\#(who) \#(round)","text":"","revision":\#(revision)}"#
+            }
+            async let first = one.command(edit("one"), by: "client-one")
+            async let second = other.command(edit("other"), by: "client-other")
+            let answers = try await [first, second]
+            #expect(answers.filter { $0.status == 200 }.count == 1, "round \(round): \(answers.map(\.text))")
+            refusals += answers.filter { $0.status != 200 }.map { $0.problem ?? $0.text }
+        }
+        #expect(refusals == Array(repeating: "stale", count: 30))
+
+        let answers = try await withThrowingTaskGroup(of: Server.Answer.self) { group in
+            for number in 1...40 {
+                let add = #"{"type":"addCard","list":"l1","title":"\#(number)"}"#
+                group.addTask { try await (number % 2 == 0 ? one : other).command(add, by: "client-\(number)") }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        let made = answers.filter { $0.status == 200 }.compactMap { $0.fields?.id }
+        #expect(made.count == 16 && Set(made).count == 16)
+        #expect(answers.filter { $0.status != 200 }.allSatisfy { $0.status == 507 && $0.problem == "full" })
+        let board = try await settled(one, other)
+        #expect(board.cardCount == 20 && made.allSatisfy { board.card($0) != nil })
+    }
+
+    @Test("What somebody did at one server is taken back at the other, unless somebody has laid hands on it")
+    func undo() async throws {
+        let (one, other) = try await (start(), start())
+        try await one.done(#"{"type":"rename","title":"Ann's"}"#, by: "ann-ann-ann")
+        try await other.done(#"{"type":"vote","card":"c5","on":true}"#, by: "ann-ann-ann")
+        let edit = #"{"type":"editCard","card":"c4","title":"Ann's","text":"","revision":1}"#
+        let revision = try await one.done(edit, by: "ann-ann-ann").revision!
+        let another = #"{"type":"editCard","card":"c4","title":"Ben's","text":"","revision":\#(revision)}"#
+        try await other.done(another, by: "ben-ben-ben")
+        try await one.done(#"{"type":"undo"}"#, by: "ann-ann-ann")
+        #expect(try await one.board().board.card("c5")?.voters == [])
+        try await other.done(#"{"type":"undo"}"#, by: "ann-ann-ann")
+        #expect(try await other.board().board.title == "Welcome")
+        #expect(try await one.command(#"{"type":"undo"}"#, by: "ann-ann-ann").problem == "nothing-to-undo")
+        #expect(try await settled(one, other).card("c4")?.title == "Ben's")
+    }
+
+    @Test("A server that is killed and started again catches up, and nothing acknowledged by either is lost")
+    func kill() async throws {
+        let one = try await start()
+        let added = Mutex<[String]>([])
+        for round in 1...3 {
+            let other = try await start()
+            let adding = [(one, 40), (other, 1_000)].map { server, count in
+                Task {
+                    for number in 1...count {
+                        let add = #"{"type":"addCard","list":"l3","title":"\#(number)"}"#
+                        guard let answer = try? await server.command(add), answer.status == 200 else { return }
+                        added.withLock { $0.append(answer.fields!.id!) }
+                    }
+                }
+            }
+            let enough = added.withLock { $0.count } + 10 * round
+            try await eventually("\(enough) added") { added.withLock { $0.count } >= enough }
+            await other.end(SIGKILL)
+            // Who finds nobody any more would go on trying to connect.
+            adding[1].cancel()
+            for task in adding { await task.value }
+            let next = try await start()
+            let cards = try await settled(one, next).lists[2].cards.map(\.id)
+            #expect(Set(cards).count == cards.count)
+            #expect(added.withLock { $0.allSatisfy(cards.contains) })
+            #expect(await next.end() == 0)
+        }
+        #expect(try await one.ask("GET", "/health").text == #"{"status":"ok"}"#)
+    }
+
+    @Test("While the log is away boards are shown and commands are refused in time; then all goes on by itself")
+    func unavailable() async throws {
+        let (one, other) = try await (start(), start())
+        try await one.done(#"{"type":"rename","title":"Before"}"#)
+        let stream = try await other.watch()
+        #expect(try await stream.next("state").id == 2)
+        log.kill()
+        let start = ContinuousClock.now
+        let refused = try await one.command(#"{"type":"addCard","list":"l1","title":"Unknown"}"#)
+        #expect(refused.status == 503 && ["unsaved", "unavailable"].contains(refused.problem), "\(refused.text)")
+        // What looks as if it could not be done may only look so from here.
+        let missing = try await other.command(#"{"type":"removeCard","card":"c99"}"#)
+        #expect(missing.status == 503 && missing.problem == "unavailable", "\(missing.text)")
+        #expect(ContinuousClock.now - start < .seconds(10))
+        try await stream.until("it cannot be written") { $0.name == "access" && $0.data == #"{"writable":false}"# }
+        #expect(try await other.board().board.title == "Before")
+        #expect(try await other.watch().next("access").data == #"{"writable":false}"#)
+        for server in [one, other] {
+            let health = try await server.ask("GET", "/health")
+            #expect(health.status == 200 && health.text.contains(#""status":"read-only""#), "\(health.text)")
+        }
+        // It ends and starts as ever.
+        #expect(await one.end() == 0)
+        async let starting = self.start()
+        // A command that comes before its time is up is done once the log is back.
+        async let waiting = other.command(#"{"type":"rename","title":"After"}"#)
+        try await Task.sleep(for: .milliseconds(300))
+        try log.start()
+        let waited = try await waiting
+        #expect(waited.status == 200 || waited.status == 503, "\(waited.text)")
+        let next = try await starting
+        try await stream.until("it can be written") { $0.name == "access" && $0.data == #"{"writable":true}"# }
+        try await next.done(#"{"type":"rename","title":"In the end"}"#)
+        let board = try await settled(next, other)
+        #expect(board.title == "In the end")
+        #expect(board.lists[0].cards.filter { $0.title == "Unknown" }.count <= 1)
+        for server in [next, other] {
+            try await eventually("it is well") {
+                try await server.ask("GET", "/health").text == #"{"status":"ok"}"#
+            }
+        }
+    }
+
+    @Test("Mistakes with the log are told in one line")
+    func mistakes() async throws {
+        let stream = try await start()
+        for (arguments, status, start) in [
+            (
+                ["--log", "127.0.0.1:4222"], 64,
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \""
+            ),
+            (
+                ["--log", log.address + ","], 64,
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \""
+            ),
+            (["--log", log.address, "--replicas", "2"], 64, "Error: --replicas must be 1, 3 or 5.\n"),
+            (["--log", log.address, "--patience", "0"], 64, "Error: --patience must be at least 1.\n"),
+            (["--log", log.address], 1, "live-board: the log at \(log.address): "),
+            (["--log", log.address, "--stream", "a b"], 1, "live-board: the log at \(log.address): "),
+        ] {
+            let program = try Command(program: Command.built("live-board"), ["--port", "0"] + arguments)
+            let result = await program.finish()
+            #expect(result.status == status && result.output == "", "\(arguments)")
+            #expect(result.errors.hasPrefix(start), "\(arguments): \(result.errors)")
+            if status == 1 { #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)") }
+        }
+        let help = try await Command(program: Command.built("live-board"), ["--help"]).finish()
+        for option in ["--log", "--stream", "--replicas", "--patience"] { #expect(help.output.contains(option)) }
+        #expect(await stream.end() == 0)
+    }
+}

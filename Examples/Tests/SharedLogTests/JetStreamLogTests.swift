@@ -1,0 +1,86 @@
+import FluxReplication
+import Foundation
+import JetStreamLog
+import LocalServers
+import ProgramTesting
+import Testing
+
+/// Each test has servers of its own.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct JetStreamLogTests {
+    @Test("Two clients of three servers see one log, whose snapshots may be of any size and whose beginning may go")
+    func conforms() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(3, folder: folder.url.path)
+        defer { cluster.end() }
+        let first = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        let second = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        try await expectOneLog(first.log(for: "b1"), second.log(for: "b1"))
+        // Keys are any texts, and have nothing to do with each other.
+        for key in ["", "b 1", "b.*.>", "Grüße\n"] {
+            let log = first.log(for: key)
+            #expect(try await log.end() == 0)
+            let position = try await log.append(Array(key.utf8), key: key)
+            #expect(try await log.end() == position)
+            #expect(try await entries(1, of: second.log(for: key)).map(\.entry) == [Array(key.utf8)])
+        }
+    }
+
+    @Test(
+        "When the leader is killed an append says so or waits, and all that was acknowledged is there, once and in order"
+    )
+    func survivesLeader() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(3, folder: folder.url.path)
+        defer { cluster.end() }
+        let logs = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        let log = logs.log(for: "b1")
+        var positions: [UInt64] = []
+        for number in 0..<200 {
+            if number == 100 {
+                let leader = try await #require(logs.leader())
+                try #require(cluster.servers.first { $0.name == leader }).kill()
+            }
+            positions.append(try await eventually { try await log.append(Array("\(number)".utf8), key: "\(number)") })
+        }
+        #expect(try await eventually { try await log.end() } == positions.last)
+        let read = try await eventually { try await entries(200, of: log) }
+        // An append whose answer was lost may be there twice: its repetition comes right behind it.
+        var seen: Set<[UInt8]> = []
+        #expect(read.map(\.entry).filter { seen.insert($0).inserted } == (0..<200).map { Array("\($0)".utf8) })
+        #expect(Set(positions).isSubset(of: read.map(\.position)))
+    }
+
+    @Test(
+        "What is too large, a name that is none and another number of replicas are refused, and servers that are not there unavailable"
+    )
+    func refuses() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let logs = try await eventually {
+            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
+        }
+        let log = logs.log(for: "b1")
+        await #expect(
+            throws: FluxSharedLogError.refused(
+                "1048576 bytes for boards.b1.entry are more than the 1048576 that the servers take")
+        ) {
+            try await log.append(Array(repeating: 0, count: 1 << 20), key: "large")
+        }
+        func expect(_ wanted: String, _ body: () async throws -> Void) async {
+            do {
+                try await body()
+                Issue.record("nothing is thrown where \(wanted) is expected")
+            } catch {
+                #expect("\(error)".hasPrefix(wanted), "\(error)")
+            }
+        }
+        await expect("refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
+        await expect("refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        cluster.servers[0].kill()
+        await expect("unavailable") { _ = try await log.append([1], key: "late") }
+        await expect("unavailable") { _ = try await log.end() }
+        await expect("unavailable") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+    }
+}

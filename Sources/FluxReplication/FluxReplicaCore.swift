@@ -1,0 +1,315 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// Does what the machine of a replica decides: reads the log, applies, appends, saves.
+nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
+    /// What runs on its own until the replica is closed, one of each.
+    private enum Job { case reading, saving, probing, objecting }
+
+    private struct Jobs {
+        var tasks: [Job: _Concurrency.Task<Void, Never>] = [:]
+        var isClosed = false
+    }
+
+    let store: FluxStore<State>
+    let status: FluxStore<FluxReplicaStatus>
+    private let log: any FluxSharedLog<[UInt8]>
+    private let initialState: State
+    private let coding: FluxReplicaCoding<State>
+    private let backoff: FluxBackoff
+    private let clock: any _Concurrency.Clock<Swift.Duration>
+    private let machine: FluxLock<FluxReplicaMachine>
+    private let jobs = FluxLock(Jobs())
+
+    init(
+        _ log: any FluxSharedLog<[UInt8]>, _ initialState: State, _ coding: FluxReplicaCoding<State>,
+        _ backoff: FluxBackoff, _ clock: any _Concurrency.Clock<Swift.Duration>, _ machine: FluxReplicaMachine
+    ) {
+        (self.log, self.initialState, self.coding) = (log, initialState, coding)
+        (self.backoff, self.clock) = (backoff, clock)
+        self.machine = FluxLock(machine)
+        status = FluxStore(initialState: machine.status, dispatcher: nil)
+        store = FluxStore(initialState: initialState, dispatcher: nil) { handle in
+            handle.withAccess { access in
+                access.hold { change in
+                    fatalError(
+                        """
+                        FluxCore: \(type(of: change.action)) was dispatched to the store of a FluxReplica, so no other node \
+                        would have it. Use dispatch(action:) of the replica, and attach its store to no dispatcher.
+                        """)
+                }
+            }
+        }
+    }
+
+    // MARK: - What is known
+
+    // Under the lock of the store: so it is the position of the state that is read there.
+    var position: UInt64 { store.handle.withAccess { _ in machine.withLock { $0.position } } }
+    var lag: UInt64 { machine.withLock { $0.lag } }
+
+    // MARK: - Those who wait
+
+    func dispatch(_ action: State.Action, within duration: Swift.Duration) async throws(FluxReplicaError) -> UInt64 {
+        if _Concurrency.Task.isCancelled { throw .cancelled }
+        let content: FluxReplicaContent
+        do {
+            content = FluxReplicaContent(version: coding.versionOf(action), bytes: try coding.encode(action))
+        } catch {
+            throw .notApplied("it cannot be encoded: \(error)")
+        }
+        var (envelope, latch) = try machine.withLock { $0.dispatch() }.get()
+        envelope.action = content
+        let (key, bytes) = (envelope.key, envelope.bytes)
+        return try await wait(envelope.number, latch, within: duration) { log in
+            await Self.result { () async throws(FluxSharedLogError) in try await log.append(bytes, key: key) }
+        }
+    }
+
+    func upToDate(within duration: Swift.Duration) async throws(FluxReplicaError) -> UInt64 {
+        if _Concurrency.Task.isCancelled { throw .cancelled }
+        let (id, latch) = try machine.withLock { $0.read() }.get()
+        return try await wait(id, latch, within: duration) { log in
+            await Self.result { () async throws(FluxSharedLogError) in try await log.end() }
+        }
+    }
+
+    /// Asks the log again and again, and waits for what the machine makes of the answer, for so long.
+    private func wait(
+        _ id: UInt64, _ latch: FluxLatch, within duration: Swift.Duration,
+        _ ask: @escaping @Sendable (any FluxSharedLog<[UInt8]>) async -> Swift.Result<UInt64, FluxSharedLogError>
+    ) async throws(FluxReplicaError) -> UInt64 {
+        let sleep = Self.sleep(for: duration, on: clock)
+        // Neither is waited for: a log, or a clock of the user's, may go on all the same.
+        let asking = _Concurrency.Task.detached { [self] in
+            var attempt = 0
+            repeat {
+                attempt += 1
+                let answer = await ask(log)
+                if !perform({ $0.answered(id, answer, &$1) }) { return }
+            } while await pause(after: attempt)
+        }
+        let sleeping = _Concurrency.Task.detached { [self] in
+            await sleep()
+            perform { $0.expired(id, duration, &$1) }
+        }
+        await latch.wait()
+        asking.cancel()
+        sleeping.cancel()
+        return try machine.withLock { $0.finish(id) }.get()
+    }
+
+    // MARK: - Reading the log
+
+    func start() { start(.reading) { await $0.follow() } }
+
+    /// Reads the log until the end, from a snapshot on wherever that is needed.
+    private func follow() async {
+        var failures = 0
+        repeat {
+            do {
+                if machine.withLock({ !$0.isLoaded }) { try await load() }
+                try await log.read(after: machine.withLock { $0.position }) { entries in
+                    failures = 0
+                    try self.receive(entries)
+                }
+                throw FluxSharedLogError.unavailable("the reading has ended")
+            } catch {
+                perform { $0.readingEnded(error, &$1) }
+            }
+            failures += 1
+        } while await pause(after: failures)
+    }
+
+    private func receive(_ entries: [FluxSharedEntry<[UInt8]>]) throws {
+        if let last = entries.last { perform { $0.heard(of: last.position, &$1) } }
+        for entry in entries {
+            let envelope: FluxReplicaEnvelope
+            var action: State.Action?
+            do {
+                envelope = try FluxReplicaEnvelope(entry.entry)
+                action = try envelope.action.map { try decode($0, coding.decode) }
+            } catch {
+                stop(at: entry.position, error)
+                throw error
+            }
+            let step = store.handle.withAccess { access in
+                let step = machine.withLock { $0.receive(entry.position, envelope) }
+                if step?.applies == true, let action { access.apply(.action(action), pastGate: true) }
+                return step
+            }
+            guard let step else { throw _Concurrency.CancellationError() }
+            follow(step)
+            if let divergence = step.diverges { throw divergence }
+        }
+    }
+
+    private func load() async throws {
+        let needed = machine.withLock { $0.trimmed }
+        var (state, ledger) = (initialState, FluxReplicaLedger())
+        if let snapshot = try await log.snapshot() {
+            do {
+                let image = try FluxReplicaImage(snapshot.state)
+                (state, ledger) = (try decode(image.state, coding.decodeState), image.ledger)
+            } catch {
+                stop(at: snapshot.position, error)
+                throw error
+            }
+        }
+        if ledger.position < needed {
+            throw FluxSharedLogError.unavailable(
+                "the entries up to \(needed) are gone, and the newest snapshot is at \(ledger.position)")
+        }
+        let step = store.handle.withAccess { access in
+            let step = machine.withLock { $0.loaded(ledger) }
+            if step != nil { access.replace(with: state, by: FluxReplicaLoaded()) }
+            return step
+        }
+        if let step { follow(step) }
+    }
+
+    private func decode<Value>(
+        _ content: FluxReplicaContent, _ decode: ([UInt8], Int) throws -> Value
+    ) throws -> Value {
+        if content.version > coding.version { throw FluxReplicaUnknown(version: content.version, error: nil) }
+        do { return try decode(content.bytes, content.version) } catch {
+            throw FluxReplicaUnknown(version: content.version, error: error)
+        }
+    }
+
+    private func stop(at position: UInt64, _ error: any Error) {
+        let unknown = error as? FluxReplicaUnknown
+        let reason = "\(unknown.map { $0.error.map { "it cannot be decoded: \($0)" } ?? "it is newer" } ?? "\(error)")"
+        let stop = FluxReplicaStop(
+            position: position, version: unknown?.version, known: coding.version, reason: reason)
+        perform { $0.stopped(stop, &$1) }
+    }
+
+    // MARK: - What follows
+
+    @discardableResult private func perform<Result>(
+        _ decide: (inout FluxReplicaMachine, inout FluxReplicaEffects) -> Result
+    ) -> Result {
+        var effects = FluxReplicaEffects()
+        let result = machine.withLock { decide(&$0, &effects) }
+        follow(effects)
+        return result
+    }
+
+    private func follow(_ effects: FluxReplicaEffects) {
+        if effects.tellsStatus {
+            // Read under the lock of the store that tells it: of two that come at once the newer one is told last.
+            status.handle.withAccess { access in
+                let newest = machine.withLock { $0.status }
+                if newest != access.state { access.apply(.action(FluxReplicaStatus.Action(status: newest))) }
+            }
+        }
+        for latch in effects.opens { latch.open() }
+        if effects.probes { start(.probing) { await $0.probe() } }
+    }
+
+    private func follow(_ step: FluxReplicaStep) {
+        follow(step.effects)
+        if let objection = step.objection {
+            start(.objecting) { _ = try? await $0.log.append(objection.bytes, key: objection.key) }
+        }
+        guard step.isCheckDue || step.saves != nil else { return }
+        // Nobody but the task that reads changes the two.
+        let (state, ledger) = (store.state, machine.withLock { $0.ledger })
+        do {
+            let content = FluxReplicaContent(version: coding.version, bytes: try coding.encodeState(state))
+            let bytes = FluxReplicaImage(ledger: ledger, state: content).bytes
+            if step.isCheckDue { machine.withLock { $0.checked(FluxReplicaBytes.checksum(bytes)) } }
+            guard let trim = step.saves, machine.withLock({ $0.beginSaving() }) else { return }
+            start(.saving) { await $0.save(FluxSharedSnapshot(position: ledger.position, state: bytes), trim) }
+        } catch {
+            guard step.saves != nil, machine.withLock({ $0.beginSaving() }) else { return }
+            perform { $0.saved("the state cannot be encoded: \(error)", &$1) }
+        }
+    }
+
+    private func save(_ snapshot: FluxSharedSnapshot<[UInt8]>, _ trim: UInt64) async {
+        var failure: String?
+        do {
+            try await log.save(snapshot)
+            if trim > 0 { try await log.trim(through: trim) }
+        } catch {
+            failure = "\(error)"
+        }
+        perform { $0.saved(failure, &$1) }
+    }
+
+    /// Asks for the end of the log until it answers.
+    private func probe() async {
+        var attempt = 0
+        repeat {
+            attempt += 1
+            if !(await pause(after: attempt)) { return }
+            let answer = await Self.result { [log] () async throws(FluxSharedLogError) in try await log.end() }
+            if perform({ $0.probed(answer, &$1) }) { return }
+        } while true
+    }
+
+    // MARK: - The end
+
+    /// Ends all that runs; does not wait for it.
+    @discardableResult func end() -> [_Concurrency.Task<Void, Never>] {
+        perform { $0.closed(&$1) }
+        let tasks = jobs.withLock { jobs in
+            jobs.isClosed = true
+            return Array(jobs.tasks.values)
+        }
+        for task in tasks { task.cancel() }
+        return tasks
+    }
+
+    func close() async {
+        let (tasks, ended) = (end(), FluxLatch())
+        _Concurrency.Task.detached {
+            for task in tasks { await task.value }
+            ended.open()
+        }
+        await ended.wait()
+    }
+
+    private func start(_ job: Job, _ body: @escaping @Sendable (FluxReplicaCore) async -> Void) {
+        jobs.withLock { jobs in
+            if jobs.isClosed { return }
+            jobs.tasks[job] = _Concurrency.Task.detached { [self] in await body(self) }
+        }
+    }
+
+    // MARK: - Time
+
+    /// Waits before what has failed is tried again; false: it is not.
+    private func pause(after attempt: Int) async -> Bool {
+        if machine.withLock({ $0.isOver }) { return false }
+        await Self.sleep(for: backoff.delay(after: attempt, chance: Double.random(in: 0...1)), on: clock)()
+        return !_Concurrency.Task.isCancelled && machine.withLock { !$0.isOver }
+    }
+
+    /// What sleeps, for so long from this call on: a clock that is moved on by hand may be moved right after.
+    private static func sleep<Clock: _Concurrency.Clock<Swift.Duration>>(
+        for duration: Swift.Duration, on clock: Clock
+    ) -> @Sendable () async -> Void {
+        // A century at most: the clocks of the system stop the program where they are given more than they can count.
+        let end = clock.now.advanced(by: Swift.min(duration, .seconds(3_000_000_000)))
+        return { try? await clock.sleep(until: end, tolerance: nil) }
+    }
+
+    private static func result(
+        _ body: () async throws(FluxSharedLogError) -> UInt64
+    ) async -> Swift.Result<UInt64, FluxSharedLogError> {
+        do throws(FluxSharedLogError) { return .success(try await body()) } catch { return .failure(error) }
+    }
+}
+
+/// Says that a snapshot took the place of the state, to those who look on at the store.
+nonisolated struct FluxReplicaLoaded: FluxAction {}
+
+/// What this program cannot decode; without an error, because it is newer.
+nonisolated private struct FluxReplicaUnknown: Error {
+    let version: Int
+    let error: (any Error)?
+}

@@ -1,0 +1,177 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// An action as it stands in a shared log, with what makes it apply once and what the nodes compare.
+///
+/// All numbers have 8 bytes, the lowest first.
+///
+/// | bytes    |                                                                                    |
+/// |----------|------------------------------------------------------------------------------------|
+/// | 0        | the version of this format, 1                                                      |
+/// | 1        | 1 where there is a checksum, plus 2 where there is an action                       |
+/// | 2..<34   | the writer, the number, the floor, the base: see `FluxReplicaLedger`               |
+/// | 8 and 8 each | how many numbers are given up, and these                                       |
+/// | 24       | if there is a checksum: after how many entries, of which version, the checksum     |
+/// | the rest | if there is an action: its version, and the user's bytes                           |
+nonisolated struct FluxReplicaEnvelope: Equatable {
+    static let format: UInt8 = 1
+
+    var writer: UInt64
+    var number: UInt64
+    var floor: UInt64
+    var base: UInt64
+    var givenUp: [UInt64]
+    var check: FluxReplicaCheck?
+    /// None where a node only says what its state is.
+    var action: FluxReplicaContent?
+
+    /// What an engine knows it by.
+    var key: String { "\(String(writer, radix: 36))-\(String(number, radix: 36))" }
+
+    var bytes: [UInt8] {
+        let parts: UInt8 = (check == nil ? 0 : 1) | (action == nil ? 0 : 2)
+        var bytes = [Self.format, parts]
+        var numbers = [writer, number, floor, base, UInt64(givenUp.count)] + givenUp
+        if let check { numbers += [check.count, UInt64(check.version), check.sum] }
+        if let action { numbers.append(UInt64(action.version)) }
+        FluxReplicaBytes.append(numbers, to: &bytes)
+        return bytes + (action?.bytes ?? [])
+    }
+
+    init(writer: UInt64, number: UInt64, floor: UInt64, base: UInt64, givenUp: [UInt64] = []) {
+        (self.writer, self.number, self.floor, self.base) = (writer, number, floor, base)
+        self.givenUp = givenUp
+    }
+
+    init(_ bytes: [UInt8]) throws(FluxReplicaMalformed) {
+        var reader = FluxReplicaBytes(bytes)
+        try reader.format(Self.format)
+        let parts = try reader.byte()
+        (writer, number, floor, base) = try (reader.number(), reader.number(), reader.number(), reader.number())
+        givenUp = try reader.numbers()
+        if parts & 1 != 0 {
+            check = try FluxReplicaCheck(count: reader.number(), version: reader.version(), sum: reader.number())
+        }
+        if parts & 2 != 0 { action = try FluxReplicaContent(version: reader.version(), bytes: reader.rest()) }
+    }
+}
+
+/// What a node had for a checksum after so many entries; comparable with those of nodes that encode the same version.
+nonisolated struct FluxReplicaCheck: Equatable {
+    var count: UInt64
+    var version: Int
+    var sum: UInt64
+}
+
+/// What the user's code has encoded, and as which version.
+nonisolated struct FluxReplicaContent: Equatable {
+    var version: Int
+    var bytes: [UInt8]
+}
+
+/// A snapshot as it stands in a shared log: the version of this format, 1; the version of the state; the ledger; the user's bytes.
+///
+/// It is the same on all nodes that have read the same entries, so its checksum is what they compare.
+nonisolated struct FluxReplicaImage: Equatable {
+    static let format: UInt8 = 1
+
+    var ledger: FluxReplicaLedger
+    var state: FluxReplicaContent
+
+    var bytes: [UInt8] {
+        var numbers = [UInt64(state.version), ledger.position, ledger.count, UInt64(ledger.writers.count)]
+        for (id, writer) in ledger.writers.sorted(by: { $0.key < $1.key }) {
+            numbers += [id, writer.floor, writer.last, UInt64(writer.decided.count)] + writer.decided
+        }
+        var bytes = [Self.format]
+        FluxReplicaBytes.append(numbers, to: &bytes)
+        return bytes + state.bytes
+    }
+
+    init(ledger: FluxReplicaLedger, state: FluxReplicaContent) {
+        (self.ledger, self.state) = (ledger, state)
+    }
+
+    init(_ bytes: [UInt8]) throws(FluxReplicaMalformed) {
+        var reader = FluxReplicaBytes(bytes)
+        try reader.format(Self.format)
+        let version = try reader.version()
+        ledger = FluxReplicaLedger()
+        (ledger.position, ledger.count) = try (reader.number(), reader.number())
+        var writers = try reader.number()
+        while writers > 0 {
+            let id = try reader.number()
+            var writer = try FluxReplicaLedger.Writer(floor: reader.number(), last: reader.number())
+            writer.decided = try reader.numbers()
+            ledger.writers[id] = writer
+            writers -= 1
+        }
+        state = FluxReplicaContent(version: version, bytes: reader.rest())
+    }
+}
+
+/// Bytes that no replica can have written.
+nonisolated struct FluxReplicaMalformed: Error, CustomStringConvertible {
+    var description: String
+}
+
+/// Bytes as they are taken apart.
+nonisolated struct FluxReplicaBytes {
+    private let bytes: [UInt8]
+    private var next = 0
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    mutating func byte() throws(FluxReplicaMalformed) -> UInt8 {
+        guard next < bytes.count else { throw FluxReplicaMalformed(description: "there are only \(next) bytes of it") }
+        defer { next += 1 }
+        return bytes[next]
+    }
+
+    mutating func number() throws(FluxReplicaMalformed) -> UInt64 {
+        var number: UInt64 = 0
+        for shift in stride(from: UInt64(0), to: 64, by: 8) { number |= UInt64(try byte()) << shift }
+        return number
+    }
+
+    /// How many there are, and these.
+    mutating func numbers() throws(FluxReplicaMalformed) -> [UInt64] {
+        var numbers: [UInt64] = []
+        for _ in 0..<(try number()) { numbers.append(try number()) }
+        return numbers
+    }
+
+    mutating func version() throws(FluxReplicaMalformed) -> Int {
+        let number = try number()
+        guard let version = Int(exactly: number) else {
+            throw FluxReplicaMalformed(description: "\(number) is no version")
+        }
+        return version
+    }
+
+    mutating func format(_ known: UInt8) throws(FluxReplicaMalformed) {
+        let found = try byte()
+        if found != known { throw FluxReplicaMalformed(description: "its format is \(found), and \(known) is known") }
+    }
+
+    mutating func rest() -> [UInt8] {
+        defer { next = bytes.count }
+        return Array(bytes[next...])
+    }
+
+    static func append(_ numbers: [UInt64], to bytes: inout [UInt8]) {
+        for number in numbers {
+            for shift in stride(from: UInt64(0), to: 64, by: 8) {
+                bytes.append(UInt8(truncatingIfNeeded: number >> shift))
+            }
+        }
+    }
+
+    /// FNV-1a, of 64 bits.
+    static func checksum(_ bytes: [UInt8]) -> UInt64 {
+        var sum: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in bytes { sum = (sum ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return sum
+    }
+}

@@ -1,0 +1,402 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+
+/// What a replica decides: a pure state machine.
+///
+/// | input                  | what follows                                                                              |
+/// |------------------------|-------------------------------------------------------------------------------------------|
+/// | `dispatch`, `read`     | somebody waits under a number; or why not: stopped, closed, diverged                      |
+/// | `answered`             | an action waits to be read from the log, a read for the position that is the end; or again |
+/// | `expired`, `finish`    | who waits is let out; his number counts as given up, and so is below the floor             |
+/// | `receive`              | apply or pass over; who waited for it is let out; a checksum or a snapshot is due; or diverged |
+/// | `loaded`               | goes on from a snapshot; who waited for what is in it is let out                          |
+/// | `readingEnded`         | the log does not answer; or entries are gone, so that a snapshot is needed before the next |
+/// | `stopped`, `closed`    | everybody is let out, nothing follows any more                                            |
+nonisolated struct FluxReplicaMachine {
+    typealias Answer = Swift.Result<UInt64, FluxReplicaError>
+
+    /// Somebody who waits: for an action of his to be read from the log, or for a position.
+    private struct Wait {
+        let latch: FluxLatch
+        let isRead: Bool
+        /// What the log has said, if it has not done it.
+        var reason: String?
+        /// Whether the action may have got into the log by an attempt that has failed.
+        var mayBeLogged = false
+        var answer: Answer?
+
+        /// What it is told where nothing is known.
+        func unknown(_ reason: String) -> FluxReplicaError { isRead ? .unavailable(reason) : .unconfirmed(reason) }
+    }
+
+    private enum Phase {
+        case serving
+        case diverged(FluxReplicaDivergence)
+        case stopped(FluxReplicaStop)
+        case closed
+    }
+
+    /// Tells the entries of this replica from those of all others.
+    let writer: UInt64
+    /// The version that the states of this program are encoded as.
+    private let version: Int
+    private let checkEvery: UInt64
+    private let snapshotEvery: UInt64
+
+    private(set) var ledger = FluxReplicaLedger()
+    private var phase = Phase.serving
+    /// Whether the next entry follows what is there, and no snapshot has to be loaded first.
+    private(set) var isLoaded = false
+    /// The snapshot that is needed has at least this position.
+    private(set) var trimmed: UInt64 = 0
+    /// The highest position that was heard of.
+    private var end: UInt64 = 0
+    /// Why the log does not answer; nil: it does, as far as is known.
+    private var silence: String?
+    private var isProbing = false
+    private var isSaving = false
+    private var snapshotFailure: String?
+
+    /// The next number, of an action or of somebody who reads.
+    private var next: UInt64 = 1
+    /// No action with a lower number waits.
+    private var floor: UInt64 = 1
+    /// The actions above the floor that nobody waits for any more, though they may be in the log: they are too late for it now.
+    private var givenUp: [UInt64] = []
+    private var waits: [UInt64: Wait] = [:]
+    /// The positions that are waited for, and by whom.
+    private var goals: [(position: UInt64, id: UInt64)] = []
+
+    /// What this node has had for checksums, the newest last.
+    private var checks: [FluxReplicaCheck] = []
+    /// After how many entries the checksum was that this node has told last.
+    private var told: UInt64 = 0
+    /// What other nodes have up to here has been looked into by reading the log again.
+    private var settled: UInt64 = 0
+    /// Where the last snapshot was due.
+    private var lastDue: UInt64 = 0
+
+    init(writer: UInt64, version: Int, checkEvery: Int, snapshotEvery: Int) {
+        (self.writer, self.version) = (writer, version)
+        (self.checkEvery, self.snapshotEvery) = (UInt64(checkEvery), UInt64(snapshotEvery))
+    }
+
+    // MARK: - What is known
+
+    var position: UInt64 { ledger.position }
+    var lag: UInt64 { end > position ? end - position : 0 }
+
+    /// Whether it reads no more.
+    var isOver: Bool {
+        switch phase {
+        case .serving, .diverged: false
+        case .stopped, .closed: true
+        }
+    }
+
+    var status: FluxReplicaStatus {
+        let condition: FluxReplicaStatus.Condition =
+            switch phase {
+            case .closed: .closed
+            case .stopped(let stop): .stopped(stop)
+            case .diverged(let divergence): .diverged(divergence)
+            case .serving: silence.map { .unavailable($0) } ?? (isLoaded ? .following : .loading)
+            }
+        return FluxReplicaStatus(condition: condition, snapshotFailure: snapshotFailure)
+    }
+
+    private var refusal: FluxReplicaError? {
+        switch phase {
+        case .serving: nil
+        case .diverged(let divergence): .diverged(divergence)
+        case .stopped(let stop): .stopped(stop)
+        case .closed: .closed
+        }
+    }
+
+    // MARK: - Who waits
+
+    /// Somebody dispatches an action.
+    ///
+    /// - Returns: What goes to the log around the action, and what opens once there is an answer.
+    mutating func dispatch() -> Swift.Result<(envelope: FluxReplicaEnvelope, latch: FluxLatch), FluxReplicaError> {
+        if let refusal { return .failure(refusal) }
+        if givenUp.count >= 1_000 { return .failure(.notApplied("too many before it are not confirmed")) }
+        let latch = wait(isRead: false)
+        return .success((envelope(next - 1), latch))
+    }
+
+    /// Somebody wants to read what is new.
+    mutating func read() -> Swift.Result<(id: UInt64, latch: FluxLatch), FluxReplicaError> {
+        if let refusal { return .failure(refusal) }
+        let latch = wait(isRead: true)
+        return .success((next - 1, latch))
+    }
+
+    private mutating func wait(isRead: Bool) -> FluxLatch {
+        let latch = FluxLatch()
+        waits[next] = Wait(latch: latch, isRead: isRead)
+        next += 1
+        return latch
+    }
+
+    private mutating func envelope(_ number: UInt64) -> FluxReplicaEnvelope {
+        while floor < number, !isUnderWay(floor) { floor += 1 }
+        givenUp.removeAll { $0 < floor }
+        var envelope = FluxReplicaEnvelope(
+            writer: writer, number: number, floor: floor, base: ledger.count, givenUp: givenUp)
+        if let newest = checks.last, newest.count > told { (envelope.check, told) = (newest, newest.count) }
+        return envelope
+    }
+
+    private func isUnderWay(_ number: UInt64) -> Bool {
+        waits[number].map { !$0.isRead && $0.answer == nil } ?? false
+    }
+
+    /// The log has answered: with the position of an action, or with its end, or not.
+    ///
+    /// - Returns: Whether it is to be asked again.
+    mutating func answered(
+        _ id: UInt64, _ answer: Swift.Result<UInt64, FluxSharedLogError>, _ effects: inout FluxReplicaEffects
+    ) -> Bool {
+        switch answer {
+        case .success(let position):
+            heard(of: position, &effects)
+            guard let wait = waits[id], wait.isRead, wait.answer == nil else { return false }
+            if isLoaded && position <= ledger.position {
+                give(id, .success(ledger.position), &effects)
+            } else {
+                goals.append((position, id))
+            }
+            return false
+        case .failure(.unavailable(let reason)):
+            unavailable(reason, &effects)
+            guard let wait = waits[id], wait.answer == nil else { return false }
+            (waits[id]!.reason, waits[id]!.mayBeLogged) = (reason, true)
+            return true
+        case .failure(let error):
+            guard let wait = waits[id] else { return false }
+            let isNever = !wait.isRead && !wait.mayBeLogged
+            give(id, .failure(isNever ? .notApplied("\(error)") : wait.unknown("\(error)")), &effects)
+            return false
+        }
+    }
+
+    /// The time of somebody is up.
+    mutating func expired(_ id: UInt64, _ duration: Swift.Duration, _ effects: inout FluxReplicaEffects) {
+        guard let wait = waits[id] else { return }
+        let last = wait.reason.map { "; the log said last: \($0)" } ?? ""
+        give(id, .failure(wait.unknown("nothing within \(duration)\(last)")), &effects)
+    }
+
+    /// What somebody is told; nil: he waits.
+    func answer(of id: UInt64) -> Answer? { waits[id]?.answer }
+
+    /// Somebody goes, with an answer, or without one because his task was cancelled.
+    mutating func finish(_ id: UInt64) -> Answer {
+        goals.removeAll { $0.id == id }
+        guard let wait = waits.removeValue(forKey: id) else { return .failure(.cancelled) }
+        let answer = wait.answer ?? .failure(wait.isRead ? .cancelled : .unconfirmed("the task was cancelled"))
+        if case .failure(.unconfirmed) = answer { givenUp.append(id) }
+        return answer
+    }
+
+    private mutating func give(_ id: UInt64, _ answer: Answer, _ effects: inout FluxReplicaEffects) {
+        guard let wait = waits[id], wait.answer == nil else { return }
+        waits[id]!.answer = answer
+        effects.opens.append(wait.latch)
+    }
+
+    // MARK: - What comes from the log
+
+    /// Takes the next entry; nil: none is to come.
+    mutating func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> FluxReplicaStep? {
+        guard isLoaded, !isOver else { return nil }
+        var step = FluxReplicaStep()
+        // A log that was asked again may repeat itself.
+        if position <= ledger.position { return step }
+        if let check = envelope.check, let own = differing(check) {
+            diverge(FluxReplicaDivergence(position: position, count: check.count, own: own, other: check.sum), &step)
+            return step
+        }
+        let isNew = ledger.admit(position, envelope)
+        step.applies = isNew && envelope.action != nil
+        if envelope.writer == writer {
+            give(
+                envelope.number, isNew ? .success(position) : .failure(.notApplied("it came too late")), &step.effects)
+        }
+        reached(&step.effects)
+        catchUp(&step)
+        step.isCheckDue = ledger.count.isMultiple(of: checkEvery)
+        if ledger.count.isMultiple(of: snapshotEvery) {
+            // Of all nodes one does it: the one that has written the entry.
+            if envelope.writer == writer { step.saves = lastDue }
+            lastDue = position
+        }
+        return step
+    }
+
+    /// Goes on from a snapshot, or from nothing; nil: it goes on no more.
+    mutating func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? {
+        if isOver { return nil }
+        var step = FluxReplicaStep()
+        (self.ledger, isLoaded, checks, lastDue) = (ledger, true, [], ledger.position)
+        step.effects.tellsStatus = true
+        heard(of: ledger.position, &step.effects)
+        for number in waits.keys.sorted() where isUnderWay(number) {
+            switch ledger.hasApplied(number, of: writer) {
+            case true?: give(number, .success(ledger.position), &step.effects)
+            case false?: break
+            case nil: give(number, .failure(.unconfirmed("a snapshot took the place of the entries")), &step.effects)
+            }
+        }
+        reached(&step.effects)
+        catchUp(&step)
+        return step
+    }
+
+    /// Lets out who has waited for a position.
+    private mutating func reached(_ effects: inout FluxReplicaEffects) {
+        let position = ledger.position
+        for goal in goals where goal.position <= position { give(goal.id, .success(position), &effects) }
+        goals.removeAll { $0.position <= position }
+    }
+
+    /// Nothing comes from the log any more, until it is read again.
+    mutating func readingEnded(_ error: any Error, _ effects: inout FluxReplicaEffects) {
+        switch error {
+        case FluxSharedLogError.trimmed(let position):
+            // A snapshot takes the place of the entries.
+            (isLoaded, trimmed) = (false, Swift.max(trimmed, position))
+            effects.tellsStatus = true
+        case FluxSharedLogError.unavailable(let reason): unavailable(reason, &effects)
+        case is FluxReplicaDivergence: break
+        default: unavailable("\(error)", &effects)
+        }
+    }
+
+    // MARK: - Checksums
+
+    /// This node has a checksum of what it has now.
+    mutating func checked(_ sum: UInt64) {
+        checks.append(FluxReplicaCheck(count: ledger.count, version: version, sum: sum))
+        // Others tell theirs with their next entry, which comes soon or is of no use.
+        if checks.count > 8 { checks.removeFirst() }
+    }
+
+    /// What this node has had where another had something else; nil: the same, or not to be compared.
+    private func differing(_ check: FluxReplicaCheck) -> UInt64? {
+        if check.count <= settled || check.version != version { return nil }
+        return checks.first { $0.count == check.count && $0.sum != check.sum }?.sum
+    }
+
+    /// What is right is the snapshot and the entries after it, so this node starts over from there.
+    private mutating func diverge(_ divergence: FluxReplicaDivergence, _ step: inout FluxReplicaStep) {
+        (phase, isLoaded, settled) = (.diverged(divergence), false, divergence.count)
+        step.diverges = divergence
+        step.effects.tellsStatus = true
+        for (id, wait) in waits where wait.isRead { give(id, .failure(.diverged(divergence)), &step.effects) }
+    }
+
+    /// Serves again once all is applied that was applied when it diverged.
+    private mutating func catchUp(_ step: inout FluxReplicaStep) {
+        guard case .diverged(let divergence) = phase, ledger.position >= divergence.position else { return }
+        phase = .serving
+        step.effects.tellsStatus = true
+        // Has the log led to the same once more, the other node is wrong. It may not know, if nobody else writes: so this one does.
+        if let again = checks.first(where: { $0.count == divergence.count }), again.sum != divergence.other {
+            step.objection = FluxReplicaEnvelope(writer: writer, number: next, floor: floor, base: ledger.count)
+            step.objection?.check = again
+            next += 1
+        }
+    }
+
+    // MARK: - Whether the log answers
+
+    /// The log does not answer.
+    mutating func unavailable(_ reason: String, _ effects: inout FluxReplicaEffects) {
+        if isOver { return }
+        silence = reason
+        effects.tellsStatus = true
+        if !isProbing { (isProbing, effects.probes) = (true, true) }
+    }
+
+    /// The log was asked for its end, to know whether it is back; false: it is to be asked again.
+    mutating func probed(
+        _ answer: Swift.Result<UInt64, FluxSharedLogError>, _ effects: inout FluxReplicaEffects
+    ) -> Bool {
+        isProbing = false
+        guard case .success(let position) = answer else {
+            isProbing = !isOver
+            return isOver
+        }
+        heard(of: position, &effects)
+        return true
+    }
+
+    /// The log has answered, and there is an entry at a position.
+    mutating func heard(of position: UInt64, _ effects: inout FluxReplicaEffects) {
+        end = Swift.max(end, position)
+        if silence == nil { return }
+        silence = nil
+        effects.tellsStatus = true
+    }
+
+    // MARK: - Snapshots
+
+    /// Whether a snapshot may be saved now: there is one save at a time, and what is due meanwhile is left to the next.
+    mutating func beginSaving() -> Bool {
+        defer { isSaving = true }
+        return !isSaving && !isOver
+    }
+
+    mutating func saved(_ failure: String?, _ effects: inout FluxReplicaEffects) {
+        (isSaving, snapshotFailure) = (false, failure)
+        effects.tellsStatus = true
+    }
+
+    // MARK: - The end
+
+    /// It goes no further than it is.
+    mutating func stopped(_ stop: FluxReplicaStop, _ effects: inout FluxReplicaEffects) {
+        if !isOver { end(.stopped(stop), .stopped(stop), "the replica has stopped: \(stop)", &effects) }
+    }
+
+    mutating func closed(_ effects: inout FluxReplicaEffects) {
+        if case .closed = phase { return }
+        end(.closed, .closed, "the replica was closed", &effects)
+    }
+
+    private mutating func end(
+        _ phase: Phase, _ error: FluxReplicaError, _ reason: String, _ effects: inout FluxReplicaEffects
+    ) {
+        self.phase = phase
+        effects.tellsStatus = true
+        for (id, wait) in waits { give(id, .failure(wait.isRead ? error : .unconfirmed(reason)), &effects) }
+    }
+}
+
+/// What is to be done once the lock is free.
+nonisolated struct FluxReplicaEffects {
+    /// Those who are let out.
+    var opens: [FluxLatch] = []
+    /// Whether the status may be another.
+    var tellsStatus = false
+    /// Whether the log is to be asked for its end until it answers.
+    var probes = false
+}
+
+/// What follows from an entry or from a snapshot.
+nonisolated struct FluxReplicaStep {
+    /// Whether the action of the entry is applied.
+    var applies = false
+    /// If the state is not that of another node: the entry waits, and a snapshot is loaded first.
+    var diverges: FluxReplicaDivergence?
+    var isCheckDue = false
+    /// If this node is to save a snapshot: up to where the log may be trimmed then.
+    var saves: UInt64?
+    /// What is appended for another node to see that it is wrong.
+    var objection: FluxReplicaEnvelope?
+    var effects = FluxReplicaEffects()
+}

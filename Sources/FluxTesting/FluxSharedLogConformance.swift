@@ -1,0 +1,246 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+#if canImport(FluxReplication)
+    import FluxReplication
+#endif
+
+nonisolated extension FluxConformance {
+    // MARK: - A shared log
+
+    /// Throws unless a shared log gives all its clients the same entries in one order, and loses none that it has acknowledged.
+    ///
+    /// ```swift
+    /// try await FluxConformance.sharedLog { try await MyLogs(url: url).log(for: "test") }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - duration: How long to wait for what has to come.
+    ///   - clock: What measures it.
+    ///   - make: Opens the log as one more client; it is empty at the first call, and nobody else uses it.
+    /// - Throws: ``Failure``, or what the log throws.
+    public static func sharedLog<Log: FluxSharedLog<[UInt8]>>(
+        within duration: Swift.Duration = .seconds(30),
+        clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
+        _ make: () async throws -> Log
+    ) async throws {
+        let (log, other) = (try await make(), try await make())
+        let check = FluxSharedLogCheck(log: log, other: other, duration: duration, clock: clock)
+        let known = try await check.appending()
+        try await check.reading(known)
+        let all = try await check.appendingAtOnce(after: known)
+        try await check.snapshots(known)
+        try await check.trimming(all)
+        // Another client, which knows nothing of all this.
+        try await FluxSharedLogCheck(log: make(), other: log, duration: duration, clock: clock).trimming(all)
+        try await check.trimmingAll(all)
+    }
+}
+
+/// The checks of a shared log, one after the other.
+nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
+    typealias Known = [FluxSharedEntry<[UInt8]>]
+
+    let log: Log
+    let other: Log
+    let duration: Swift.Duration
+    let clock: any _Concurrency.Clock<Swift.Duration>
+
+    func appending() async throws -> Known {
+        try await expect("the end of a new log", log.end(), 0)
+        try await expect("whether a new log has a snapshot", log.snapshot() != nil, false)
+        var known: Known = []
+        // All bytes there are, and more of them than fit into one packet.
+        let contents: [[UInt8]] = [Array(0...255), [7], Array(repeating: 200, count: 100_000)]
+        for (number, bytes) in contents.enumerated() {
+            known.append(FluxSharedEntry(position: try await log.append(bytes, key: "first-\(number)"), entry: bytes))
+            try await expect("the end after an append", log.end(), known.last!.position)
+            try await expect("the end that another client sees", other.end(), known.last!.position)
+        }
+        try ascending(known)
+        let again = try await other.append([7], key: "first-1")
+        if again != known[1].position {
+            // It was added once more: readers see to that.
+            known.append(FluxSharedEntry(position: again, entry: [7]))
+            try ascending(known)
+        }
+        return known
+    }
+
+    func reading(_ known: Known) async throws {
+        try await read(log, after: 0, known)
+        try await read(other, after: 0, known)
+        try await read(other, after: known[0].position, Array(known[1...]))
+
+        let (reader, failing) = (FluxSharedLogReader(other, after: 0), FluxSharedLogReader(log, after: 0, fails: true))
+        try await within("the error of who reads") { await failing.ended.count(1) }
+        try expect("what a reading ends with", "\(failing.ended.elements)", "\([FluxSharedLogReader<Log>.failure])")
+        try await within("the entries that are there") { await reader.entries.count(known.count) }
+        // They all have to be gone once their tasks are cancelled, and say nothing.
+        reader.cancel()
+        try await within("the end of a reading that was cancelled") { await reader.ended.count(1) }
+        try expect("what a reading that was cancelled ends with", "\(reader.ended.elements)", "[\"\"]")
+    }
+
+    /// Four that append at the same time, through both clients, while both read.
+    func appendingAtOnce(after known: Known) async throws -> Known {
+        let readers = [log, other].map { FluxSharedLogReader($0, after: known.last!.position) }
+        defer { for reader in readers { reader.cancel() } }
+        let appended = try await withThrowingTaskGroup(of: Known.self) { group in
+            for writer in UInt8(0)..<4 {
+                let log = writer < 2 ? log : other
+                group.addTask {
+                    var own: Known = []
+                    for number in UInt8(0)..<25 {
+                        let position = try await log.append([writer, number], key: "\(writer)-\(number)")
+                        own.append(FluxSharedEntry(position: position, entry: [writer, number]))
+                    }
+                    return own
+                }
+            }
+            var all: Known = []
+            for try await own in group {
+                try ascending(own)
+                all += own
+            }
+            return all.sorted { $0.position < $1.position }
+        }
+        for reader in readers {
+            try await within("what was appended while it read") { await reader.entries.count(appended.count) }
+            try same(reader.entries.elements, appended)
+            try expect("whether it got entries while it was busy with others", reader.overlaps.withLock { $0 }, false)
+        }
+        try await read(other, after: 0, known + appended)
+        try await expect("the end after many appends", log.end(), appended.last!.position)
+        return known + appended
+    }
+
+    func snapshots(_ known: Known) async throws {
+        let large = [UInt8](repeating: 3, count: 200_000)
+        let saves: [(position: UInt64, state: [UInt8], expected: [UInt8])] = [
+            (known[1].position, [1], [1]), (known[0].position, [2], [1]), (known[1].position, [4], [1]),
+            (known[2].position, large, large),
+        ]
+        for (position, state, expected) in saves {
+            try await log.save(FluxSharedSnapshot(position: position, state: state))
+            for client in [log, other] {
+                let snapshot = try await client.snapshot()
+                try expect("the position of the snapshot", snapshot?.position, Swift.max(position, known[1].position))
+                try expect("the bytes of the snapshot", snapshot?.state, expected)
+            }
+        }
+    }
+
+    func trimming(_ known: Known) async throws {
+        let middle = known.count / 2
+        try await log.trim(through: known[middle].position)
+        try await log.trim(through: known[0].position)
+        let reader = FluxSharedLogReader(other, after: 0)
+        defer { reader.cancel() }
+        try await within("an answer to who asks for what was trimmed") { await reader.either.count(1) }
+        // A log may remove later what may go, but it never leaves out in silence what is gone.
+        if let end = reader.ended.elements.first {
+            let through = known[...middle].map { "\(FluxSharedLogError.trimmed(through: $0.position))" }
+            if !through.contains(end) {
+                throw FluxConformance.Failure(description: "who asks for what was trimmed is told \"\(end)\"")
+            }
+        } else {
+            try same([reader.entries.elements[0]], [known[0]])
+        }
+        try await read(other, after: known[middle].position, Array(known[(middle + 1)...]))
+        try await expect("the end after entries were trimmed", other.end(), known.last!.position)
+    }
+
+    func trimmingAll(_ known: Known) async throws {
+        let end = known.last!.position
+        try await log.trim(through: end)
+        try await expect("the end after all was trimmed", other.end(), end)
+        let next = try await other.append([8], key: "last")
+        try ascending([known.last!, FluxSharedEntry(position: next, entry: [8])])
+        try await read(log, after: end, [FluxSharedEntry(position: next, entry: [8])])
+    }
+
+    // MARK: - What is expected
+
+    private func read(_ log: Log, after position: UInt64, _ expected: Known) async throws {
+        let reader = FluxSharedLogReader(log, after: position)
+        defer { reader.cancel() }
+        try await within("the entries after \(position)") { await reader.entries.count(expected.count) }
+        try same(Array(reader.entries.elements.prefix(expected.count)), expected)
+    }
+
+    private func same(_ entries: Known, _ expected: Known) throws {
+        try expect("the positions", entries.map(\.position), expected.map(\.position))
+        for (entry, expected) in zip(entries, expected) {
+            try expect("the bytes at \(entry.position)", entry.entry, expected.entry)
+        }
+    }
+
+    private func ascending(_ entries: Known) throws {
+        for (entry, before) in zip(entries, [0] + entries.map(\.position)) where entry.position <= before {
+            throw FluxConformance.Failure(
+                description: "an append got the position \(entry.position) after one that got \(before)")
+        }
+    }
+
+    private func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected: Value) throws {
+        try FluxConformance.expect(what, actual, expected)
+    }
+
+    /// Waits, for as long as it may take.
+    private func within(_ what: String, _ wait: @escaping @Sendable () async -> Void) async throws {
+        let waiting = _Concurrency.Task {
+            await wait()
+            return !_Concurrency.Task.isCancelled
+        }
+        let sleeping = _Concurrency.Task { [clock, duration] in
+            try? await clock.sleep(for: duration)
+            waiting.cancel()
+        }
+        defer { sleeping.cancel() }
+        if await !waiting.value {
+            throw FluxConformance.Failure(description: "\(what) did not come within \(duration)")
+        }
+    }
+}
+
+/// Somebody who reads a log, and what he got.
+nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>: Sendable {
+    struct Failure: Error {}
+    static var failure: String { "\(Failure())" }
+
+    let entries = FluxRecorder<FluxSharedEntry<[UInt8]>>()
+    /// What the reading has ended with; "" for no error.
+    let ended = FluxRecorder<String>()
+    /// One element for the first entries and one for the end.
+    let either = FluxRecorder<Bool>()
+    let overlaps = FluxLock(false)
+    private let isBusy = FluxLock(false)
+    private let task = FluxLock<_Concurrency.Task<Void, Never>?>(nil)
+
+    init(_ log: Log, after position: UInt64, fails: Bool = false) {
+        let task = _Concurrency.Task { [self] in
+            do {
+                try await log.read(after: position) { entries in
+                    if fails { throw Failure() }
+                    let wasBusy = isBusy.withLock { isBusy in
+                        defer { isBusy = true }
+                        return isBusy
+                    }
+                    if wasBusy { overlaps.withLock { $0 = true } }
+                    for entry in entries { self.entries.record(entry) }
+                    if !entries.isEmpty { either.record(true) }
+                    await _Concurrency.Task.yield()
+                    isBusy.withLock { $0 = false }
+                }
+                ended.record("")
+            } catch {
+                ended.record("\(error)")
+            }
+            either.record(false)
+        }
+        self.task.withLock { $0 = task }
+    }
+
+    func cancel() { task.withLock { $0 }?.cancel() }
+}

@@ -1,0 +1,232 @@
+#if canImport(FluxCore)
+    import FluxCore
+#endif
+#if canImport(FluxReplication)
+    import FluxReplication
+#endif
+
+/// A shared log in memory, which does by a seed what a log does on a bad day, and what a test tells it to.
+///
+/// ```swift
+/// let log = FluxTestLog(seed: 7, faults: .many)
+/// let one = try await FluxReplica.joined(log: log, initialState: Todo(), coding: coding, backoff: .none)
+/// let other = try await FluxReplica.joined(log: log, initialState: Todo(), coding: coding, backoff: .none)
+/// try await one.dispatch(action: .add("milk"))
+/// ```
+///
+/// No clock decides anything: what is late comes some calls later, and who waits for a delayed answer lets others run meanwhile. It is
+/// the log of one key, and each client of it may use the same object.
+///
+/// Thread safety: all of it may be used from any thread.
+nonisolated public final class FluxTestLog: FluxSharedLog {
+    /// How many calls of a hundred go wrong, and how.
+    ///
+    /// Thread safety: a value.
+    public struct Faults: Sendable {
+        /// Appends that do not get to the log, and throw.
+        public var lost = 0
+        /// Calls that are done, and throw all the same.
+        public var unanswered = 0
+        /// Appends that throw, and get into the log some calls later.
+        public var late = 0
+        /// Appends that get into the log a second time, some calls later: after the engine has forgotten their key.
+        public var repeated = 0
+        /// Calls whose answer comes after that of others which began later.
+        public var delayed = 0
+        /// Calls that begin an outage: until so many others have failed nothing is done, and nobody reads.
+        public var outages = 0
+
+        /// Nothing goes wrong, but what the test tells the log to do.
+        public static var none: Faults { Faults() }
+
+        /// One call in three goes wrong.
+        public static var many: Faults {
+            var faults = Faults()
+            (faults.lost, faults.unanswered, faults.late, faults.repeated) = (5, 5, 5, 5)
+            (faults.delayed, faults.outages) = (10, 2)
+            return faults
+        }
+    }
+
+    private struct Machine {
+        var model: FluxTestLogModel<[UInt8]>
+        var random: FluxTestRandom
+        /// What gets into the log once so many calls have come.
+        var late: [(calls: Int, entry: [UInt8], key: String?)] = []
+        /// How many more calls fail.
+        var outage = 0
+        var isAvailable = true
+        var arePaused = false
+        var readers: [FluxLatch] = []
+
+        var isDown: Bool { outage > 0 || !isAvailable }
+
+        /// Brings into the log what has been under way for long enough.
+        mutating func bringLate() {
+            for index in late.indices { late[index].calls -= 1 }
+            for (_, entry, key) in late.filter({ $0.calls < 0 }) { _ = model.append(entry, key: key) }
+            late.removeAll { $0.calls < 0 }
+        }
+    }
+
+    private let faults: Faults
+    private let machine: FluxLock<Machine>
+
+    /// Makes a log without an entry.
+    ///
+    /// - Parameters:
+    ///   - seed: What decides what goes wrong, and when.
+    ///   - faults: How much goes wrong.
+    ///   - window: So many keys are known, those of the newest entries: an append with one of them is answered with its first position.
+    public init(seed: UInt64 = 0, faults: Faults = .none, window: Int = 100) {
+        self.faults = faults
+        machine = FluxLock(Machine(model: FluxTestLogModel(window: window), random: FluxTestRandom(seed: seed)))
+    }
+
+    // MARK: - What a test does
+
+    /// What is in the log now.
+    public var entries: [FluxSharedEntry<[UInt8]>] { machine.withLock { $0.model.entries(after: $0.model.trimmed) } }
+
+    /// Whether it answers; readers are thrown out, and all calls fail, from the moment that it is set to false.
+    public var isAvailable: Bool {
+        get { machine.withLock { $0.isAvailable } }
+        set { change { $0.isAvailable = newValue } }
+    }
+
+    /// Whether readers get nothing, and know nothing of it: as in a process that is stopped, or behind a slow network.
+    public var arePaused: Bool {
+        get { machine.withLock { $0.arePaused } }
+        set { change { $0.arePaused = newValue } }
+    }
+
+    // MARK: - What its clients do
+
+    /// Adds an entry, unless something goes wrong.
+    ///
+    /// - Parameters:
+    ///   - entry: The entry.
+    ///   - key: What it is known by, for as long as it is among the newest.
+    /// - Returns: Its position.
+    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        try await call { machine, faults throws(FluxSharedLogError) in
+            if machine.random.happens(faults.lost) { throw .unavailable("the request was lost") }
+            let calls = machine.random.next(below: 20)
+            if machine.random.happens(faults.late) {
+                machine.late.append((calls, entry, key))
+                throw .unavailable("the request is late")
+            }
+            if machine.random.happens(faults.repeated) { machine.late.append((calls, entry, nil)) }
+            return machine.model.append(entry, key: key)
+        }
+    }
+
+    /// Reads the entries after a position, and goes on with new ones as they come.
+    ///
+    /// - Parameters:
+    ///   - position: The last that is known.
+    ///   - receive: Gets the next entries, as many as chance has it where anything may go wrong.
+    /// - Throws: ``FluxReplication/FluxSharedLogError``, or what `receive` throws.
+    public func read(
+        after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
+    ) async throws {
+        var position = position
+        while !_Concurrency.Task.isCancelled {
+            let latch = FluxLatch()
+            let batch = try machine.withLock { machine in Swift.Result { try next(after: position, latch, &machine) } }
+                .get()
+            if batch.isEmpty {
+                await latch.wait()
+                machine.withLock { $0.readers.removeAll { $0 === latch } }
+            } else {
+                try await receive(batch)
+                position = batch.last!.position
+            }
+        }
+    }
+
+    /// The position of the last entry.
+    ///
+    /// - Returns: The position.
+    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    public func end() async throws(FluxSharedLogError) -> UInt64 {
+        try await call { machine, _ throws(FluxSharedLogError) in machine.model.end }
+    }
+
+    /// The newest snapshot.
+    ///
+    /// - Returns: The snapshot; nil where none was saved.
+    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
+        try await call { machine, _ throws(FluxSharedLogError) in machine.model.snapshot }
+    }
+
+    /// Saves a snapshot, unless there is one of the same position or a later one.
+    ///
+    /// - Parameter snapshot: The snapshot.
+    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+        try await call { machine, _ throws(FluxSharedLogError) in machine.model.save(snapshot) }
+    }
+
+    /// Removes the entries up to a position.
+    ///
+    /// - Parameter position: The position of the last that goes.
+    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    public func trim(through position: UInt64) async throws(FluxSharedLogError) {
+        try await call { machine, _ throws(FluxSharedLogError) in machine.model.trim(through: position) }
+    }
+
+    // MARK: - What goes wrong
+
+    private func call<Answer: Sendable>(
+        _ body: (inout Machine, Faults) throws(FluxSharedLogError) -> Answer
+    ) async throws(FluxSharedLogError) -> Answer {
+        let (answer, turns) = change { machine -> (Swift.Result<Answer, FluxSharedLogError>, Int) in
+            machine.bringLate()
+            let turns = machine.random.happens(faults.delayed) ? machine.random.next(below: 50) : 0
+            if machine.outage == 0, machine.random.happens(faults.outages) {
+                machine.outage = machine.random.next(below: 10)
+            }
+            if machine.isDown {
+                machine.outage = Swift.max(0, machine.outage - 1)
+                return (.failure(.unavailable("the log is down")), turns)
+            }
+            do throws(FluxSharedLogError) {
+                let answer = try body(&machine, faults)
+                if machine.random.happens(faults.unanswered) { throw .unavailable("the answer was lost") }
+                return (.success(answer), turns)
+            } catch {
+                return (.failure(error), turns)
+            }
+        }
+        for _ in 0..<turns { await _Concurrency.Task.yield() }
+        return try answer.get()
+    }
+
+    private func next(
+        after position: UInt64, _ latch: FluxLatch, _ machine: inout Machine
+    ) throws -> [FluxSharedEntry<[UInt8]>] {
+        if machine.isDown {
+            machine.outage = Swift.max(0, machine.outage - 1)
+            throw FluxSharedLogError.unavailable("the log is down")
+        }
+        if position < machine.model.trimmed { throw FluxSharedLogError.trimmed(through: machine.model.trimmed) }
+        let entries = machine.arePaused ? [] : machine.model.entries(after: position)
+        if entries.isEmpty { machine.readers.append(latch) }
+        let isWhole = faults.lost + faults.delayed + faults.outages == 0 || entries.isEmpty
+        return isWhole ? entries : Array(entries.prefix(1 + machine.random.next(below: entries.count)))
+    }
+
+    /// Changes what there is, and wakes those who read.
+    private func change<Result>(_ body: (inout Machine) -> Result) -> Result {
+        let (result, readers) = machine.withLock { machine in
+            let result = body(&machine)
+            defer { machine.readers = [] }
+            return (result, machine.readers)
+        }
+        for reader in readers { reader.open() }
+        return result
+    }
+}

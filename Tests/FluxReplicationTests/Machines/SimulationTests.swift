@@ -1,0 +1,29 @@
+import TestSupport
+import Testing
+
+/// The promises of replicas, on nodes and a log where all goes wrong that can.
+@Suite struct SimulationTests {
+    @Test(
+        "Whatever goes wrong: all nodes have the same, what was acknowledged once, in the order of each client, and nothing else",
+        .stress)
+    func promises() throws {
+        var counts: [String: Int] = [:]
+        for seed in 0..<UInt64(10_000) {
+            var simulation = Simulation(seed: seed)
+            do {
+                try simulation.run(steps: 250)
+            } catch {
+                Issue.record("seed \(seed): \(error)")
+                return
+            }
+            counts.merge(simulation.counts, uniquingKeysWith: +)
+        }
+        // A fault that never happens is not looked at.
+        for what in [
+            "acknowledged", "read", "unconfirmed", "not applied", "refused", "asked again", "passed over", "crashed",
+            "loaded", "trimmed", "saved", "flipped", "diverged", "objected", "read while diverging",
+        ] {
+            #expect(counts[what, default: 0] > 100, "\(what) has happened too rarely: \(counts)")
+        }
+    }
+}

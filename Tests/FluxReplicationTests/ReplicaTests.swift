@@ -1,0 +1,363 @@
+import FluxCore
+import FluxObservation
+import FluxReplication
+import FluxRouting
+import FluxTesting
+import TestSupport
+import Testing
+
+/// What users of a replica are promised, on a log in memory.
+@Suite(.timeLimit(.minutes(2))) struct ReplicaTests {
+    @Test("A dispatch returns its position once its node has applied it, and all nodes come to the same")
+    func everybodyHasIt() async throws {
+        let log = FluxTestLog()
+        let (one, other) = (try await join(log), try await join(log))
+        for number in 1...3 {
+            let position = try await one.dispatch(action: [1, UInt8(number)])
+            #expect(one.lines.last == [1, UInt8(number)] && one.position == position)
+        }
+        try await other.dispatch(action: [2, 1])
+        #expect(other.lines == [[1, 1], [1, 2], [1, 3], [2, 1]])
+        try await one.upToDate()
+        #expect(one.store.state == other.store.state && one.position == other.position)
+        #expect(one.lag == 0 && one.status.state.condition == .following)
+        #expect(one.store.revision == 5)
+    }
+
+    @Test(
+        "What was appended while nobody answered is applied once, however often it got into the log", arguments: 0..<20)
+    func onceEach(seed: UInt64) async throws {
+        var faults = FluxTestLog.Faults.many
+        faults.unanswered = 30
+        let log = FluxTestLog(seed: seed, faults: faults, window: 2)
+        let (one, other) = (try await join(log), try await join(log))
+        for number in 1...20 {
+            async let first = one.dispatch(action: [1, UInt8(number)], within: .seconds(100))
+            async let second = other.dispatch(action: [2, UInt8(number)], within: .seconds(100))
+            _ = try await (first, second)
+        }
+        try await one.upToDate(within: .seconds(100))
+        try await other.upToDate(within: .seconds(100))
+        #expect(one.lines == other.lines)
+        for client in UInt8(1)...2 {
+            #expect(one.lines.filter { $0.client == client }.map(\.number) == Array(1...20))
+        }
+    }
+
+    @Test("A read that must be fresh waits for what was acknowledged on another node")
+    func fresh() async throws {
+        let log = FluxTestLog()
+        let (one, other) = (try await join(log), try await join(log))
+        log.arePaused = true
+        // Appended, but read by nobody.
+        let pending = Task { try await one.dispatch(action: [1, 1]) }
+        while log.entries.isEmpty { await Task.yield() }
+        let reading = Task { try await other.upToDate() }
+        while other.lag == 0 { await Task.yield() }
+        #expect(other.lines.isEmpty)
+        log.arePaused = false
+        #expect(try await reading.value == log.entries[0].position)
+        #expect(other.lines == [[1, 1]] && other.lag == 0)
+        #expect(try await pending.value == log.entries[0].position)
+    }
+
+    // MARK: - A log that does not answer
+
+    @Test(
+        "While the log does not answer a dispatch fails when its time is up, the status says so, and it goes on by itself"
+    )
+    func unavailable() async throws {
+        let (log, clock) = (FluxTestLog(), FluxTestClock())
+        let replica = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
+        log.isAvailable = false
+        #expect(await replica.reaches { $0 == .unavailable("the log is down") } != nil)
+        let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(5)) } }
+        let read = Task { await failure { try await replica.upToDate(within: .seconds(5)) } }
+        // The task that reads, the one that asks whether the log is back, and two each of those who wait.
+        await clock.sleepers(6)
+        clock.advance(by: .seconds(5))
+        #expect(await dispatch.value == .unconfirmed("nothing within 5.0 seconds; the log said last: the log is down"))
+        #expect(await read.value == .unavailable("nothing within 5.0 seconds; the log said last: the log is down"))
+        #expect(replica.store.state == Journal())
+
+        log.isAvailable = true
+        let pending = Task { try await replica.dispatch(action: [1, 2], within: .seconds(1_000)) }
+        let following = Task { await replica.reaches { $0 == .following } }
+        while replica.lines.isEmpty {
+            clock.advance(by: .seconds(1))
+            await Task.yield()
+        }
+        _ = try await pending.value
+        #expect(await following.value == .following)
+        #expect(replica.lines == [[1, 2]])
+    }
+
+    @Test("The status says that the log is back though nobody asks it for anything")
+    func back() async throws {
+        let log = FluxTestLog()
+        let replica = try await join(log, backoff: .constant(.milliseconds(1)))
+        log.isAvailable = false
+        #expect(await replica.reaches { $0 != .following } == .unavailable("the log is down"))
+        log.isAvailable = true
+        #expect(await replica.reaches { $0 == .following } == .following)
+    }
+
+    @Test("Joining a log that does not answer fails when its time is up, and leaves nothing behind")
+    func joinFails() async throws {
+        let (log, clock) = (FluxTestLog(), FluxTestClock())
+        log.isAvailable = false
+        let joining = Task {
+            do throws(FluxReplicaError) {
+                _ = try await FluxReplica.joined(
+                    log: log, initialState: Journal(), coding: .journal(), clock: clock, within: .seconds(3))
+                return FluxReplicaError?.none
+            } catch {
+                return error
+            }
+        }
+        await clock.sleepers(4)
+        clock.advance(by: .seconds(3))
+        #expect(await joining.value == .unavailable("nothing within 3.0 seconds; the log said last: the log is down"))
+    }
+
+    @Test("A log that refuses is told of, and an action that does not encode goes nowhere")
+    func refused() async throws {
+        let log = RefusingLog()
+        let replica = try await join(log)
+        #expect(
+            await failure { try await replica.dispatch(action: [1, 1]) }
+                == .notApplied("refused(\"too large\")"))
+        #expect(
+            await failure { try await replica.dispatch(action: [201, 1]) }
+                == .notApplied("it cannot be encoded: Odd()"))
+    }
+
+    // MARK: - Giving up
+
+    @Test("A dispatch that was given up is applied before those that come after it, or never")
+    func zombies() async throws {
+        let log = LateLog()
+        let replica = try await join(log)
+        let first = Task { await failure { try await replica.dispatch(action: [1, 1]) } }
+        while log.late.withLock({ $0.isEmpty }) { await Task.yield() }
+        first.cancel()
+        #expect(await first.value == .unconfirmed("the task was cancelled"))
+        log.isLate.withLock { $0 = false }
+        try await replica.dispatch(action: [1, 2])
+        try await log.bring()
+        try await replica.dispatch(action: [1, 3])
+        #expect(replica.lines == [[1, 2], [1, 3]])
+    }
+
+    @Test("Who was cancelled before asks for nothing")
+    func cancelled() async throws {
+        let log = FluxTestLog()
+        let replica = try await join(log)
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return [
+                await failure { try await replica.dispatch(action: [1, 1]) },
+                await failure { try await replica.upToDate() },
+            ]
+        }
+        #expect(await task.value == [.cancelled, .cancelled] && log.entries.isEmpty)
+    }
+
+    @Test("Closing lets out who waits, and what is asked later is refused")
+    func closing() async throws {
+        let log = FluxTestLog()
+        let replica = try await join(log)
+        log.arePaused = true
+        let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1]) } }
+        let read = Task { () -> FluxReplicaError? in
+            while log.entries.isEmpty { await Task.yield() }
+            return await failure { try await replica.upToDate() }
+        }
+        while replica.lag == 0 { await Task.yield() }
+        await replica.close()
+        await replica.close()
+        #expect(await dispatch.value == .unconfirmed("the replica was closed"))
+        #expect(await read.value == .closed)
+        #expect(await failure { try await replica.dispatch(action: [1, 1]) } == .closed)
+        #expect(replica.status.state.condition == .closed)
+    }
+
+    @Test("A replica that is let go of reads no more, and nothing keeps it")
+    func letGo() async throws {
+        let log = FluxTestLog()
+        let (store, status) = try await {
+            let replica = try await join(log)
+            try await replica.dispatch(action: [1, 1])
+            return (Weak(replica.store), replica.status)
+        }()
+        for await status in status.states where status.condition == .closed { break }
+        while store.object != nil { await Task.yield() }
+    }
+
+    @Test("An action that is dispatched to the store itself stops the program with a message")
+    func pastTheLog() async throws {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let replica = try await join(FluxTestLog())
+            replica.store.dispatch(action: [1, 1])
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("Use dispatch(action:) of the replica"))
+    }
+
+    // MARK: - Snapshots
+
+    @Test(
+        "One node saves a snapshot after so many entries, the log is trimmed up to the one before, and others join from there"
+    )
+    func snapshots() async throws {
+        let log = FluxTestLog()
+        let (one, other) = (try await join(log, snapshotEvery: 10), try await join(log, snapshotEvery: 10))
+        for number in 1...35 {
+            try await one.dispatch(action: [1, UInt8(number)])
+            if number.isMultiple(of: 10) {
+                while try await log.snapshot()?.position != one.position { await Task.yield() }
+            }
+        }
+        while log.entries.count > 15 { await Task.yield() }
+        try await other.upToDate()
+        let late = try await join(log, snapshotEvery: 10)
+        #expect(late.store.state == one.store.state && other.store.state == one.store.state)
+        #expect(late.position == one.position && late.store.revision == 6)
+        #expect(one.status.state.snapshotFailure == nil)
+    }
+
+    @Test("A node that was behind for so long that entries are gone loads a snapshot, and knows what became of its own")
+    func behind() async throws {
+        let log = GatedLog()
+        let one = try await join(log.base, snapshotEvery: 5)
+        let other = try await join(log, snapshotEvery: 5, backoff: .constant(.milliseconds(1)))
+        log.isCut.withLock { $0 = true }
+        let pending = Task { try await other.dispatch(action: [2, 1], within: .seconds(100)) }
+        while log.base.entries.isEmpty { await Task.yield() }
+        for number in 1...14 {
+            try await one.dispatch(action: [1, UInt8(number)])
+            if number % 5 == 4 { while try await log.base.snapshot()?.position != one.position { await Task.yield() } }
+        }
+        while log.base.entries.count > 5 { await Task.yield() }
+        log.isCut.withLock { $0 = false }
+        let position = try await pending.value
+        #expect(other.lines.first == [2, 1] && position == other.position)
+        try await other.upToDate()
+        #expect(one.store.state == other.store.state)
+    }
+
+    @Test("A snapshot that cannot be saved is told of, until one can")
+    func snapshotFails() async throws {
+        let log = GatedLog()
+        let replica = try await join(log, snapshotEvery: 1)
+        log.isFull.withLock { $0 = true }
+        try await replica.dispatch(action: [1, 1])
+        for await status in replica.status.states where status.snapshotFailure == "unavailable(\"no disk\")" { break }
+        log.isFull.withLock { $0 = false }
+        try await replica.dispatch(action: [1, 2])
+        for await status in replica.status.states where status.snapshotFailure == nil { break }
+        #expect(try await log.base.snapshot()?.position == replica.position)
+    }
+
+    // MARK: - Nodes that differ
+
+    @Test("A node whose state is not that of the others says so, starts over from a snapshot, and serves again")
+    func diverged() async throws {
+        let log = FluxTestLog()
+        let one = try await join(log, checkEvery: 2, snapshotEvery: 2)
+        let wrong = try await join(log, initialState: Journal(lines: [[9, 9]]), checkEvery: 2, snapshotEvery: 2)
+        let statuses = FluxRecorder.changes(of: wrong.status)
+        try await one.dispatch(action: [1, 1])
+        try await one.dispatch(action: [1, 2])
+        while try await log.snapshot() == nil { await Task.yield() }
+        // With the checksum after two.
+        let position = try await one.dispatch(action: [1, 3])
+        await statuses.count(2)
+        let conditions = statuses.elements.map(\.state.condition)
+        guard case .diverged(let divergence) = conditions[0] else { throw Unexpected(it: "\(conditions)") }
+        #expect(divergence.position == position && divergence.count == 2 && divergence.own != divergence.other)
+        #expect(conditions.last == .following)
+        try await wrong.upToDate()
+        #expect(wrong.store.state == one.store.state && one.lines == [[1, 1], [1, 2], [1, 3]])
+        #expect(log.entries.count == 3)
+    }
+
+    @Test("A node that comes to the same once more objects, so that the other looks into its own; then both go on")
+    func objection() async throws {
+        let log = FluxTestLog()
+        let one = try await join(log, checkEvery: 2)
+        let wrong = try await join(log, initialState: Journal(isWrong: true), checkEvery: 2)
+        let (statuses, others) = (FluxRecorder.changes(of: one.status), FluxRecorder.changes(of: wrong.status))
+        for number in UInt8(1)...3 { try await one.dispatch(action: [1, number]) }
+        await others.count(2)
+        await statuses.count(2)
+        for elements in [statuses.elements, others.elements] {
+            guard case .diverged = elements[0].state.condition else { throw Unexpected(it: "\(elements)") }
+            #expect(elements[1].state.condition == .following)
+        }
+        // The last are what the two object to each other.
+        while log.entries.count < 5 { await Task.yield() }
+        try await one.dispatch(action: [1, 4])
+        #expect(one.lines == [[1, 1], [1, 2], [1, 3], [1, 4]])
+    }
+
+    // MARK: - Versions
+
+    @Test("A node stops before an action that is newer than its program, serves what it has, and refuses the rest")
+    func newer() async throws {
+        let log = FluxTestLog()
+        let (old, new) = (try await join(log, version: 1), try await join(log, version: 2))
+        try await new.dispatch(action: [1, 1])
+        try await old.upToDate()
+        let position = try await new.dispatch(action: [200, 1])
+        try await new.dispatch(action: [1, 2])
+        guard case .stopped(let stop) = await old.reaches({ if case .stopped = $0 { true } else { false } }) else {
+            throw Unexpected(it: "\(old.status.state)")
+        }
+        #expect(stop.position == position && stop.version == 2 && stop.known == 1 && stop.reason == "it is newer")
+        #expect(old.lines == [[1, 1]])
+        #expect(await failure { try await old.dispatch(action: [1, 3]) } == .stopped(stop))
+        #expect(await failure { try await old.upToDate() } == .stopped(stop))
+        // Nor does an old node join behind it.
+        await #expect(throws: FluxReplicaError.stopped(stop)) { try await join(log, version: 1) }
+        #expect(new.lines == [[1, 1], [200, 1], [1, 2]])
+    }
+
+    @Test("A node stops before what it cannot decode")
+    func damaged() async throws {
+        let log = FluxTestLog()
+        let replica = try await join(log)
+        let position = try await log.append([9, 9, 9], key: "odd")
+        guard case .stopped(let stop) = await replica.reaches({ if case .stopped = $0 { true } else { false } }) else {
+            throw Unexpected(it: "\(replica.status.state)")
+        }
+        #expect(stop.position == position && stop.version == nil)
+        #expect(stop.reason == "its format is 9, and 1 is known")
+    }
+
+    // MARK: - Families
+
+    @Test("A family has a replica for each key that is in use, and closes those that are not")
+    func family() async throws {
+        let logs = FluxLock([String: FluxTestLog]())
+        let clock = FluxTestClock()
+        let boards = FluxFamily(idle: .seconds(60), clock: clock) { (id: String) in
+            let log = logs.withLock { logs in
+                let log = logs[id] ?? FluxTestLog()
+                logs[id] = log
+                return log
+            }
+            return try await join(log)
+        } close: { replica in
+            await replica.close()
+        }
+        try await boards.with("b1") { try await $0.dispatch(action: [1, 1]) }
+        try await boards.with("b2") { try await $0.dispatch(action: [2, 1]) }
+        try await boards.close("b1")
+        #expect(boards.keys == ["b2"])
+        // What has left the memory is in the log.
+        try await boards.with("b1") { replica in #expect(replica.lines == [[1, 1]]) }
+        let report = await boards.shutdown(within: .seconds(1))
+        #expect(Set(report.closed) == ["b1", "b2"])
+    }
+}

@@ -1,0 +1,78 @@
+import FluxCore
+import FluxReplication
+import FluxTesting
+
+/// A log around another, by default without a change.
+protocol WrappedLog: FluxSharedLog<[UInt8]> {
+    var base: FluxTestLog { get }
+}
+
+extension WrappedLog {
+    func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        try await base.append(entry, key: key)
+    }
+
+    func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+        try await base.read(after: position, receive)
+    }
+
+    func end() async throws(FluxSharedLogError) -> UInt64 { try await base.end() }
+    func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? { try await base.snapshot() }
+    func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+        try await base.save(snapshot)
+    }
+    func trim(through position: UInt64) async throws(FluxSharedLogError) { try await base.trim(through: position) }
+}
+
+/// Takes nothing.
+struct RefusingLog: WrappedLog {
+    let base = FluxTestLog()
+
+    func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        throw .refused("too large")
+    }
+}
+
+/// Keeps what is appended under way, for as long as it is late.
+final class LateLog: WrappedLog {
+    let base = FluxTestLog()
+    let isLate = FluxLock(true)
+    let late = FluxLock<[(entry: [UInt8], key: String)]>([])
+
+    func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        guard isLate.withLock({ $0 }) else { return try await base.append(entry, key: key) }
+        late.withLock { $0.append((entry, key)) }
+        // Until its task is cancelled.
+        await FluxLatch().wait()
+        throw .unavailable("cancelled")
+    }
+
+    /// Brings it all.
+    func bring() async throws {
+        for (entry, key) in late.withLock({ $0 }) { _ = try await base.append(entry, key: key) }
+    }
+}
+
+/// Lets a node read, and save snapshots, or not.
+final class GatedLog: WrappedLog {
+    let base = FluxTestLog()
+    let isCut = FluxLock(false)
+    let isFull = FluxLock(false)
+
+    func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+        try cut()
+        try await base.read(after: position) { entries in
+            try cut()
+            try await receive(entries)
+        }
+    }
+
+    func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+        if isFull.withLock({ $0 }) { throw .unavailable("no disk") }
+        try await base.save(snapshot)
+    }
+
+    private func cut() throws {
+        if isCut.withLock({ $0 }) { throw FluxSharedLogError.unavailable("cut off") }
+    }
+}

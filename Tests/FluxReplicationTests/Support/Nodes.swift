@@ -1,0 +1,40 @@
+import FluxCore
+import FluxObservation
+import FluxReplication
+import FluxTesting
+
+/// Joins a log as a node of a program of some version does; nothing waits but for what the test does.
+func join(
+    _ log: any FluxSharedLog<[UInt8]>, initialState: Journal = Journal(), version: Int = 1, checkEvery: Int = 1_000,
+    snapshotEvery: Int = 1_000, backoff: FluxBackoff = .none,
+    clock: any Clock<Duration> = ContinuousClock()
+) async throws -> FluxReplica<Journal> {
+    try await FluxReplica.joined(
+        log: log, initialState: initialState, coding: .journal(version: version), checkEvery: checkEvery,
+        snapshotEvery: snapshotEvery, backoff: backoff, clock: clock)
+}
+
+extension FluxReplica<Journal> {
+    var lines: [Journal.Action] { store.state.lines }
+
+    /// Waits until the replica is in a condition, or the task is cancelled.
+    @discardableResult func reaches(
+        _ condition: (FluxReplicaStatus.Condition) -> Bool
+    ) async -> FluxReplicaStatus.Condition? {
+        for await status in status.states where condition(status.condition) { return status.condition }
+        return nil
+    }
+}
+
+/// What a body throws; nil: nothing.
+func failure(of body: () async throws -> UInt64) async -> FluxReplicaError? {
+    do {
+        _ = try await body()
+        return nil
+    } catch {
+        return error as? FluxReplicaError
+    }
+}
+
+/// What a test did not expect to come across.
+struct Unexpected: Error { var it: String }
