@@ -134,10 +134,7 @@ public final class JetStreamLog: Sendable {
         } catch {
             throw .other(error)
         }
-        let place = try JetStream.decode(JetStream.Acknowledgement.self, message).seq
-        // Known as a duplicate of one that is still on its way.
-        if place == 0 { throw .other(.unavailable("the same is being added already")) }
-        return place
+        return try JetStream.decode(JetStream.Acknowledgement.self, message).seq
     }
 
     /// Removes the messages of some subjects before a place.
