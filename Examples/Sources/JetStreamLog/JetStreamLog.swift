@@ -121,9 +121,7 @@ public final class JetStreamLog: Sendable {
         }
     }
 
-    /// Stores a message, and returns its place once a majority has it.
-    ///
-    /// - Parameter expected: The place of the last message of this subject, or it is a conflict.
+    /// Stores a message, and returns its place once a majority has it; a conflict where the last of its subject is not the one expected.
     func store(
         _ body: [UInt8], as subject: String, headers: [(String, String)] = [], expected: UInt64? = nil
     ) async throws(JetStream.Failure) -> UInt64 {
