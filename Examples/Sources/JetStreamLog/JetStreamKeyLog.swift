@@ -23,18 +23,20 @@ public final class JetStreamKeyLog: FluxSharedLog {
     private var trims: String { "\(logs.stream).\(token).trimmed" }
     private var all: String { "\(logs.stream).\(token).*" }
 
-    /// Adds an entry at the end.
+    /// Adds an entry at the end, again if it was added before: whoever reads applies each key once.
+    ///
+    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used, since in some versions it loses what it should only not repeat.
+    /// In 2.9.10 a leader notes the id before anybody else has the message. One that is paused then, and comes back as a follower, takes
+    /// the repetition for a duplicate of what was never stored, and its copy of the stream is another from there on.
     ///
     /// - Parameters:
-    ///   - entry: The entry; with its key no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
-    ///   - key: What JetStream knows a repetition by, for two minutes.
+    ///   - entry: The entry; no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
+    ///   - key: Not used.
     /// - Returns: Its position, once a majority of the servers has it.
     /// - Throws: Why there is no such answer.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
-        // A header is one line.
-        let id = key.utf8.allSatisfy { (0x20...0x7E).contains($0) } ? key : subjectToken(key)
         do {
-            return try await logs.store(entry, as: entries, headers: [("Nats-Msg-Id", "\(token) \(id)")])
+            return try await logs.store(entry, as: entries)
         } catch {
             throw error.failure("the stream \(logs.stream)")
         }

@@ -121,9 +121,7 @@ public final class JetStreamLog: Sendable {
         }
     }
 
-    /// Stores a message, and returns its place once a majority has it.
-    ///
-    /// - Parameter expected: The place of the last message of this subject, or it is a conflict.
+    /// Stores a message, and returns its place once a majority has it; a conflict where the last of its subject is not the one expected.
     func store(
         _ body: [UInt8], as subject: String, headers: [(String, String)] = [], expected: UInt64? = nil
     ) async throws(JetStream.Failure) -> UInt64 {
@@ -134,10 +132,7 @@ public final class JetStreamLog: Sendable {
         } catch {
             throw .other(error)
         }
-        let place = try JetStream.decode(JetStream.Acknowledgement.self, message).seq
-        // Known as a duplicate of one that is still on its way.
-        if place == 0 { throw .other(.unavailable("the same is being added already")) }
-        return place
+        return try JetStream.decode(JetStream.Acknowledgement.self, message).seq
     }
 
     /// Removes the messages of some subjects before a place.
