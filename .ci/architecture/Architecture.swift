@@ -12,8 +12,9 @@ enum Limits {
     static let linesOfCode = 2_300
     static let types = 36
     static let declarations = 200
-    // 6,500 when the core had become small; families, shared limits, saving that tells the truth and views of many came after.
-    static let linesOfCodeOfAll = 7_700
+    // 6,500 when the core had become small; families, shared limits, saving that tells the truth and views of many came after,
+    // and then replicas, with the log and the checks to test them.
+    static let linesOfCodeOfAll = 8_900
     static let linesOfReadme = 250
 }
 

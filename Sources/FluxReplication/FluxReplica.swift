@@ -62,7 +62,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
             snapshotEvery: snapshotEvery)
         let replica = FluxReplica(FluxReplicaCore(log, initialState, coding, backoff, clock, machine))
         replica.core.start()
-        try await replica.upToDate(within: duration)
+        _ = try await replica.core.upToDate(within: duration, joins: true)
         return replica
     }
 

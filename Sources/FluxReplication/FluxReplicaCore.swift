@@ -53,9 +53,13 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     func dispatch(_ action: State.Action, within duration: Swift.Duration) async throws(FluxReplicaError) -> UInt64 {
         if _Concurrency.Task.isCancelled { throw .cancelled }
+        let version = coding.versionOf(action)
+        guard (0...coding.version).contains(version) else {
+            throw .notApplied("its version is \(version), and the newest that this program knows is \(coding.version)")
+        }
         let content: FluxReplicaContent
         do {
-            content = FluxReplicaContent(version: coding.versionOf(action), bytes: try coding.encode(action))
+            content = FluxReplicaContent(version: version, bytes: try coding.encode(action))
         } catch {
             throw .notApplied("it cannot be encoded: \(error)")
         }
@@ -67,9 +71,9 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
     }
 
-    func upToDate(within duration: Swift.Duration) async throws(FluxReplicaError) -> UInt64 {
+    func upToDate(within duration: Swift.Duration, joins: Bool = false) async throws(FluxReplicaError) -> UInt64 {
         if _Concurrency.Task.isCancelled { throw .cancelled }
-        let (id, latch) = try machine.withLock { $0.read() }.get()
+        let (id, latch) = try machine.withLock { $0.read(joins: joins) }.get()
         return try await wait(id, latch, within: duration) { log in
             await Self.result { () async throws(FluxSharedLogError) in try await log.end() }
         }
@@ -87,6 +91,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             repeat {
                 attempt += 1
                 let answer = await ask(log)
+                // What a log says to one who was cancelled says nothing about the log.
+                if _Concurrency.Task.isCancelled { return }
                 if !perform({ $0.answered(id, answer, &$1) }) { return }
             } while await pause(after: attempt)
         }

@@ -112,7 +112,7 @@ nonisolated struct FluxReplicaImage: Equatable {
 }
 
 /// Bytes that no replica can have written.
-nonisolated struct FluxReplicaMalformed: Error, CustomStringConvertible {
+nonisolated struct FluxReplicaMalformed: Error, Equatable, CustomStringConvertible {
     var description: String
 }
 

@@ -75,17 +75,19 @@ nonisolated struct FluxReplicaLedger: Equatable {
     mutating func admit(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> Bool {
         self.position = position
         count += 1
-        let oldest = count > window ? count - window : 0
         if count.isMultiple(of: window) { writers = writers.filter { $0.value.last >= oldest } }
         if envelope.base < oldest { return false }
         writers[envelope.writer, default: Writer()].last = count
         return writers[envelope.writer, default: Writer()].admit(envelope, spread: spread)
     }
 
-    /// Whether a number that was not given up is applied; nil: it is not known any more.
-    func hasApplied(_ number: UInt64, of writer: UInt64) -> Bool? {
-        guard let writer = writers[writer] else { return false }
-        if number < writer.floor { return nil }
-        return writer.has(number, at: writer.place(of: number))
+    /// Whether a number that was not given up is applied; nil: it is not known any more, and will not be applied from now on.
+    func hasApplied(_ number: UInt64, of writer: UInt64, base: UInt64) -> Bool? {
+        let writer = writers[writer] ?? Writer()
+        if writer.has(number, at: writer.place(of: number)) { return true }
+        return base < oldest || number < writer.floor ? nil : false
     }
+
+    /// What was made before so many entries comes too late.
+    private var oldest: UInt64 { count > window ? count - window : 0 }
 }

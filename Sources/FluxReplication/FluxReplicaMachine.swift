@@ -18,8 +18,12 @@ nonisolated struct FluxReplicaMachine {
 
     /// Somebody who waits: for an action of his to be read from the log, or for a position.
     private struct Wait {
+        enum Kind { case dispatch, read, join }
+
         let latch: FluxLatch
-        let isRead: Bool
+        let kind: Kind
+        /// How many entries there were when it began.
+        let base: UInt64
         /// What the log has said, if it has not done it.
         var reason: String?
         /// Whether the action may have got into the log by an attempt that has failed.
@@ -27,7 +31,9 @@ nonisolated struct FluxReplicaMachine {
         var answer: Answer?
 
         /// What it is told where nothing is known.
-        func unknown(_ reason: String) -> FluxReplicaError { isRead ? .unavailable(reason) : .unconfirmed(reason) }
+        func unknown(_ reason: String) -> FluxReplicaError {
+            kind == .dispatch ? .unconfirmed(reason) : .unavailable(reason)
+        }
     }
 
     private enum Phase {
@@ -123,20 +129,20 @@ nonisolated struct FluxReplicaMachine {
     mutating func dispatch() -> Swift.Result<(envelope: FluxReplicaEnvelope, latch: FluxLatch), FluxReplicaError> {
         if let refusal { return .failure(refusal) }
         if givenUp.count >= 1_000 { return .failure(.notApplied("too many before it are not confirmed")) }
-        let latch = wait(isRead: false)
+        let latch = wait(.dispatch)
         return .success((envelope(next - 1), latch))
     }
 
-    /// Somebody wants to read what is new.
-    mutating func read() -> Swift.Result<(id: UInt64, latch: FluxLatch), FluxReplicaError> {
-        if let refusal { return .failure(refusal) }
-        let latch = wait(isRead: true)
+    /// Somebody wants to read what is new; who joins waits also while the node starts over.
+    mutating func read(joins: Bool = false) -> Swift.Result<(id: UInt64, latch: FluxLatch), FluxReplicaError> {
+        if let refusal, isOver || !joins { return .failure(refusal) }
+        let latch = wait(joins ? .join : .read)
         return .success((next - 1, latch))
     }
 
-    private mutating func wait(isRead: Bool) -> FluxLatch {
+    private mutating func wait(_ kind: Wait.Kind) -> FluxLatch {
         let latch = FluxLatch()
-        waits[next] = Wait(latch: latch, isRead: isRead)
+        waits[next] = Wait(latch: latch, kind: kind, base: ledger.count)
         next += 1
         return latch
     }
@@ -151,7 +157,7 @@ nonisolated struct FluxReplicaMachine {
     }
 
     private func isUnderWay(_ number: UInt64) -> Bool {
-        waits[number].map { !$0.isRead && $0.answer == nil } ?? false
+        waits[number].map { $0.kind == .dispatch && $0.answer == nil } ?? false
     }
 
     /// The log has answered: with the position of an action, or with its end, or not.
@@ -163,7 +169,7 @@ nonisolated struct FluxReplicaMachine {
         switch answer {
         case .success(let position):
             heard(of: position, &effects)
-            guard let wait = waits[id], wait.isRead, wait.answer == nil else { return false }
+            guard let wait = waits[id], wait.kind != .dispatch, wait.answer == nil else { return false }
             if isLoaded && position <= ledger.position {
                 give(id, .success(ledger.position), &effects)
             } else {
@@ -171,13 +177,13 @@ nonisolated struct FluxReplicaMachine {
             }
             return false
         case .failure(.unavailable(let reason)):
-            unavailable(reason, &effects)
             guard let wait = waits[id], wait.answer == nil else { return false }
+            unavailable(reason, &effects)
             (waits[id]!.reason, waits[id]!.mayBeLogged) = (reason, true)
             return true
         case .failure(let error):
             guard let wait = waits[id] else { return false }
-            let isNever = !wait.isRead && !wait.mayBeLogged
+            let isNever = wait.kind == .dispatch && !wait.mayBeLogged
             give(id, .failure(isNever ? .notApplied("\(error)") : wait.unknown("\(error)")), &effects)
             return false
         }
@@ -195,9 +201,10 @@ nonisolated struct FluxReplicaMachine {
 
     /// Somebody goes, with an answer, or without one because his task was cancelled.
     mutating func finish(_ id: UInt64) -> Answer {
-        goals.removeAll { $0.id == id }
         guard let wait = waits.removeValue(forKey: id) else { return .failure(.cancelled) }
-        let answer = wait.answer ?? .failure(wait.isRead ? .cancelled : .unconfirmed("the task was cancelled"))
+        let isDispatch = wait.kind == .dispatch
+        if !isDispatch { goals.removeAll { $0.id == id } }
+        let answer = wait.answer ?? .failure(isDispatch ? .unconfirmed("the task was cancelled") : .cancelled)
         if case .failure(.unconfirmed) = answer { givenUp.append(id) }
         return answer
     }
@@ -245,7 +252,7 @@ nonisolated struct FluxReplicaMachine {
         step.effects.tellsStatus = true
         heard(of: ledger.position, &step.effects)
         for number in waits.keys.sorted() where isUnderWay(number) {
-            switch ledger.hasApplied(number, of: writer) {
+            switch ledger.hasApplied(number, of: writer, base: waits[number]!.base) {
             case true?: give(number, .success(ledger.position), &step.effects)
             case false?: break
             case nil: give(number, .failure(.unconfirmed("a snapshot took the place of the entries")), &step.effects)
@@ -296,7 +303,7 @@ nonisolated struct FluxReplicaMachine {
         (phase, isLoaded, settled) = (.diverged(divergence), false, divergence.count)
         step.diverges = divergence
         step.effects.tellsStatus = true
-        for (id, wait) in waits where wait.isRead { give(id, .failure(.diverged(divergence)), &step.effects) }
+        for (id, wait) in waits where wait.kind == .read { give(id, .failure(.diverged(divergence)), &step.effects) }
     }
 
     /// Serves again once all is applied that was applied when it diverged.
@@ -373,7 +380,9 @@ nonisolated struct FluxReplicaMachine {
     ) {
         self.phase = phase
         effects.tellsStatus = true
-        for (id, wait) in waits { give(id, .failure(wait.isRead ? error : .unconfirmed(reason)), &effects) }
+        for (id, wait) in waits {
+            give(id, .failure(wait.kind == .dispatch ? .unconfirmed(reason) : error), &effects)
+        }
     }
 }
 

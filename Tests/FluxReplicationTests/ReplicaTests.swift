@@ -301,6 +301,16 @@ import Testing
         #expect(one.lines == [[1, 1], [1, 2], [1, 3], [1, 4]])
     }
 
+    @Test("Who joins a log in which another node was once wrong reads it once more, and joins")
+    func joinsBehindOneThatWasWrong() async throws {
+        let log = FluxTestLog()
+        let wrong = try await join(log, initialState: Journal(isWrong: true), checkEvery: 2)
+        for number in UInt8(1)...5 { try await wrong.dispatch(action: [1, number]) }
+        let right = try await join(log, checkEvery: 2)
+        #expect(right.lines == (1...5).map { [1, $0] })
+        #expect(right.status.state.condition == .following)
+    }
+
     // MARK: - Versions
 
     @Test("A node stops before an action that is newer than its program, serves what it has, and refuses the rest")
@@ -321,6 +331,16 @@ import Testing
         // Nor does an old node join behind it.
         await #expect(throws: FluxReplicaError.stopped(stop)) { try await join(log, version: 1) }
         #expect(new.lines == [[1, 1], [200, 1], [1, 2]])
+    }
+
+    @Test("A node sends nothing that it does not know itself")
+    func sendsWhatItKnows() async throws {
+        let log = FluxTestLog()
+        let replica = try await join(log, version: 1)
+        #expect(
+            await failure { try await replica.dispatch(action: [200, 1]) }
+                == .notApplied("its version is 2, and the newest that this program knows is 1"))
+        #expect(log.entries.isEmpty)
     }
 
     @Test("A node stops before what it cannot decode")

@@ -1,0 +1,70 @@
+import FluxCore
+import Testing
+
+@testable import FluxReplication
+
+/// What stands in a log comes back as it was, and what no replica has written is found.
+@Suite struct BytesTests {
+    static let envelopes: [FluxReplicaEnvelope] = {
+        let bare = FluxReplicaEnvelope(writer: .max, number: 7, floor: 5, base: 300)
+        var (checked, acting, full) = (bare, bare, bare)
+        checked.check = FluxReplicaCheck(count: 1_000, version: 3, sum: 0xfeed_beef_0123_4567)
+        acting.action = FluxReplicaContent(version: 0, bytes: [])
+        full = FluxReplicaEnvelope(writer: 1, number: 9, floor: 2, base: 0, givenUp: [4, 8])
+        full.check = checked.check
+        full.action = FluxReplicaContent(version: 12, bytes: Array(0...255))
+        return [bare, checked, acting, full]
+    }()
+
+    static let image: FluxReplicaImage = {
+        var ledger = FluxReplicaLedger()
+        for (position, envelope) in zip([3, 5, 1_000] as [UInt64], envelopes[1...]) {
+            _ = ledger.admit(position, envelope)
+        }
+        return FluxReplicaImage(ledger: ledger, state: FluxReplicaContent(version: 2, bytes: [1, 2, 3]))
+    }()
+
+    @Test("An entry comes back as it was", arguments: envelopes)
+    func envelope(_ envelope: FluxReplicaEnvelope) throws {
+        #expect(try FluxReplicaEnvelope(envelope.bytes) == envelope)
+    }
+
+    @Test("A snapshot comes back as it was, and has the same bytes on every node")
+    func snapshot() throws {
+        let back = try FluxReplicaImage(Self.image.bytes)
+        #expect(back == Self.image)
+        #expect(back.bytes == Self.image.bytes)
+    }
+
+    @Test("What stands in a log stays what it is: a change of it is a change of its format")
+    func format() {
+        var envelope = FluxReplicaEnvelope(writer: 0x0102, number: 3, floor: 2, base: 1, givenUp: [2])
+        envelope.check = FluxReplicaCheck(count: 5, version: 6, sum: 7)
+        envelope.action = FluxReplicaContent(version: 8, bytes: [0xaa])
+        let numbers: [UInt8] = [3, 2, 1, 1, 2, 5, 6, 7, 8]
+        #expect(
+            envelope.bytes == [1, 3, 2, 1, 0, 0, 0, 0, 0, 0] + numbers.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] } + [0xaa])
+        #expect(envelope.key == "76-3")
+        #expect(FluxReplicaBytes.checksum(Array("foobar".utf8)) == 0x8594_4171_f739_67e8)
+    }
+
+    @Test("What is cut off or of another format is found, at every length")
+    func damaged() {
+        for bytes in [Self.envelopes[1].bytes, Self.image.bytes.dropLast(3)] as [[UInt8]] {
+            for count in bytes.indices {
+                #expect(throws: FluxReplicaMalformed.self) {
+                    if bytes == Self.envelopes[1].bytes {
+                        _ = try FluxReplicaEnvelope(Array(bytes.prefix(count)))
+                    } else {
+                        _ = try FluxReplicaImage(Array(bytes.prefix(count)))
+                    }
+                }
+            }
+        }
+        var newer = Self.envelopes[0].bytes
+        newer[0] = 2
+        #expect(throws: FluxReplicaMalformed(description: "its format is 2, and 1 is known")) {
+            try FluxReplicaEnvelope(newer)
+        }
+    }
+}

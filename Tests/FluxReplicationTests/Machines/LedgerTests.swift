@@ -1,0 +1,73 @@
+import Testing
+
+@testable import FluxReplication
+
+/// Which entries count.
+@Suite struct LedgerTests {
+    private func entry(
+        _ number: UInt64, of writer: UInt64 = 1, floor: UInt64 = 1, base: UInt64 = 0, givenUp: [UInt64] = []
+    ) -> FluxReplicaEnvelope {
+        FluxReplicaEnvelope(writer: writer, number: number, floor: floor, base: base, givenUp: givenUp)
+    }
+
+    /// What counts of some entries, at the positions 10, 20 and so on.
+    private func counts(_ ledger: inout FluxReplicaLedger, _ entries: [FluxReplicaEnvelope]) -> [Bool] {
+        entries.map { ledger.admit(ledger.position + 10, $0) }
+    }
+
+    @Test("A number counts once for each writer, in whatever order they come")
+    func once() {
+        var ledger = FluxReplicaLedger()
+        #expect(
+            counts(&ledger, [entry(2), entry(1), entry(2), entry(2, of: 9), entry(1), entry(3)])
+                == [true, true, false, true, false, true])
+        #expect(ledger.position == 60 && ledger.count == 6)
+    }
+
+    @Test("Nothing below the floor of its writer counts, and nothing below it is kept")
+    func floor() {
+        var ledger = FluxReplicaLedger()
+        #expect(
+            counts(&ledger, [entry(1), entry(2), entry(5, floor: 4), entry(3), entry(4), entry(2)])
+                == [true, true, true, false, true, false])
+        #expect(ledger.writers[1]?.decided == [4, 5])
+        // A late entry with an old floor lowers nothing.
+        #expect(counts(&ledger, [entry(6, floor: 1), entry(3)]) == [true, false])
+    }
+
+    @Test("What was given up does not count behind the entry that says so; what has counted before that has")
+    func givenUp() {
+        var ledger = FluxReplicaLedger()
+        #expect(
+            counts(&ledger, [entry(2), entry(5, floor: 1, givenUp: [2, 3]), entry(3), entry(4), entry(1)])
+                == [true, true, false, true, true])
+    }
+
+    @Test(
+        "What comes too long after it was made does not count, so a writer that was silent for so long can be forgotten"
+    )
+    func window() {
+        var ledger = FluxReplicaLedger(window: 4, spread: 100)
+        #expect(counts(&ledger, [entry(1), entry(1, of: 2), entry(2, of: 2, base: 1)]) == [true, true, true])
+        #expect(ledger.writers.count == 2)
+        #expect(counts(&ledger, (3..<8).map { entry($0, of: 2, base: $0) }) == [true, true, true, true, true])
+        #expect(ledger.writers.keys.sorted() == [2])
+        // The same entry again, which nobody remembers; and one that was made in time.
+        #expect(counts(&ledger, [entry(1), entry(2, base: 6)]) == [false, true])
+    }
+
+    @Test("What is kept of a writer is bounded: what lags too far behind its others does not count any more")
+    func spread() {
+        var ledger = FluxReplicaLedger(window: 1_000, spread: 10)
+        #expect(!counts(&ledger, (2...200).map { entry($0) }).contains(false))
+        #expect(ledger.writers[1]!.decided.count <= 10)
+        #expect(counts(&ledger, [entry(1)]) == [false])
+        #expect(ledger.hasApplied(1, of: 1, base: 0) == nil)
+        #expect(ledger.hasApplied(200, of: 1, base: 0) == true)
+        #expect(ledger.hasApplied(201, of: 1, base: 0) == false && ledger.hasApplied(1, of: 7, base: 0) == false)
+        // By now it could have been applied and forgotten.
+        var brief = FluxReplicaLedger(window: 2, spread: 10)
+        _ = counts(&brief, (1...3).map { entry($0) })
+        #expect(brief.hasApplied(1, of: 7, base: 0) == nil && brief.hasApplied(1, of: 7, base: 1) == false)
+    }
+}

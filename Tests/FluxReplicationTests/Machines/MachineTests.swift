@@ -1,0 +1,307 @@
+import FluxCore
+import TestSupport
+import Testing
+
+@testable import FluxReplication
+
+/// The table of the machine, row by row.
+@Suite struct MachineTests {
+    /// A machine that has begun with an empty log.
+    let machine = Box(MachineTests.machine())
+
+    static func machine(writer: UInt64 = 1, checkEvery: Int = 3, snapshotEvery: Int = 4) -> FluxReplicaMachine {
+        var machine = FluxReplicaMachine(
+            writer: writer, version: 1, checkEvery: checkEvery, snapshotEvery: snapshotEvery)
+        _ = machine.loaded(FluxReplicaLedger())
+        return machine
+    }
+
+    /// An entry of somebody else.
+    func other(
+        _ number: UInt64, floor: UInt64 = 1, check: FluxReplicaCheck? = nil, acts: Bool = true
+    ) -> FluxReplicaEnvelope {
+        var envelope = FluxReplicaEnvelope(writer: 2, number: number, floor: floor, base: 0)
+        envelope.check = check
+        if acts { envelope.action = FluxReplicaContent(version: 1, bytes: []) }
+        return envelope
+    }
+
+    /// Dispatches; what goes to the log.
+    func dispatched() throws -> FluxReplicaEnvelope {
+        var envelope = try machine.it.dispatch().get().envelope
+        envelope.action = FluxReplicaContent(version: 1, bytes: [])
+        return envelope
+    }
+
+    /// Calls what has effects; these.
+    @discardableResult func effects(
+        _ body: (inout FluxReplicaMachine, inout FluxReplicaEffects) -> Void
+    ) -> FluxReplicaEffects {
+        var effects = FluxReplicaEffects()
+        body(&machine.it, &effects)
+        return effects
+    }
+
+    @discardableResult func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) throws -> FluxReplicaStep {
+        let step = machine.it.receive(position, envelope)
+        return try #require(step)
+    }
+
+    /// The log answers; whether it is asked again, and what follows.
+    @discardableResult func answered(
+        _ id: UInt64, _ answer: Result<UInt64, FluxSharedLogError>
+    ) -> (again: Bool, effects: FluxReplicaEffects) {
+        var effects = FluxReplicaEffects()
+        let again = machine.it.answered(id, answer, &effects)
+        return (again, effects)
+    }
+
+    func probed(_ answer: Result<UInt64, FluxSharedLogError>) -> Bool {
+        var effects = FluxReplicaEffects()
+        return machine.it.probed(answer, &effects)
+    }
+
+    func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? { machine.it.loaded(ledger) }
+
+    // MARK: - Dispatching
+
+    @Test func `Who dispatches is let out when his entry is read, with its position, and not by the answer`() throws {
+        let envelope = try dispatched()
+        let answer = answered(1, .success(20))
+        #expect(!answer.again && answer.effects.opens.isEmpty)
+        #expect(machine.it.answer(of: 1) == nil && machine.it.lag == 20)
+        let step = try receive(20, envelope)
+        #expect(step.applies && step.effects.opens.count == 1 && machine.it.lag == 0)
+        #expect(machine.it.finish(1) == .success(20))
+        // A second copy is nothing to anybody.
+        #expect(try !receive(30, envelope).applies)
+    }
+
+    @Test func `What is unavailable is tried again, what is refused is not`() throws {
+        _ = try (dispatched(), dispatched())
+        #expect(answered(1, .failure(.unavailable("a"))).again)
+        #expect(!answered(1, .failure(.refused("b"))).again)
+        #expect(!answered(2, .failure(.refused("b"))).again)
+        // The first attempt may have got there.
+        #expect(machine.it.finish(1) == .failure(.unconfirmed("refused(\"b\")")))
+        #expect(machine.it.finish(2) == .failure(.notApplied("refused(\"b\")")))
+        // Nobody asks for one who has gone.
+        #expect(!answered(1, .failure(.unavailable("a"))).again)
+    }
+
+    @Test func `Whose time is up, and who is cancelled, cannot know whether it will be applied`() throws {
+        _ = try (dispatched(), dispatched())
+        answered(1, .failure(.unavailable("no leader")))
+        #expect(effects { $0.expired(1, .seconds(3), &$1) }.opens.count == 1)
+        #expect(
+            machine.it.finish(1)
+                == .failure(.unconfirmed("nothing within 3.0 seconds; the log said last: no leader")))
+        #expect(machine.it.finish(2) == .failure(.unconfirmed("the task was cancelled")))
+    }
+
+    @Test func `An entry carries the lowest number that is waited for, and what was given up above it`() throws {
+        let (first, second) = (try dispatched(), try dispatched())
+        #expect((first.floor, second.floor) == (1, 1))
+        _ = machine.it.finish(2)
+        let third = try dispatched()
+        #expect(third.floor == 1 && third.givenUp == [2])
+        try receive(10, first)
+        _ = machine.it.finish(1)
+        let fourth = try dispatched()
+        #expect(fourth.floor == 3 && fourth.givenUp.isEmpty)
+    }
+
+    @Test func `One that waits for an action cannot fill the memory with what was given up behind it`() throws {
+        _ = try dispatched()
+        for number in UInt64(2)...1_001 {
+            _ = try dispatched()
+            _ = machine.it.finish(number)
+        }
+        guard case .failure(.notApplied) = machine.it.dispatch() else { throw Unexpected(it: "it was taken") }
+        _ = machine.it.finish(1)
+    }
+
+    @Test func `What came too late says so to who has sent it`() throws {
+        machine.it = FluxReplicaMachine(writer: 1, version: 1, checkEvery: 100, snapshotEvery: 100)
+        _ = machine.it.loaded(FluxReplicaLedger(window: 2, spread: 10))
+        let envelope = try dispatched()
+        for number in UInt64(1)...2 { try receive(number, other(number)) }
+        #expect(try receive(3, envelope).effects.opens.count == 1)
+        #expect(machine.it.finish(1) == .failure(.notApplied("it came too late")))
+    }
+
+    // MARK: - Reading
+
+    @Test func `A read waits until what was the end is applied`() throws {
+        _ = try machine.it.read().get()
+        try receive(10, other(1))
+        #expect(answered(1, .success(20)).effects.opens.isEmpty)
+        #expect(try receive(15, other(2)).effects.opens.isEmpty)
+        #expect(try receive(25, other(3)).effects.opens.count == 1)
+        #expect(machine.it.finish(1) == .success(25))
+
+        _ = try machine.it.read().get()
+        #expect(answered(2, .success(20)).effects.opens.count == 1)
+        #expect(machine.it.finish(2) == .success(25))
+    }
+
+    @Test func `A read is not answered before a snapshot that is needed is there`() throws {
+        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 5), &$1) }
+        _ = try machine.it.read().get()
+        #expect(!answered(1, .success(0)).again)
+        #expect(machine.it.answer(of: 1) == nil && machine.it.status.condition == .loading)
+        var ledger = FluxReplicaLedger()
+        ledger.position = 7
+        #expect(loaded(ledger)?.effects.opens.count == 1)
+        #expect(machine.it.finish(1) == .success(7) && machine.it.status.condition == .following)
+    }
+
+    @Test func `Who stops to wait for a position leaves nothing`() throws {
+        _ = try machine.it.read().get()
+        answered(1, .success(20))
+        #expect(machine.it.finish(1) == .failure(.cancelled))
+        #expect(try receive(25, other(1)).effects.opens.isEmpty)
+    }
+
+    // MARK: - What comes from the log
+
+    @Test func `What a log says twice is taken once`() throws {
+        #expect(try receive(10, other(1)).applies)
+        #expect(try !receive(10, other(1)).applies)
+        #expect(machine.it.ledger.count == 1)
+    }
+
+    @Test func `A snapshot says of what is on its way what has become of it`() throws {
+        var ledger = FluxReplicaLedger(window: 100, spread: 2)
+        let entries = try (0..<6).map { _ in try dispatched() }
+        // The first is so far behind that nobody knows any more, the last is not there yet.
+        for (position, entry) in zip(UInt64(1)..., entries.prefix(5)) { _ = ledger.admit(position, entry) }
+        let step = try #require(loaded(ledger))
+        #expect(step.effects.opens.count == 5)
+        #expect(machine.it.finish(1) == .failure(.unconfirmed("a snapshot took the place of the entries")))
+        #expect(machine.it.finish(5) == .success(5))
+        #expect(machine.it.answer(of: 6) == nil)
+        #expect(try receive(9, entries[5]).applies)
+    }
+
+    @Test func `The node that has written the entry saves the snapshot, and says what may be trimmed`() throws {
+        for number in UInt64(1)...3 { try receive(number * 10, other(number)) }
+        #expect(try receive(40, dispatched()).saves == 0)
+        for number in UInt64(4)...6 { #expect(try receive(number * 11, other(number)).saves == nil) }
+        #expect(try receive(80, dispatched()).saves == 40)
+        for number in UInt64(7)...10 { #expect(try receive(number * 20, other(number)).saves == nil) }
+    }
+
+    @Test func `There is one save at a time, and what has failed is said until one has not`() {
+        #expect(machine.it.beginSaving() && !machine.it.beginSaving())
+        #expect(effects { $0.saved("no room", &$1) }.tellsStatus)
+        #expect(machine.it.status.snapshotFailure == "no room" && machine.it.beginSaving())
+        effects { $0.saved(nil, &$1) }
+        #expect(machine.it.status.snapshotFailure == nil)
+    }
+
+    // MARK: - Checksums
+
+    /// The machine has read three entries, and has a checksum of what it has then.
+    func checked(_ sum: UInt64) throws {
+        for number in UInt64(1)...3 { #expect(try receive(number, other(number)).isCheckDue == (number == 3)) }
+        machine.it.checked(sum)
+    }
+
+    @Test func `A checksum travels with the next entry of its node, once`() throws {
+        try checked(77)
+        #expect(try dispatched().check == FluxReplicaCheck(count: 3, version: 1, sum: 77))
+        #expect(try dispatched().check == nil)
+    }
+
+    @Test(arguments: [
+        FluxReplicaCheck(count: 3, version: 1, sum: 77), FluxReplicaCheck(count: 3, version: 2, sum: 5),
+        FluxReplicaCheck(count: 2, version: 1, sum: 5),
+    ])
+    func `What is the same, or not to be compared, is no divergence`(check: FluxReplicaCheck) throws {
+        try checked(77)
+        let step = try receive(4, other(4, check: check))
+        #expect(step.diverges == nil && step.applies)
+    }
+
+    @Test func `A node that differs does not take the entry, refuses, lets out readers, and wants a snapshot`() throws {
+        try checked(77)
+        _ = try machine.it.read().get()
+        _ = try dispatched()
+        let step = try receive(4, other(4, check: FluxReplicaCheck(count: 3, version: 1, sum: 5)))
+        let divergence = FluxReplicaDivergence(position: 4, count: 3, own: 77, other: 5)
+        #expect(step.diverges == divergence && !step.applies && step.effects.opens.count == 1)
+        #expect(machine.it.finish(1) == .failure(.diverged(divergence)) && machine.it.answer(of: 2) == nil)
+        #expect(
+            machine.it.status.condition == .diverged(divergence) && !machine.it.isLoaded && machine.it.position == 3)
+        #expect(throws: FluxReplicaError.diverged(divergence)) { try machine.it.dispatch().get() }
+        #expect(throws: FluxReplicaError.diverged(divergence)) { try machine.it.read().get() }
+        // But for who joins, who waits for the end of it.
+        #expect(throws: Never.self) { try machine.it.read(joins: true).get() }
+        // And it is not the log that is silent.
+        effects { $0.readingEnded(divergence, &$1) }
+        #expect(machine.it.status.condition == .diverged(divergence))
+    }
+
+    @Test(arguments: [5, 77] as [UInt64])
+    func `It serves again once it has read what it had; it objects if it came to the same again`(again: UInt64) throws {
+        try checked(77)
+        let told = other(4, check: FluxReplicaCheck(count: 3, version: 1, sum: 5))
+        try receive(4, told)
+        _ = machine.it.loaded(FluxReplicaLedger())
+        try checked(again)
+        #expect(machine.it.status.condition != .following)
+        let step = try receive(4, told)
+        #expect(step.diverges == nil && step.applies && machine.it.status.condition == .following)
+        #expect(step.objection?.check == (again == 5 ? nil : FluxReplicaCheck(count: 3, version: 1, sum: 77)))
+        #expect(step.objection?.action == nil)
+        // What was looked into is not looked into again: two that are both sure do not go on for ever.
+        #expect(try receive(5, other(5, check: FluxReplicaCheck(count: 3, version: 1, sum: 6))).diverges == nil)
+    }
+
+    // MARK: - Whether the log answers
+
+    @Test func `A log that does not answer is asked for its end until it does, by one`() {
+        #expect(effects { $0.unavailable("a", &$1) }.probes)
+        #expect(!effects { $0.unavailable("b", &$1) }.probes)
+        #expect(machine.it.status.condition == .unavailable("b"))
+        #expect(!probed(.failure(.unavailable("c"))))
+        #expect(probed(.success(9)))
+        #expect(machine.it.status.condition == .following && machine.it.lag == 9)
+        #expect(effects { $0.unavailable("d", &$1) }.probes)
+    }
+
+    @Test func `Any answer says that the log is there`() throws {
+        effects { $0.unavailable("a", &$1) }
+        _ = try dispatched()
+        #expect(answered(1, .success(3)).effects.tellsStatus)
+        #expect(machine.it.status.condition == .following)
+        effects { $0.unavailable("a", &$1) }
+        effects { $0.heard(of: 3, &$1) }
+        #expect(machine.it.status.condition == .following)
+    }
+
+    // MARK: - The end
+
+    @Test func `A node that has stopped or was closed lets out all, and takes nothing`() throws {
+        let stop = FluxReplicaStop(position: 9, version: 3, known: 1, reason: "it is newer")
+        for isClosed in [false, true] {
+            machine.it = Self.machine()
+            _ = try (dispatched(), machine.it.read().get())
+            let opened = effects { isClosed ? $0.closed(&$1) : $0.stopped(stop, &$1) }
+            #expect(opened.opens.count == 2)
+            let error = isClosed ? FluxReplicaError.closed : .stopped(stop)
+            guard case .failure(.unconfirmed) = machine.it.finish(1) else { throw Unexpected(it: "it is confirmed") }
+            #expect(machine.it.finish(2) == .failure(error))
+            #expect(throws: error) { try machine.it.dispatch().get() }
+            #expect(machine.it.receive(9, other(1)) == nil && loaded(FluxReplicaLedger()) == nil)
+            #expect(machine.it.isOver && !machine.it.beginSaving())
+            #expect(!effects { $0.unavailable("a", &$1) }.probes)
+        }
+        // One that has stopped can still be closed.
+        machine.it = Self.machine()
+        effects { $0.stopped(stop, &$1) }
+        effects { $0.closed(&$1) }
+        #expect(machine.it.status.condition == .closed)
+    }
+}

@@ -1,0 +1,93 @@
+import FluxCore
+import FluxReplication
+import FluxTesting
+import Testing
+
+/// The checks of a shared log pass what is right, and find what is wrong.
+@Suite(.timeLimit(.minutes(2))) struct SharedLogConformanceTests {
+    @Test("A right log passes, whether it knows keys for long or not at all", arguments: [0, 1, 1_000])
+    func right(window: Int) async throws {
+        let log = FluxTestLog(window: window)
+        try await FluxConformance.sharedLog { log }
+    }
+
+    @Test("A wrong log is found", arguments: WrongSharedLog.Fault.allCases)
+    func wrong(fault: WrongSharedLog.Fault) async {
+        let log = WrongSharedLog(fault)
+        await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.sharedLog(within: .milliseconds(300)) { log }
+        }
+    }
+
+    /// A log with one thing wrong.
+    final class WrongSharedLog: FluxSharedLog {
+        enum Fault: CaseIterable {
+            case oldEnd, swapped, missing, repeated, notLive, onlyOldOnes, samePosition, startsOver, cancelledThrows,
+                swallowsErrors
+            case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
+        }
+
+        private let base = FluxTestLog()
+        private let fault: Fault
+        private let trimmed = FluxLock<UInt64>(0)
+        private let newest = FluxLock<FluxSharedSnapshot<[UInt8]>?>(nil)
+
+        init(_ fault: Fault) { self.fault = fault }
+
+        func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+            let position = try await base.append(entry, key: key)
+            return fault == .samePosition ? 1 : position
+        }
+
+        func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+            do {
+                try await base.read(after: fault == .startsOver ? 0 : position) { entries in
+                    try await hand(entries, receive)
+                }
+            } catch FluxSharedLogError.trimmed where fault == .silentTrim {
+                try await base.read(after: trimmed.withLock { $0 }, receive)
+            } catch  where fault == .swallowsErrors {}
+            if fault == .cancelledThrows { throw CancellationError() }
+        }
+
+        private func hand(
+            _ entries: [FluxSharedEntry<[UInt8]>], _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
+        ) async throws {
+            switch fault {
+            case .swapped: for entry in entries.reversed() { try await receive([entry]) }
+            case .missing: for entry in entries where entry.position % 5 != 0 { try await receive([entry]) }
+            case .repeated: for entry in entries + entries { try await receive([entry]) }
+            case .notLive where entries.count < 3: break
+            case .onlyOldOnes where entries.contains { $0.entry.count == 2 }: break
+            default: try await receive(entries)
+            }
+        }
+
+        func end() async throws(FluxSharedLogError) -> UInt64 {
+            switch fault {
+            case .oldEnd: base.entries.dropLast().last?.position ?? 0
+            case .forgetsEnd: base.entries.last?.position ?? 0
+            default: try await base.end()
+            }
+        }
+
+        func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? { newest.withLock { $0 } }
+
+        func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+            newest.withLock { newest in
+                switch fault {
+                case .noSnapshot: break
+                case .olderSnapshot: newest = snapshot
+                case .sameSnapshot where snapshot.position >= newest?.position ?? 0: newest = snapshot
+                default: if snapshot.position > newest?.position ?? 0 { newest = snapshot }
+                }
+            }
+        }
+
+        func trim(through position: UInt64) async throws(FluxSharedLogError) {
+            let position = fault == .trimsMore ? position + 3 : position
+            trimmed.withLock { $0 = max($0, position) }
+            try await base.trim(through: position)
+        }
+    }
+}
