@@ -24,7 +24,8 @@ let package = Package(
                 "FluxCore/Support/FluxLock.swift",
                 "FluxCore/FluxCore.docc", "FluxDiagnostics/FluxDiagnostics.docc", "FluxEffects/FluxEffects.docc",
                 "FluxObservation/FluxObservation.docc",
-                "FluxPersistence/FluxPersistence.docc", "FluxRouting/FluxRouting.docc", "FluxTesting/FluxTesting.docc",
+                "FluxPersistence/FluxPersistence.docc", "FluxReplication/FluxReplication.docc",
+                "FluxRouting/FluxRouting.docc", "FluxTesting/FluxTesting.docc",
             ],
             swiftSettings: aliases),
         .executableTarget(
