@@ -47,7 +47,7 @@ enum JetStream {
     struct Purge: Encodable {
         let filter: String
         /// The first that stays.
-        let seq: UInt64
+        let seq: UInt64?
     }
 
     struct PurgeAnswer: Decodable {
@@ -98,8 +98,6 @@ enum JetStream {
     /// What a server says it cannot do.
     enum Failure: Error {
         case notFound
-        /// Somebody else was first.
-        case conflict
         case exists
         case other(FluxSharedLogError)
     }
@@ -118,7 +116,6 @@ enum JetStream {
             let text = "\(details.description ?? "an error") (\(details.err_code ?? details.code))"
             switch (details.code, details.err_code) {
             case (_, 10037), (_, 10059): throw .notFound
-            case (_, 10071): throw .conflict
             case (_, 10058): throw .exists
             // Resources and limits are among these too: an operator can cure them. 10005: too few servers are up.
             case (500..., _), (_, 10005): throw .other(.unavailable(text))
@@ -144,7 +141,6 @@ extension JetStream.Failure {
     func failure(_ what: String) -> FluxSharedLogError {
         switch self {
         case .notFound: .unavailable("\(what) is not there")
-        case .conflict: .unavailable("somebody else was first with \(what)")
         case .exists: .refused("\(what) is there, and made otherwise")
         case .other(let error): error
         }

@@ -31,7 +31,7 @@ struct JetStreamReader {
     }
 
     private func requireUntrimmed() async throws(FluxSharedLogError) {
-        let trimmed = try await log.trimmed().position
+        let trimmed = try await log.trimmed()
         if position < trimmed { throw .trimmed(through: trimmed) }
     }
 

@@ -1,9 +1,16 @@
-import Foundation
+import AsyncHTTPClient
 import ProgramTesting
 import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct ClusterDemoTests {
+    private func ask(_ url: String, post: Bool = false) async throws -> String {
+        var request = HTTPClientRequest(url: url)
+        if post { request.method = .POST }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
+        return String(buffer: try await response.body.collect(upTo: 1 << 16))
+    }
+
     @Test("cluster-demo starts three servers and three nodes, which share one state, and leaves no process behind")
     func demo() async throws {
         let demo = try Command(program: Command.built("cluster-demo"), [])
@@ -14,21 +21,17 @@ struct ClusterDemoTests {
             }
         }
         try #require(nodes.count == 3, "\(demo.errors)")
-        var request = URLRequest(url: try #require(URL(string: "\(nodes[0])/keys/b1/77")))
-        request.httpMethod = "POST"
-        let (answer, _) = try await URLSession.shared.data(for: request)
-        #expect(String(decoding: answer, as: UTF8.self).hasPrefix("0 "))
+        let index = try await ask("\(nodes[0])/keys/b1/77", post: true)
+        #expect(index.hasPrefix("0 "))
         for node in nodes {
-            let (list, _) = try await URLSession.shared.data(from: try #require(URL(string: "\(node)/keys/b1/all")))
-            #expect(String(decoding: list, as: UTF8.self) == "77")
+            let list = try await ask("\(node)/keys/b1/all")
+            #expect(list == "77")
         }
         demo.interrupt()
         let end = await demo.finish()
         #expect(end.status == 0 && end.output == "stopped\n", "\(end)")
         for node in nodes {
-            await #expect(throws: (any Error).self) {
-                try await URLSession.shared.data(from: try #require(URL(string: "\(node)/health")))
-            }
+            await #expect(throws: (any Error).self) { try await ask("\(node)/health") }
         }
     }
 }
