@@ -25,9 +25,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     /// Adds an entry at the end, again if it was added before: whoever reads applies each key once.
     ///
-    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used, since in some versions it loses what it should only not repeat.
-    /// In 2.9.10 a leader notes the id before anybody else has the message. One that is paused then, and comes back as a follower, takes
-    /// the repetition for a duplicate of what was never stored, and its copy of the stream is another from there on.
+    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: with it, in 2.9.10, a leader that was paused came back with fewer
+    /// entries than the others, for good. The README has what was seen.
     ///
     /// - Parameters:
     ///   - entry: The entry; no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.

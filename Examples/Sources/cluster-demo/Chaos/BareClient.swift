@@ -2,7 +2,7 @@ import CNats
 import Foundation
 import LocalServers
 
-/// The C client by itself: as many messages as asked for, so many of them under way at once, each with its own id.
+/// The C client by itself: as many messages as asked for, so many of them under way at once.
 enum BareClient {
     static func append(_ count: Int, of size: Int, to subject: String, servers: [String], atOnce: Int) async throws {
         let (status, what): (natsStatus, String) = await withCheckedContinuation { continuation in
@@ -40,13 +40,8 @@ enum BareClient {
         if status == NATS_OK { status = natsConnection_JetStream(&jetStream, connection, &settings) }
         guard status == NATS_OK else { return (status, "connecting") }
         let bytes = [CChar](repeating: 7, count: size)
-        var publish = jsPubOptions()
-        jsPubOptions_Init(&publish)
-        for number in 0..<count {
-            status = "bare \(UUID()) \(number)".withCString { id in
-                publish.MsgId = id
-                return js_PublishAsync(jetStream, subject, bytes, Int32(size), &publish)
-            }
+        for _ in 0..<count {
+            status = js_PublishAsync(jetStream, subject, bytes, Int32(size), nil)
             if status != NATS_OK { return (status, "publishing") }
         }
         var wait = jsPubOptions()
