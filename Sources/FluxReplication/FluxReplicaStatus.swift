@@ -14,13 +14,13 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
         case following
         /// It loads a snapshot: it is new, or was behind for so long that entries that it needs are gone.
         case loading
-        /// The log did not answer, and is asked again and again; why. What is read may be old.
+        /// The log did not answer, and is asked again and again; why: what is read may be old.
         case unavailable(String)
         /// Its state is not that of another node: it is loading a snapshot, and serves nobody until it has caught up.
         case diverged(FluxReplicaDivergence)
-        /// It has stopped before an entry that it does not know, for good. What is read is old.
+        /// It has stopped for good before what it does not know: what is read is old.
         case stopped(FluxReplicaStop)
-        /// It was closed. What is read is old.
+        /// It was closed: what is read is old.
         case closed
     }
 
@@ -95,11 +95,13 @@ nonisolated public struct FluxReplicaStop: Error, Equatable, CustomStringConvert
 nonisolated public enum FluxReplicaError: Error, Equatable {
     /// The action was not applied and will not be, so it may be dispatched again; why.
     case notApplied(String)
-    /// It is not known whether the action was applied; why. It may still be, until a later one of the same replica is.
+    /// It is not known whether the action was applied; why.
+    ///
+    /// It may still be, until a later one of the same replica is.
     case unconfirmed(String)
     /// The log did not answer in time; what it said last.
     case unavailable(String)
-    /// The state of this node is not that of another; nothing was done. The node mends that by itself.
+    /// The state of this node is not that of another, which it is about to mend; nothing was done.
     case diverged(FluxReplicaDivergence)
     /// The replica has stopped for good before what it does not know; nothing was done.
     case stopped(FluxReplicaStop)

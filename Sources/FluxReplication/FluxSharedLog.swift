@@ -107,7 +107,9 @@ nonisolated public struct FluxSharedSnapshot<Entry: Sendable>: Sendable {
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxSharedLogError: Error, Equatable {
-    /// It cannot at the moment, as in an election or with the network down. It may have been done all the same, and may be tried again.
+    /// It cannot at the moment, as in an election or with the network down; it may be tried again.
+    ///
+    /// It may have been done all the same.
     case unavailable(String)
     /// It was not done, and never will be: too large, not permitted, a wrong configuration.
     case refused(String)

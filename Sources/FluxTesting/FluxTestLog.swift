@@ -108,7 +108,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     ///   - entry: The entry.
     ///   - key: What it is known by, for as long as it is among the newest.
     /// - Returns: Its position.
-    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
         try await call { machine, faults throws(FluxSharedLogError) in
             if machine.random.happens(faults.lost) { throw .unavailable("the request was lost") }
@@ -127,7 +127,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// - Parameters:
     ///   - position: The last that is known.
     ///   - receive: Gets the next entries, as many as chance has it where anything may go wrong.
-    /// - Throws: ``FluxReplication/FluxSharedLogError``, or what `receive` throws.
+    /// - Throws: `FluxSharedLogError`, or what `receive` throws.
     public func read(
         after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
     ) async throws {
@@ -149,7 +149,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// The position of the last entry.
     ///
     /// - Returns: The position.
-    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
     public func end() async throws(FluxSharedLogError) -> UInt64 {
         try await call { machine, _ throws(FluxSharedLogError) in machine.model.end }
     }
@@ -157,7 +157,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// The newest snapshot.
     ///
     /// - Returns: The snapshot; nil where none was saved.
-    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
     public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
         try await call { machine, _ throws(FluxSharedLogError) in machine.model.snapshot }
     }
@@ -165,7 +165,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// Saves a snapshot, unless there is one of the same position or a later one.
     ///
     /// - Parameter snapshot: The snapshot.
-    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
     public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
         try await call { machine, _ throws(FluxSharedLogError) in machine.model.save(snapshot) }
     }
@@ -173,7 +173,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// Removes the entries up to a position.
     ///
     /// - Parameter position: The position of the last that goes.
-    /// - Throws: ``FluxReplication/FluxSharedLogError/unavailable(_:)`` where something went wrong.
+    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
     public func trim(through position: UInt64) async throws(FluxSharedLogError) {
         try await call { machine, _ throws(FluxSharedLogError) in machine.model.trim(through: position) }
     }
