@@ -28,14 +28,15 @@ enum ActivityName: String, CaseIterable, ExpressibleByArgument {
 final class Soak: Sendable {
     /// How many times it is counted in all, if a phase then takes a second or more.
     private static let phases = 240
-    /// Nothing takes so long that nothing else ends meanwhile.
-    private static let patience = Duration.seconds(180)
+    /// How often the watchdog looks, in seconds, and how often it may find that no round has ended: for ten minutes.
+    private static let tick = 5
+    private static let patience = 120
 
     private let length: Duration
     private let rest: Duration
     private let folder: URL
     private let activities: [any Activity]
-    private let progress = Mutex((rounds: 0, last: ContinuousClock.now))
+    private let progress = Mutex((rounds: 0, ticks: 0))
 
     init(length: Duration, rest: Duration, only: [ActivityName]) throws {
         (self.length, self.rest) = (length, rest)
@@ -80,7 +81,7 @@ final class Soak: Sendable {
                 group.addTask { [self] in
                     repeat {
                         try await activity.round()
-                        progress.withLock { $0 = ($0.rounds + 1, .now) }
+                        progress.withLock { $0 = ($0.rounds + 1, 0) }
                         try await Task.sleep(for: rest)
                     } while ContinuousClock.now < end
                 }
@@ -90,14 +91,19 @@ final class Soak: Sendable {
     }
 
     /// Ends the program where no round ends any more: nothing that hangs can throw.
+    ///
+    /// It counts how often it looks, and not the time: where the whole machine stands still, it does so too.
     private func watch() -> any DispatchSourceTimer {
         let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "watchdog"))
-        timer.schedule(deadline: .now() + 5, repeating: 5)
+        timer.schedule(deadline: .now() + .seconds(Self.tick), repeating: .seconds(Self.tick))
         timer.setEventHandler { [weak self] in
             guard let self else { return }
-            let quiet = progress.withLock { $0.last.duration(to: .now) }
-            if quiet < Self.patience { return }
-            print("error: no round has ended for \(quiet.components.seconds) s, after \(rounds) rounds")
+            let ticks = progress.withLock { progress in
+                progress.ticks += 1
+                return progress.ticks
+            }
+            if ticks < Self.patience { return }
+            print("error: no round has ended for \(ticks * Self.tick) s, after \(rounds) rounds")
             fflush(nil)
             exit(1)
         }

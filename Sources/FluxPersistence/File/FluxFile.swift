@@ -20,7 +20,8 @@ import Dispatch
 ///
 /// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
 /// off, damaged, foreign, or of a version without a migration, is renamed (`.unreadable` at its end, with a number if
-/// that is taken) and reported. One of a newer version stays in its place, and saves are refused. One that something
+/// that is taken) and reported. One that a save finds there, and that was never read, gets such a name besides its own, which
+/// it has until the new file takes that. One of a newer version stays in its place, and saves are refused. One that something
 /// else has written meanwhile stays too: two stores cannot share a file. Where a store was let go, the next load of its path
 /// in the same process waits for the save that is due.
 ///
