@@ -7,7 +7,8 @@
 /// What the command line does with a list of scenarios.
 public enum Runner {
     private static let usage = """
-        interleavings [--list] [--scenario NAME] [--seconds N] [--cut-off N] [--bound N] [--random N] [--seed N] [--replay SCHEDULE]
+        interleavings [--list] [--scenario NAME] [--seconds N] [--cut-off N] [--bound N] [--random N] [--seed N]
+            [--processor N] [--replay SCHEDULE]
 
         Without a scenario it explores all of them, two at a time, each in a process of its own.
           --list       names the scenarios
@@ -16,6 +17,7 @@ public enum Runner {
           --seconds    how long schedules with more than two preemptions may take, for each scenario (60)
           --cut-off    how long those with two at most may take (600)
           --random     how many runs chance makes after that, from --seed (500, 1)
+          --processor  keeps it on one processor, the first being 0: it is twice as fast there
           --replay     runs one schedule of a scenario, as a report has it, and says what happens step by step
         """
 
@@ -38,6 +40,7 @@ public enum Runner {
             case "--cut-off": limits.cutOff = Double(value) ?? limits.cutOff
             case "--bound": limits.bound = Int(value) ?? limits.bound
             case "--random": limits.random = Int(value) ?? limits.random
+            case "--processor": Processor.keep(Int(value) ?? 0)
             case "--seed": limits.seed = UInt64(value) ?? limits.seed
             default: fail(usage)
             }
@@ -84,15 +87,17 @@ public enum Runner {
     /// Explores all scenarios, two at a time; returns whether none has failed.
     private static func all(_ scenarios: [Scenario], _ arguments: [String]) -> Bool {
         let start = Moment.now
-        var (waiting, running, failed) = (scenarios[...], [pid_t: String](), [String]())
+        var (waiting, running, failed) = (scenarios[...], [pid_t: (name: String, processor: Int)](), [String]())
         while !waiting.isEmpty || !running.isEmpty {
             if running.count < 2, let next = waiting.popFirst() {
-                running[spawn(["--scenario", next.name] + arguments)] = next.name
+                let processor = running.values.contains { $0.processor == 0 } ? 1 : 0
+                let child = spawn(["--scenario", next.name, "--processor", "\(processor)"] + arguments)
+                running[child] = (next.name, processor)
                 continue
             }
             var status: Int32 = 0
             let child = waitpid(-1, &status, 0)
-            if let name = running.removeValue(forKey: child), status != 0 { failed.append(name) }
+            if let name = running.removeValue(forKey: child)?.name, status != 0 { failed.append(name) }
         }
         let seconds = Int(Moment.now - start)
         print("\(scenarios.count - failed.count) of \(scenarios.count) scenarios passed in \(seconds) s")
