@@ -15,7 +15,7 @@ public enum Runner {
           --scenario   explores one alone
           --bound      the most preemptions of a systematic schedule (3)
           --seconds    how long schedules with more than two preemptions may take, for each scenario (60)
-          --cut-off    how long those with two at most may take (600)
+          --cut-off    how long those with two at most may take (120)
           --random     how many runs chance makes after that, from --seed (500, 1)
           --processor  keeps it on one processor, the first being 0: it is twice as fast there
           --replay     runs one schedule of a scenario, as a report has it, and says what happens step by step
