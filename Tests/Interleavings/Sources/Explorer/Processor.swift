@@ -13,7 +13,7 @@ enum Processor {
             typealias Call = @convention(c) (pid_t, Int, UnsafeMutableRawPointer) -> Int32
             guard let get = dlsym(nil, "sched_getaffinity"), let set = dlsym(nil, "sched_setaffinity") else { return }
             var allowed = [UInt8](repeating: 0, count: 128)
-            guard unsafeBitCast(get, to: Call.self)(0, allowed.count, &allowed) > 0 else { return }
+            guard unsafeBitCast(get, to: Call.self)(0, allowed.count, &allowed) == 0 else { return }
             let processors = (0..<allowed.count * 8).filter { allowed[$0 / 8] >> UInt8($0 % 8) & 1 == 1 }
             guard !processors.isEmpty else { return }
             let chosen = processors[turn % processors.count]
