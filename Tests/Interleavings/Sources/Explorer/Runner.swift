@@ -23,6 +23,7 @@ public enum Runner {
 
     /// Does what the arguments say; ends the process.
     public static func main(_ scenarios: [Scenario]) -> Never {
+        decideHashing()
         let arguments = Array(CommandLine.arguments.dropFirst())
         var limits = Limits()
         var (name, schedule): (String?, String?) = (nil, nil)
@@ -52,6 +53,15 @@ public enum Runner {
         Report.catchCrashes()
         if let schedule { replay(scenario, schedule) }
         exit(explore(scenario, limits) ? 0 : 1)
+    }
+
+    /// Begins anew where hashes begin with a number of chance, as they do in Swift: a schedule would go another way each time.
+    private static func decideHashing() {
+        if getenv("SWIFT_DETERMINISTIC_HASHING") != nil { return }
+        setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
+        var pointers: [UnsafeMutablePointer<CChar>?] = CommandLine.arguments.map { strdup($0) } + [nil]
+        execvp(CommandLine.arguments[0], &pointers)
+        fail("\(CommandLine.arguments[0]) could not be started anew (\(errno))")
     }
 
     private static func fail(_ message: String) -> Never {

@@ -69,10 +69,8 @@ enum C11 {
             scene in
             let (one, two, seen) = (makeLog(), makeLog(), Noted<[[Int]]>([]))
             let view = FluxView(one, two) { [$0.entries.count, $1.entries.count] }
-            scene.thread("dispatches") {
-                one.add(1)
-                two.add(2)
-            }
+            scene.thread("one") { one.add(1) }
+            scene.thread("two") { two.add(2) }
             for name in ["reads", "also reads"] { scene.thread(name) { seen.value.append(view.state) } }
             scene.finally {
                 let (first, second) = (seen.value[0], seen.value[1])
