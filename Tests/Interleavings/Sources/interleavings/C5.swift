@@ -129,6 +129,20 @@ enum C5 {
                 }
             }
         },
+        Scenario("c5-latest-on-concurrent-queue", "There the latest too is one call at a time, whenever its drain pauses") {
+            scene in
+            let (store, calls, newest) = (makeLog(), Noted(0), Noted(0))
+            let token = store.subscribe(.latest, on: .global()) {
+                calls.value += 1
+                scene.expect(calls.value == 1, "two calls at once")
+                scene.point()
+                calls.value -= 1
+                newest.value = $0.entries.count
+            }
+            store.add(1)
+            for (name, entry) in [("one", 2), ("two", 3), ("three", 4)] { scene.thread(name) { store.add(entry) } }
+            scene.finally { withExtendedLifetime(token) { scene.expect(newest.value, is: 4, "the newest") } }
+        },
         Scenario("c5-two-queues", "Two queues and both ways to deliver get all of it, each in order") { scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let tokens = [
