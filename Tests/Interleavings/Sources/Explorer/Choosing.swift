@@ -18,15 +18,12 @@ protocol Choosing: AnyObject {
 struct Turn {
     let choice: Int
     let thread: Int
-    /// The step after which it was made.
-    let step: Int
 }
 
 /// What came of a run.
 struct Run {
     let failure: String?
     let turns: [Turn]
-    let steps: Int
     let choices: Int
 }
 

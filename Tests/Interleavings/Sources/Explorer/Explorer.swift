@@ -76,7 +76,7 @@ public final class Explorer: @unchecked Sendable {
         }
         phase = .idle
         choice.ended()
-        return Run(failure: failure, turns: turns, steps: steps.count, choices: choices)
+        return Run(failure: failure, turns: turns, choices: choices)
     }
 
     /// Lets all that is due be done, in the order in which it became so.
@@ -255,7 +255,7 @@ public final class Explorer: @unchecked Sendable {
         guard ready.count > 1 else { return ready.first }
         let straight = thread.flatMap { thread in ready.first { $0 === thread } } ?? ready[0]
         let chosen = choice.choose(among: ready, straight, isPreemption: straight === thread, at: object)
-        if chosen !== straight { turns.append(Turn(choice: choices, thread: chosen.number, step: steps.count)) }
+        if chosen !== straight { turns.append(Turn(choice: choices, thread: chosen.number)) }
         choices += 1
         return chosen
     }

@@ -7,20 +7,23 @@
 /// What the command line does with a list of scenarios.
 public enum Runner {
     private static let usage = """
-        interleavings [--list] [--scenario NAME] [--seconds N] [--cut-off N] [--bound N] [--random N] [--seed N] [--replay SCHEDULE]
+        interleavings [--list] [--scenario NAME] [--seconds N] [--cut-off N] [--bound N] [--random N] [--seed N]
+            [--processor N] [--replay SCHEDULE]
 
         Without a scenario it explores all of them, two at a time, each in a process of its own.
           --list       names the scenarios
           --scenario   explores one alone
           --bound      the most preemptions of a systematic schedule (3)
           --seconds    how long schedules with more than two preemptions may take, for each scenario (60)
-          --cut-off    how long those with two at most may take (600)
+          --cut-off    how long those with two at most may take (120)
           --random     how many runs chance makes after that, from --seed (500, 1)
+          --processor  keeps it on one processor, the first being 0: it is twice as fast there
           --replay     runs one schedule of a scenario, as a report has it, and says what happens step by step
         """
 
     /// Does what the arguments say; ends the process.
     public static func main(_ scenarios: [Scenario]) -> Never {
+        decideHashing()
         let arguments = Array(CommandLine.arguments.dropFirst())
         var limits = Limits()
         var (name, schedule): (String?, String?) = (nil, nil)
@@ -38,6 +41,7 @@ public enum Runner {
             case "--cut-off": limits.cutOff = Double(value) ?? limits.cutOff
             case "--bound": limits.bound = Int(value) ?? limits.bound
             case "--random": limits.random = Int(value) ?? limits.random
+            case "--processor": Processor.keep(Int(value) ?? 0)
             case "--seed": limits.seed = UInt64(value) ?? limits.seed
             default: fail(usage)
             }
@@ -49,6 +53,15 @@ public enum Runner {
         Report.catchCrashes()
         if let schedule { replay(scenario, schedule) }
         exit(explore(scenario, limits) ? 0 : 1)
+    }
+
+    /// Begins anew where hashes begin with a number of chance, as they do in Swift: a schedule would go another way each time.
+    private static func decideHashing() {
+        if getenv("SWIFT_DETERMINISTIC_HASHING") != nil { return }
+        setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
+        var pointers: [UnsafeMutablePointer<CChar>?] = CommandLine.arguments.map { strdup($0) } + [nil]
+        execvp(CommandLine.arguments[0], &pointers)
+        fail("\(CommandLine.arguments[0]) could not be started anew (\(errno))")
     }
 
     private static func fail(_ message: String) -> Never {
@@ -84,15 +97,17 @@ public enum Runner {
     /// Explores all scenarios, two at a time; returns whether none has failed.
     private static func all(_ scenarios: [Scenario], _ arguments: [String]) -> Bool {
         let start = Moment.now
-        var (waiting, running, failed) = (scenarios[...], [pid_t: String](), [String]())
+        var (waiting, running, failed) = (scenarios[...], [pid_t: (name: String, processor: Int)](), [String]())
         while !waiting.isEmpty || !running.isEmpty {
             if running.count < 2, let next = waiting.popFirst() {
-                running[spawn(["--scenario", next.name] + arguments)] = next.name
+                let processor = running.values.contains { $0.processor == 0 } ? 1 : 0
+                let child = spawn(["--scenario", next.name, "--processor", "\(processor)"] + arguments)
+                running[child] = (next.name, processor)
                 continue
             }
             var status: Int32 = 0
             let child = waitpid(-1, &status, 0)
-            if let name = running.removeValue(forKey: child), status != 0 { failed.append(name) }
+            if let name = running.removeValue(forKey: child)?.name, status != 0 { failed.append(name) }
         }
         let seconds = Int(Moment.now - start)
         print("\(scenarios.count - failed.count) of \(scenarios.count) scenarios passed in \(seconds) s")

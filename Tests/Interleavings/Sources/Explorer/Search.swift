@@ -2,10 +2,10 @@
 struct Limits {
     /// The most preemptions that a systematic schedule has.
     var bound = 3
-    /// How long all of it may take, but for the schedules with two preemptions at most, unless that is cut off.
+    /// How long the schedules with more than two preemptions may take.
     var seconds = 60.0
-    /// How long the schedules with two preemptions at most may take.
-    var cutOff = 600.0
+    /// How long those with two at most may take.
+    var cutOff = 120.0
     /// How many runs are left to chance.
     var random = 500
     var seed: UInt64 = 1

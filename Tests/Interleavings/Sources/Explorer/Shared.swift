@@ -8,8 +8,7 @@ open class Shared: @unchecked Sendable {
     final var takenAt: Place?
     /// Whether the object that it is a part of is gone.
     final var isGone = false
-    /// The run that it was made in, and its number there.
-    final let run: Int
+    /// Its number in the run that it was made in.
     final let number: Int
     /// The threads that met here in the run that was last seen, one bit each.
     private final var visitors: UInt64 = 0
@@ -18,7 +17,6 @@ open class Shared: @unchecked Sendable {
     /// Makes one, known to the run under way.
     public init() {
         let explorer = Explorer.shared
-        run = explorer.runNumber
         number = explorer.register()
         if explorer.isUnderWay { explorer.objects.append(self) }
     }

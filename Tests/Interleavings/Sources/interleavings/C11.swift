@@ -65,6 +65,20 @@ enum C11 {
                 token.value = nil
             }
         },
+        Scenario("c11-stores-of-none", "Of stores without a dispatcher too a view never goes back in any of them") {
+            scene in
+            let (one, two, seen) = (makeLog(), makeLog(), Noted<[[Int]]>([]))
+            let view = FluxView(one, two) { [$0.entries.count, $1.entries.count] }
+            scene.thread("one") { one.add(1) }
+            scene.thread("two") { two.add(2) }
+            for name in ["reads", "also reads"] { scene.thread(name) { seen.value.append(view.state) } }
+            scene.finally {
+                let (first, second) = (seen.value[0], seen.value[1])
+                let isAhead = [first[0] - second[0], first[1] - second[1]]
+                scene.expect(isAhead.min()! >= 0 || isAhead.max()! <= 0, "neither is the later one: \(seen.value)")
+                scene.expect(view.state, is: [1, 1], "the view")
+            }
+        },
         Scenario("c11-silent", "A view shows changes that are not announced with those that are") { scene in
             let dispatcher = FluxDispatcher()
             let (one, two) = (FluxStore(initialState: Count(), dispatcher: dispatcher), makeLog(dispatcher))

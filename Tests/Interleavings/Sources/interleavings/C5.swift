@@ -95,6 +95,54 @@ enum C5 {
                 }
             }
         },
+        Scenario(
+            "c5-concurrent-queue", "On a concurrent queue too a handler is never called twice at once, and in order"
+        ) {
+            scene in
+            let (store, seen, newest) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
+            let calls = Noted((every: 0, latest: 0))
+            let tokens = [
+                store.subscribe(on: .global()) {
+                    calls.value.every += 1
+                    scene.expect(calls.value.every == 1, "two calls at once")
+                    scene.point()
+                    calls.value.every -= 1
+                    seen.value.append($0.entries.count)
+                },
+                store.subscribe(.latest, on: .global()) {
+                    calls.value.latest += 1
+                    scene.expect(calls.value.latest == 1, "two calls of the latest at once")
+                    scene.point()
+                    calls.value.latest -= 1
+                    newest.value.append($0.entries.count)
+                },
+            ]
+            scene.thread("dispatches") {
+                store.add(1)
+                store.add(2)
+                store.add(3)
+            }
+            scene.finally {
+                withExtendedLifetime(tokens) {
+                    scene.expect(seen.value, is: [1, 2, 3], "each")
+                    scene.expect(newest.value.last, is: 3, "the newest")
+                }
+            }
+        },
+        Scenario("c5-latest-on-concurrent-queue", "There the latest too is one call at a time, whenever its drain pauses") {
+            scene in
+            let (store, calls, newest) = (makeLog(), Noted(0), Noted(0))
+            let token = store.subscribe(.latest, on: .global()) {
+                calls.value += 1
+                scene.expect(calls.value == 1, "two calls at once")
+                scene.point()
+                calls.value -= 1
+                newest.value = $0.entries.count
+            }
+            store.add(1)
+            for (name, entry) in [("one", 2), ("two", 3), ("three", 4)] { scene.thread(name) { store.add(entry) } }
+            scene.finally { withExtendedLifetime(token) { scene.expect(newest.value, is: 4, "the newest") } }
+        },
         Scenario("c5-two-queues", "Two queues and both ways to deliver get all of it, each in order") { scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let tokens = [

@@ -192,6 +192,20 @@ enum C9 {
                 }
             }
         },
+        Scenario("c9-rules-keep-order", "Events that rules let go on at once are converted in the order fired") {
+            scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Sending>(store: store, rules: [.concurrency(3)])
+            scene.thread("one") {
+                creator.fire(.add([1]))
+                creator.fire(.add([2]))
+            }
+            scene.thread("two") { creator.fire(.add([3])) }
+            scene.finally {
+                scene.expect([1, 2], in: store.entries, "one's")
+                scene.expect(store.entries.count, is: 3, "applied")
+            }
+        },
         Scenario("c9-limits", "Two limits, shared in opposite order, let everybody through in the end") { scene in
             let (store, one, two) = (makeLog(), FluxLimit(1), FluxLimit(1))
             let there = FluxActionCreator<Sending>(store: store, rules: [.concurrency(one), .concurrency(two)])
@@ -270,6 +284,32 @@ enum C9 {
                 scene.expect(!store.entries.contains(3), "an event was taken in after the shutdown")
                 scene.expect(store.entries.count <= most.value, "an event was converted after the shutdown")
                 scene.expect(creator.inFlight, is: 0, "in flight")
+            }
+        },
+        Scenario("c9-shutdown-async", "At the deadline of a shutdown the rest is cancelled, and sends no more") {
+            scene in
+            let (store, most) = (makeLog(), Noted(0))
+            let creator = FluxActionCreator<Working>(store: store, clock: ScenarioClock())
+            scene.thread("fires") { creator.fire(.work(1)) }
+            scene.task("shuts down") {
+                let report = await creator.shutdown(within: .seconds(1))
+                most.value = store.entries.count + report.unfinished
+            }
+            scene.finally {
+                scene.expect(store.entries.count <= most.value, "sent after the shutdown: \(store.entries)")
+                scene.expect(creator.inFlight, is: 0, "in flight")
+            }
+        },
+        Scenario("c9-shutdown-and-rule", "An event that comes too late, after a shutdown, takes the place of no other")
+        { scene in
+            let (store, isDropped) = (makeLog(), Noted(false))
+            let creator = FluxActionCreator<Working>(
+                store: store, rules: [.unique(cancelling: .earlier)], clock: ScenarioClock(isStopped: true))
+            creator.fire(.work(1))
+            scene.task("shuts down") { await creator.shutdown(within: .seconds(1)) }
+            scene.task("fires") { if case .dropped = await creator.fire(.work(2)).outcome { isDropped.value = true } }
+            scene.finally {
+                scene.expect(store.entries.suffix(2), is: isDropped.value ? [10, 11] : [20, 21], "the last")
             }
         },
         Scenario("c9-flush", "A flush of a creator returns once all that was fired before has ended") { scene in
