@@ -842,7 +842,7 @@ class SharedLogTest(unittest.TestCase):
         self.kill_log()
         for page in self.pages:
             page.until(lambda: page.connection() == "read-only", "does not show that the board cannot be changed")
-            self.assertEqual(page.text("#connection"), "Read only for now")
+            self.assertEqual(page.text("#connection"), "Read-only")
         self.ada.add_card(self.done, "Waits")
         self.ada.until(lambda: self.ada.text("#alerts"), "does not tell that it was not saved")
         self.ada.look(width=390, height=700, phone=True)
@@ -1076,7 +1076,7 @@ CONTRAST = """
 
 def load_tests(loader, tests, pattern):
     suite = unittest.TestSuite()
-    for case in (BoardTest, RestartTest, InspectorTest) + ((ScreenshotTest,) if options.screenshots else ()):
+    for case in (BoardTest, RestartTest, SharedLogTest, InspectorTest) + ((ScreenshotTest,) if options.screenshots else ()):
         suite.addTests(loader.loadTestsFromTestCase(case))
     return suite
 
