@@ -71,6 +71,7 @@ let package = Package(
             name: "SharedLogTests",
             dependencies: flux("FluxReplication", "FluxTesting") + [
                 "JetStreamLog", "LocalServers", "PostgresLog", "ProgramTesting", "cluster-demo",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
             ]
         ),
         // Three servers, three nodes, and what goes wrong among them.

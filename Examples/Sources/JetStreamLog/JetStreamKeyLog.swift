@@ -23,21 +23,19 @@ public final class JetStreamKeyLog: FluxSharedLog {
     private var trims: String { "\(logs.stream).\(token).trimmed" }
     private var all: String { "\(logs.stream).\(token).*" }
 
-    /// Adds an entry at the end.
+    /// Adds an entry at the end, again if it was added before: whoever reads applies each key once.
+    ///
+    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used, since in some versions it loses what it should only not repeat.
+    /// In 2.9.10 a leader notes the id before anybody else has the message. One that is paused then, and comes back as a follower, takes
+    /// the repetition for a duplicate of what was never stored, and its copy of the stream is another from there on.
     ///
     /// - Parameters:
-    ///   - entry: The entry; with its key no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
-    ///   - key: What JetStream knows a repetition by, for two minutes.
+    ///   - entry: The entry; no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
+    ///   - key: Not used.
     /// - Returns: Its position, once a majority of the servers has it.
     /// - Throws: Why there is no such answer.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
-        // A header is one line.
-        let id = key.utf8.allSatisfy { (0x20...0x7E).contains($0) } ? key : subjectToken(key)
-        do {
-            return try await logs.store(entry, as: entries, headers: [("Nats-Msg-Id", "\(token) \(id)")])
-        } catch {
-            throw error.failure("the stream \(logs.stream)")
-        }
+        try await logs.add(entry, as: entries)
     }
 
     /// Reads all entries after a position, and goes on with new ones.
@@ -88,7 +86,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// that has the mark can end: it has to find something at the mark's place or behind it.
     private func findEnd() async -> Result<UInt64, FluxSharedLogError> {
         do {
-            let mark = try await logs.store([], as: marks, headers: [("Nats-Rollup", "sub")])
+            let mark = try await logs.add([], as: marks, headers: [("Nats-Rollup", "sub")])
             for _ in 0..<50 {
                 let last = try await logs.stored(JetStream.Query(last_by_subj: entries), in: logs.stream)
                 if let end = try await end(from: last?.seq ?? 0, before: mark) { return .success(end) }
@@ -98,8 +96,6 @@ public final class JetStreamKeyLog: FluxSharedLog {
             return .failure(.unavailable("no server has what a majority of them has acknowledged"))
         } catch let error as FluxSharedLogError {
             return .failure(error)
-        } catch let error as JetStream.Failure {
-            return .failure(error.failure("the stream \(logs.stream)"))
         } catch {
             return .failure(.unavailable("\(error)"))
         }
@@ -136,15 +132,17 @@ public final class JetStreamKeyLog: FluxSharedLog {
         "\(logs.snapshots).\(token).part.\(upload).\(number)"
     }
 
-    private func storedHead() async throws(FluxSharedLogError) -> (head: Head, place: UInt64)? {
-        guard let stored = try await logs.stored(JetStream.Query(last_by_subj: head), in: logs.snapshots) else {
-            return nil
+    /// All heads, of which there are several where some have saved at the same time; the newest is that of the last entry.
+    private func heads() async throws(FluxSharedLogError) -> [(head: Head, place: UInt64)] {
+        var heads: [(Head, UInt64)] = []
+        for stored in try await logs.all(of: head, in: logs.snapshots) {
+            do {
+                heads.append((try JSONDecoder().decode(Head.self, from: stored.data ?? Data()), stored.seq))
+            } catch {
+                throw .refused("what is stored as \(head) is none of ours: \(error)")
+            }
         }
-        do {
-            return (try JSONDecoder().decode(Head.self, from: stored.data ?? Data()), stored.seq)
-        } catch {
-            throw .refused("what is stored as \(head) is none of ours: \(error)")
-        }
+        return heads
     }
 
     /// The newest snapshot.
@@ -153,7 +151,9 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// - Throws: Why it could not be read.
     public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
         for _ in 0..<10 {
-            guard let (head, _) = try await storedHead() else { return nil }
+            guard let head = try await heads().max(by: { $0.head.position < $1.head.position })?.head else {
+                return nil
+            }
             var state: [UInt8] = []
             state.reserveCapacity(head.bytes)
             for number in 0..<head.parts {
@@ -172,38 +172,21 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// - Parameter snapshot: The snapshot.
     /// - Throws: Why it was not stored, or may not have been.
     public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
-        do {
-            for _ in 0..<10 {
-                let stored = try await storedHead()
-                if let stored, stored.head.position >= snapshot.position { return }
-                let upload = UUID().uuidString
-                var first: UInt64?
-                var parts = 0
-                for start in stride(from: 0, to: snapshot.state.count, by: partSize) {
-                    let bytes = Array(snapshot.state[start..<min(start + partSize, snapshot.state.count)])
-                    let place = try await logs.store(bytes, as: part(upload, String(parts)))
-                    first = first ?? place
-                    parts += 1
-                }
-                let head = Head(
-                    position: snapshot.position, upload: upload, parts: parts, bytes: snapshot.state.count)
-                do {
-                    let place = try await logs.store(
-                        JetStream.encode(head), as: self.head, expected: stored?.place ?? 0)
-                    // Also those of whoever has failed on the way. One that is storing parts now finds another head, and begins again.
-                    return try await logs.purge(part("*", "*"), of: logs.snapshots, before: first ?? place)
-                } catch JetStream.Failure.conflict {
-                    continue
-                }
-            }
-        } catch let error as FluxSharedLogError {
-            throw error
-        } catch let error as JetStream.Failure {
-            throw error.failure("the stream \(logs.snapshots)")
-        } catch {
-            throw .unavailable("\(error)")
+        if try await heads().contains(where: { $0.head.position >= snapshot.position }) { return }
+        let upload = UUID().uuidString
+        let starts = Array(stride(from: 0, to: snapshot.state.count, by: partSize))
+        for (number, start) in starts.enumerated() {
+            let bytes = Array(snapshot.state[start..<min(start + partSize, snapshot.state.count)])
+            _ = try await logs.add(bytes, as: part(upload, String(number)))
         }
-        throw .unavailable("others keep storing snapshots of the same key")
+        let head = Head(
+            position: snapshot.position, upload: upload, parts: starts.count, bytes: snapshot.state.count)
+        let place = try await logs.add(JetStream.encode(head), as: self.head)
+
+        let earlier = try await heads().filter { $0.place < place }
+        guard earlier.allSatisfy({ $0.head.position <= snapshot.position }) else { return }
+        try await logs.purge(self.head, of: logs.snapshots, before: place)
+        for (head, _) in earlier { try await logs.purge(part(head.upload, "*"), of: logs.snapshots) }
     }
 
     // MARK: - What may go
@@ -214,36 +197,20 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// - Throws: Why they were not removed.
     public func trim(through position: UInt64) async throws(FluxSharedLogError) {
         let position = min(position, try await end())
-        do {
-            // First of all readers have to know: one that is behind must not go on as if nothing had been there.
-            for _ in 0..<10 {
-                let (trimmed, place) = try await trimmed()
-                if trimmed >= position { break }
-                do {
-                    _ = try await logs.store(
-                        Array(String(position).utf8), as: trims, headers: [("Nats-Rollup", "sub")], expected: place)
-                    break
-                } catch JetStream.Failure.conflict {
-                    continue
-                }
+        // First of all readers have to know: one that is behind must not go on as if nothing had been there.
+        if try await trimmed() < position {
+            let place = try await logs.add(Array(String(position).utf8), as: trims)
+            let earlier = try await logs.all(of: trims, in: logs.stream).filter { $0.seq < place }
+            if earlier.allSatisfy({ Self.position(in: $0) <= position }) {
+                try await logs.purge(trims, of: logs.stream, before: place)
             }
-        } catch let error as FluxSharedLogError {
-            throw error
-        } catch let error as JetStream.Failure {
-            throw error.failure("the stream \(logs.stream)")
-        } catch {
-            throw .unavailable("\(error)")
         }
-        guard try await trimmed().position >= position else { throw .unavailable("others keep trimming the same key") }
         try await logs.purge(entries, of: logs.stream, before: position + 1)
     }
 
-    /// Up to which position entries may be gone, and where that is written.
-    func trimmed() async throws(FluxSharedLogError) -> (position: UInt64, place: UInt64) {
-        guard let stored = try await logs.stored(JetStream.Query(last_by_subj: trims), in: logs.stream) else {
-            return (0, 0)
-        }
-        return (Self.position(in: stored), stored.seq)
+    /// Up to which position entries may be gone.
+    func trimmed() async throws(FluxSharedLogError) -> UInt64 {
+        try await logs.all(of: trims, in: logs.stream).map(Self.position(in:)).max() ?? 0
     }
 
     private static func position(in stored: JetStream.StoredAnswer.Stored) -> UInt64 {

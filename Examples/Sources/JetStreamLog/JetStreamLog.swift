@@ -40,8 +40,7 @@ public final class JetStreamLog: Sendable {
             JetStream.StreamSettings(name: stream, subjects: ["\(stream).*.*"], num_replicas: replicas))
         try await settle(
             JetStream.StreamSettings(
-                name: snapshots, subjects: ["\(snapshots).>"], discard: "old", num_replicas: replicas,
-                max_msgs_per_subject: 1))
+                name: snapshots, subjects: ["\(snapshots).>"], num_replicas: replicas))
     }
 
     /// The log of one key.
@@ -121,29 +120,38 @@ public final class JetStreamLog: Sendable {
         }
     }
 
-    /// Stores a message, and returns its place once a majority has it.
-    ///
-    /// - Parameter expected: The place of the last message of this subject, or it is a conflict.
-    func store(
-        _ body: [UInt8], as subject: String, headers: [(String, String)] = [], expected: UInt64? = nil
-    ) async throws(JetStream.Failure) -> UInt64 {
-        let condition = expected.map { [("Nats-Expected-Last-Subject-Sequence", String($0))] } ?? []
-        let message: NatsConnection.Message
-        do {
-            message = try await connection.request(subject, body, headers: headers + condition)
-        } catch {
-            throw .other(error)
+    /// All messages of a subject, as the leader of their stream has them.
+    func all(of subject: String, in stream: String) async throws(FluxSharedLogError) -> [JetStream.StoredAnswer.Stored]
+    {
+        var all: [JetStream.StoredAnswer.Stored] = []
+        var place: UInt64 = 0
+        while let next = try await stored(JetStream.Query(seq: place + 1, next_by_subj: subject), in: stream) {
+            all.append(next)
+            place = next.seq
         }
-        let place = try JetStream.decode(JetStream.Acknowledgement.self, message).seq
-        // Known as a duplicate of one that is still on its way.
-        if place == 0 { throw .other(.unavailable("the same is being added already")) }
-        return place
+        return all
     }
 
-    /// Removes the messages of some subjects before a place.
-    func purge(_ subjects: String, of stream: String, before place: UInt64) async throws(FluxSharedLogError) {
+    /// Stores a message, and returns its place once a majority has it.
+    ///
+    /// Nothing that is stored has a condition, such as an expected sequence: see the README.
+    func add(
+        _ body: [UInt8], as subject: String, headers: [(String, String)] = []
+    ) async throws(FluxSharedLogError) -> UInt64 {
+        let message = try await connection.request(subject, body, headers: headers)
+        do {
+            return try JetStream.decode(JetStream.Acknowledgement.self, message).seq
+        } catch {
+            throw error.failure("the stream of \(subject)")
+        }
+    }
+
+    /// Removes the messages of some subjects, all of them or those before a place.
+    func purge(
+        _ subjects: String, of stream: String, before place: UInt64? = nil
+    ) async throws(FluxSharedLogError) {
         // Before the first there is nothing; and the server would take a 1 for no limit, and remove everything.
-        if place <= 1 { return }
+        if let place, place <= 1 { return }
         do {
             _ = try await ask(
                 "STREAM.PURGE.\(stream)", JetStream.encode(JetStream.Purge(filter: subjects, seq: place)),

@@ -47,7 +47,7 @@ enum JetStream {
     struct Purge: Encodable {
         let filter: String
         /// The first that stays.
-        let seq: UInt64
+        let seq: UInt64?
     }
 
     struct PurgeAnswer: Decodable {
@@ -98,22 +98,24 @@ enum JetStream {
     /// What a server says it cannot do.
     enum Failure: Error {
         case notFound
-        /// Somebody else was first.
-        case conflict
         case exists
         case other(FluxSharedLogError)
     }
+
+    private static let errorKey = Data("\"error\"".utf8)
 
     /// Reads an answer.
     static func decode<Answer: Decodable>(_ type: Answer.Type, _ message: NatsConnection.Message) throws(Failure)
         -> Answer
     {
         let bytes = Data(message.body)
-        if let details = (try? JSONDecoder().decode(Refusal.self, from: bytes))?.error {
+        // Looked for first: to decode everything twice would be half of what an append costs.
+        if bytes.range(of: Self.errorKey) != nil,
+            let details = (try? JSONDecoder().decode(Refusal.self, from: bytes))?.error
+        {
             let text = "\(details.description ?? "an error") (\(details.err_code ?? details.code))"
             switch (details.code, details.err_code) {
             case (_, 10037), (_, 10059): throw .notFound
-            case (_, 10071): throw .conflict
             case (_, 10058): throw .exists
             // Resources and limits are among these too: an operator can cure them. 10005: too few servers are up.
             case (500..., _), (_, 10005): throw .other(.unavailable(text))
@@ -139,7 +141,6 @@ extension JetStream.Failure {
     func failure(_ what: String) -> FluxSharedLogError {
         switch self {
         case .notFound: .unavailable("\(what) is not there")
-        case .conflict: .unavailable("somebody else was first with \(what)")
         case .exists: .refused("\(what) is there, and made otherwise")
         case .other(let error): error
         }

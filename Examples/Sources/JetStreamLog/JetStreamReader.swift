@@ -31,7 +31,7 @@ struct JetStreamReader {
     }
 
     private func requireUntrimmed() async throws(FluxSharedLogError) {
-        let trimmed = try await log.trimmed().position
+        let trimmed = try await log.trimmed()
         if position < trimmed { throw .trimmed(through: trimmed) }
     }
 
@@ -69,8 +69,10 @@ struct JetStreamReader {
                 connection.post("$JS.API.CONSUMER.MSG.NEXT.\(stream).\(name)", JetStream.encode(pull), reply: inbox)
             }
             switch await delivery.next() {
-            case .entries(let entries):
+            case .entries(let all):
                 isUseful = true
+                // A server that has not got so far begins at its own end, and so before the place that it was told.
+                let entries = Array(all.drop { $0.position <= position })
                 if !entries.isEmpty {
                     // Before they were sent some may have gone that this reader has not had.
                     try await requireUntrimmed()

@@ -101,7 +101,8 @@ final class Session: @unchecked Sendable {
 
     private func failure(_ result: OpaquePointer?) -> FluxSharedLogError {
         let text = "PostgreSQL: \(String(cString: PQerrorMessage(connection)))"
-        let state = PQresultErrorField(result, 67 /* PG_DIAG_SQLSTATE, a macro */).map { String(cString: $0) } ?? ""
+        // 67 is PG_DIAG_SQLSTATE, a macro that Swift does not see.
+        let state = PQresultErrorField(result, 67).map { String(cString: $0) } ?? ""
         // What is wrong with the data, a constraint, the rights, or the statement does not go away.
         return ["0A", "22", "23", "28", "3D", "42", "54"].contains(state.prefix(2))
             ? .refused(text) : .unavailable(text)

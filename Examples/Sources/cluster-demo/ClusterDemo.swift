@@ -33,13 +33,21 @@ struct Run: AsyncParsableCommand {
     @Option(help: "What to take at random begins with this number.") var seed = UInt64.random(in: 1...999_999)
     @Flag(help: "Leaves out the figures of --chaos, which take a minute.") var noFigures = false
 
+    @Option(help: ArgumentHelp("Only faults of these numbers, from 0.", visibility: .hidden)) var fault: [Int] = []
+    @Option(help: ArgumentHelp("How many entries a snapshot covers at most.", visibility: .hidden)) var snapshotEvery =
+        400
+
     func validate() throws {
         if let chaos, chaos < 1 { throw ValidationError("--chaos must be at least 1.") }
     }
 
     func run() async throws {
         let work = Task { try await self.work() }
-        let interrupt = Interrupt { work.cancel() }
+        let interrupt = Interrupt {
+            // What comes now is too late to stop anything sooner, and would leave the servers behind.
+            for number in [SIGINT, SIGTERM] { signal(number, SIG_IGN) }
+            work.cancel()
+        }
         defer { interrupt.stop() }
         do {
             try await work.value
@@ -57,7 +65,7 @@ struct Run: AsyncParsableCommand {
 
     private func work() async throws {
         raiseFileLimit()
-        let cluster = try await Cluster()
+        let cluster = try await Cluster(snapshotEvery: snapshotEvery)
         defer { cluster.end() }
         let logs = try await patiently { () throws(FluxSharedLogError) in
             try await JetStreamLog(servers: cluster.addresses, stream: Cluster.stream)
@@ -84,7 +92,10 @@ struct Run: AsyncParsableCommand {
             #endif
         }
         tell("seed \(seed)")
-        problems += try await Chaos(cluster: cluster, logs: logs, seconds: chaos, seed: seed, tell: tell).run()
+        problems += try await Chaos(
+            cluster: cluster, logs: logs, seconds: chaos, seed: seed,
+            faults: fault.isEmpty ? Chaos.Fault.allCases : fault.map { Chaos.Fault.allCases[$0] }, tell: tell
+        ).run()
         for problem in problems.prefix(20) { try? Output.errors.write("cluster-demo: \(problem)\n") }
         if !problems.isEmpty { throw ExitCode(1) }
         tell(

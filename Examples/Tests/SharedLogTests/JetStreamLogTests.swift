@@ -1,4 +1,5 @@
 import FluxReplication
+import FluxTesting
 import Foundation
 import JetStreamLog
 import LocalServers
@@ -15,6 +16,9 @@ struct JetStreamLogTests {
         defer { cluster.end() }
         let first = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
         let second = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        try await FluxConformance.sharedLog {
+            try await JetStreamLog(servers: cluster.addresses, stream: "boards").log(for: "conformance")
+        }
         try await expectOneLog(first.log(for: "b1"), second.log(for: "b1"))
         // Keys are any texts, and have nothing to do with each other.
         for key in ["", "b 1", "b.*.>", "Grüße\n"] {

@@ -1,4 +1,5 @@
 import FluxReplication
+import FluxTesting
 import LocalServers
 import PostgresLog
 import ProgramTesting
@@ -14,6 +15,9 @@ struct PostgresLogTests {
         defer { server.end() }
         let first = try await PostgresLog(server.address, name: "boards")
         let second = try await PostgresLog(server.address, name: "boards")
+        try await FluxConformance.sharedLog {
+            try await PostgresLog(server.address, name: "boards").log(for: "conformance")
+        }
         try await expectOneLog(first.log(for: "b1"), second.log(for: "b1"))
         for key in ["", "b'1", "Grüße\n\"{}\\"] {
             let log = first.log(for: key)

@@ -6,7 +6,7 @@ import LocalServers
 
 /// What goes wrong while clients work, and whether all of it held.
 struct Chaos: Sendable {
-    enum Fault: String, CaseIterable {
+    enum Fault: String, CaseIterable, Sendable {
         case killLeader = "kill -9 of the log's leader"
         case killNode = "kill -9 of a node"
         case pauseLeader = "SIGSTOP of the log's leader"
@@ -19,6 +19,7 @@ struct Chaos: Sendable {
     let logs: JetStreamLog
     let seconds: Int
     let seed: UInt64
+    let faults: [Fault]
     let tell: @Sendable (String) -> Void
     private let keys = ["a", "b", "c"]
 
@@ -57,7 +58,7 @@ struct Chaos: Sendable {
             "\(added.count) appends acknowledged, \(unknown.count) unknown, \(fresh.count) fresh and "
                 + "\(history.localReads) local reads, \(times.count) faults")
         tellPauses(times, added.map(\.end).sorted(), until: history.now)
-        var problems = differences + history.problems(lists)
+        var problems = try await differences + missing(operations) + history.problems(lists)
         if added.count < 100 { problems.append("only \(added.count) appends were acknowledged") }
         return problems
     }
@@ -71,7 +72,7 @@ struct Chaos: Sendable {
         let deadline = ContinuousClock.now + .seconds(seconds)
         try await wait(for: .seconds(3))
         while ContinuousClock.now < deadline {
-            if next.isEmpty { next = Fault.allCases.shuffled(using: &random) }
+            if next.isEmpty { next = faults.shuffled(using: &random) }
             let fault = next.removeLast()
             let (one, other) = (Int.random(in: 0..<3, using: &random), Int.random(in: 1..<3, using: &random))
             let leaderName = try await patiently { () throws(FluxSharedLogError) in try await logs.leader() } ?? ""
@@ -156,6 +157,42 @@ struct Chaos: Sendable {
             }
         }
         return (lists, differences)
+    }
+
+    /// The acknowledged positions that the log itself does not have, of those that were not trimmed.
+    private func missing(_ operations: [History.Operation]) async throws -> [String] {
+        struct Enough: Error {}
+        var problems: [String] = []
+        for key in keys {
+            let log = logs.log(for: key)
+            let end = try await patiently { () throws(FluxSharedLogError) in try await log.end() }
+            var first: UInt64 = 0
+            var found: Set<UInt64> = []
+            do {
+                try await log.read(after: 0) { _ in throw Enough() }
+            } catch FluxSharedLogError.trimmed(let through) {
+                first = through
+            } catch is Enough {}
+            do {
+                if end > first {
+                    try await log.read(after: first) { entries in
+                        found.formUnion(entries.map(\.position))
+                        if entries.contains(where: { $0.position >= end }) { throw Enough() }
+                    }
+                }
+            } catch is Enough {}
+            let acknowledged = operations.compactMap { operation -> UInt64? in
+                guard operation.key == key, case .added(_, let position) = operation.answer else { return nil }
+                return position > first ? position : nil
+            }
+            let lost = acknowledged.filter { !found.contains($0) }
+            if !lost.isEmpty {
+                problems.append(
+                    "\(key): the log has acknowledged \(lost.count) positions and does not have them: \(lost.prefix(5))"
+                )
+            }
+        }
+        return problems
     }
 
     /// How long nobody could write after each fault.

@@ -46,9 +46,10 @@ struct Client {
         let item = UInt64(number) << 32 | UInt64(action)
         let call = history.now
         let answer = await send("POST", "keys/\(key)/\(item)")
+        let numbers = answer?.text.split(separator: " ").compactMap { UInt64($0) } ?? []
         let what: History.Operation.Answer =
             switch answer?.status {
-            case 200: answer.flatMap { Int($0.text) }.map { .added($0) } ?? .unknown
+            case 200 where numbers.count == 2: .added(Int(numbers[0]), numbers[1])
             case 503: .refused
             default: .unknown
             }

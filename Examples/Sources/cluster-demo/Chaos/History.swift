@@ -4,8 +4,8 @@ import Synchronization
 final class History: Sendable {
     struct Operation {
         enum Answer {
-            /// Added, at an index.
-            case added(Int)
+            /// Added, at an index of the list and a position of the log.
+            case added(Int, UInt64)
             /// Not added, and never will be.
             case refused
             /// Nobody knows.
@@ -65,7 +65,7 @@ final class History: Sendable {
             for operation in operations {
                 guard let item = operation.item else { continue }
                 switch operation.answer {
-                case .added(let index):
+                case .added(let index, _):
                     sent.insert(item)
                     added[operation.client, default: []].append(item)
                     if !list.indices.contains(index) || list[index] != item {
@@ -91,7 +91,7 @@ final class History: Sendable {
                 let kind: Linearizability.Operation.Kind
                 var end = operation.end
                 switch (operation.answer, operation.item) {
-                case (.added(let index), let item?): kind = .append(item, index: index)
+                case (.added(let index, _), let item?): kind = .append(item, index: index)
                 case (.unknown, let item?) where present.contains(item):
                     kind = .append(item, index: nil)
                     end = .max

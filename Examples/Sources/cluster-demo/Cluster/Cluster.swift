@@ -21,7 +21,7 @@ final class Cluster: Sendable {
     private let links: [String: Link]
 
     /// Starts all of it.
-    init(program: NodeProgram = .own) async throws {
+    init(program: NodeProgram = .own, snapshotEvery: Int = 400) async throws {
         folder = NSTemporaryDirectory() + "/cluster-demo-\(UUID())"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let ports = try freePorts(9)

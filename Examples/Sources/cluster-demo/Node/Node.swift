@@ -16,6 +16,7 @@ struct Node: AsyncParsableCommand {
     @Option(help: "The port to listen at.") var port: Int
     @Option(help: "The addresses of the NATS servers, with commas between.") var log: String
     @Option(help: "The stream.") var stream: String
+    @Option(help: "After how many entries a snapshot is saved.") var snapshotEvery = 400
 
     func run() async throws {
         let servers = log.split(separator: ",").map(String.init)
@@ -25,7 +26,7 @@ struct Node: AsyncParsableCommand {
         let ledgers = Ledgers(idle: .seconds(3_600), limit: 1_000) { key in
             try await FluxReplica<Ledger>.joined(
                 log: logs.log(for: key), initialState: Ledger(), coding: Ledger.coding, checkEvery: 100,
-                snapshotEvery: 400)
+                snapshotEvery: snapshotEvery)
         } close: { replica in
             await replica.close()
         }
@@ -49,11 +50,11 @@ struct Node: AsyncParsableCommand {
             let item = try context.parameters.require("item", as: UInt64.self)
             return await answer {
                 try await ledgers.with(key) { replica in
-                    _ = try await replica.dispatch(action: Ledger.Action(item: item), within: .seconds(10))
+                    let position = try await replica.dispatch(action: Ledger.Action(item: item), within: .seconds(10))
                     guard let index = replica.store.state.items.lastIndex(of: item) else {
                         return (.internalServerError, "the action is applied, and is not there")
                     }
-                    return (.ok, "\(index)")
+                    return (.ok, "\(index) \(position)")
                 }
             }
         }
