@@ -73,13 +73,14 @@ let package = Package(
             dependencies: flux("FluxReplication", "FluxTesting") + [
                 "JetStreamLog", "LocalServers", "PostgresLog", "ProgramTesting", "cluster-demo",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
             ]
         ),
         // Three servers, three nodes, and what goes wrong among them.
         .executableTarget(
             name: "cluster-demo",
             dependencies: flux("FluxCore", "FluxReplication", "FluxRouting") + [
-                "CNats", "JetStreamLog", "LocalServers", "Terminal",
+                "CNats", "JetStreamLog", "LocalServers", "Terminal", "live-board",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Hummingbird", package: "hummingbird"),

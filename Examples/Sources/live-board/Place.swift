@@ -28,17 +28,21 @@ enum Place: Sendable {
         while true {
             do throws(FluxSharedLogError) {
                 self = .log(
-                    try await JetStreamLog(servers: servers, stream: stream, replicas: replicas), patience: patience)
+                    try await JetStreamLog(
+                        servers: servers, stream: stream, replicas: replicas, timeout: Self.silence),
+                    patience: patience)
                 return
             } catch .unavailable(let reason) where .now < deadline {
                 logger.notice("Waiting for the log", metadata: ["reason": "\(reason)"])
-            } catch {
-                throw Failure("the log at \(servers.joined(separator: ", ")): \(error)")
+            } catch .unavailable(let reason), .refused(let reason) {
+                throw Failure("the log at \(servers.joined(separator: ", ")): \(reason)")
             }
             try await Task.sleep(for: .milliseconds(500))
         }
     }
 
+    /// After how long without an answer the log counts as away, and is asked again.
+    private static let silence = Duration.seconds(2)
     /// How long a server that is started waits for its log: it may have been started first.
     static let patienceAtStart = Duration.seconds(60)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives the page of live-board in real browsers, against the real server.
 
-Needs Chromium, its driver and Selenium; Examples/README.md says how to get them.
+Needs Chromium, its driver, Selenium and nats-server; Examples/README.md says how to get them.
 
     python3 Examples/Tests/Browser/board_test.py [--server PROGRAM] [--screenshots FOLDER] [-k PATTERN] [-v]
 """
@@ -14,6 +14,7 @@ import pathlib
 import queue
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -42,14 +43,16 @@ options = argparse.Namespace(
 class Server:
     """The program, on a folder of its own; it may be killed and started again on the same port and data."""
 
-    def __init__(self):
+    def __init__(self, *arguments):
         self.folder = tempfile.TemporaryDirectory(prefix="board-test-")
+        self.arguments = arguments
         self.port = 0
         self.process = None
         self.start()
 
     def start(self):
-        command = [options.server, "--port", str(self.port), "--data", self.folder.name + "/data", "--inspect", TOKEN]
+        command = [options.server, "--port", str(self.port), "--data", self.folder.name + "/data", "--inspect", TOKEN,
+                   *self.arguments]
         self.log = open(self.folder.name + "/log", "ab")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
         lines = queue.Queue()
@@ -788,6 +791,70 @@ class RestartTest(unittest.TestCase):
         self.ada.shows(["Ideas", ["Dark theme"]], ["Done", [f"Card {number}" for number in range(5)]])
 
 
+class SharedLogTest(unittest.TestCase):
+    """What people see of two servers on one log, each before another of them, and of a log that goes and comes back."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="board-test-log-")
+        self.addCleanup(self.folder.cleanup)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.start_log()
+        self.addCleanup(lambda: self.kill_log())
+        log = ("--log", f"nats://127.0.0.1:{self.port}", "--replicas", "1", "--patience", "2")
+        self.servers = [Server(*log) for _ in range(2)]
+        self.board = Board(self.servers[0], "Spring release", Ideas=["Dark theme"], Done=[])
+        self.pages = []
+        for server, name in zip(self.servers, ("Ada", "Bo")):
+            self.addCleanup(server.close)
+            driver = new_browser()
+            self.addCleanup(driver.quit)
+            page = Page(driver)
+            self.board.server = server
+            page.open(self.board, name)
+            page.shows(["Ideas", ["Dark theme"]], ["Done", []])
+            self.pages.append(page)
+        self.ada, self.bo = self.pages
+        self.ideas, self.done = self.board.lists.values()
+        self.theme = self.board.cards["Dark theme"]
+
+    def start_log(self):
+        program = shutil.which("nats-server") or "/usr/sbin/nats-server"
+        self.log = subprocess.Popen(
+            [program, "-js", "-a", "127.0.0.1", "-p", str(self.port), "-sd", self.folder.name],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill_log(self):
+        self.log.kill()
+        self.log.wait()
+
+    def test_people_at_two_servers_see_what_each_other_does(self):
+        self.ada.add_card(self.done, "From Ada")
+        self.bo.shows(["Ideas", ["Dark theme"]], ["Done", ["From Ada"]])
+        for page in self.pages:
+            page.click(f"[data-card={self.theme}] .vote")
+        for page in self.pages:
+            page.until(lambda: page.votes(self.theme) == ["true", "2"], "does not count both votes")
+        self.assertEqual([page.problems() for page in self.pages], [[], []])
+
+    def test_a_board_that_cannot_be_changed_says_so_and_goes_on_by_itself(self):
+        self.kill_log()
+        for page in self.pages:
+            page.until(lambda: page.connection() == "read-only", "does not show that the board cannot be changed")
+            self.assertEqual(page.text("#connection"), "Read-only")
+        self.ada.add_card(self.done, "Waits")
+        self.ada.until(lambda: self.ada.text("#alerts"), "does not tell that it was not saved")
+        self.ada.look(width=390, height=700, phone=True)
+        self.assertLessEqual(self.ada.run("return document.documentElement.scrollWidth - innerWidth"), 0)
+        self.start_log()
+        for page in self.pages:
+            page.until(lambda: page.connection() == "live", "does not show that the board can be changed again")
+        self.ada.look()
+        self.bo.click(f"[data-card={self.theme}] .vote")
+        self.ada.until(lambda: self.ada.votes(self.theme) == ["false", "1"], "does not show what Bo does afterwards")
+
+
 class InspectorTest(unittest.TestCase):
     """What a developer sees of the board in the inspector, while somebody uses it."""
 
@@ -1009,7 +1076,7 @@ CONTRAST = """
 
 def load_tests(loader, tests, pattern):
     suite = unittest.TestSuite()
-    for case in (BoardTest, RestartTest, InspectorTest) + ((ScreenshotTest,) if options.screenshots else ()):
+    for case in (BoardTest, RestartTest, SharedLogTest, InspectorTest) + ((ScreenshotTest,) if options.screenshots else ()):
         suite.addTests(loader.loadTestsFromTestCase(case))
     return suite
 

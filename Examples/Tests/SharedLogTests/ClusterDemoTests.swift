@@ -1,31 +1,36 @@
 import AsyncHTTPClient
+import NIOCore
 import ProgramTesting
 import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct ClusterDemoTests {
-    private func ask(_ url: String, post: Bool = false) async throws -> String {
+    private func ask(_ url: String, post body: String? = nil) async throws -> String {
         var request = HTTPClientRequest(url: url)
-        if post { request.method = .POST }
+        if let body {
+            request.method = .POST
+            request.headers.add(name: "Content-Type", value: "application/json")
+            request.body = .bytes(ByteBuffer(string: body))
+        }
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
         return String(buffer: try await response.body.collect(upTo: 1 << 16))
     }
 
-    @Test("cluster-demo starts three servers and three nodes, which share one state, and leaves no process behind")
+    @Test(
+        "cluster-demo starts three servers and three live-boards, which have the same boards, and leaves no process behind"
+    )
     func demo() async throws {
         let demo = try Command(program: Command.built("cluster-demo"), [])
         var nodes: [String] = []
         while nodes.count < 3, let line = await demo.nextLine() {
-            if line.hasPrefix("node") {
-                nodes.append(String(line.split(separator: " ")[2].dropLast("/keys/KEY,".count)))
-            }
+            if line.hasPrefix("node") { nodes.append(String(line.split(separator: " ")[2])) }
         }
         try #require(nodes.count == 3, "\(demo.errors)")
-        let index = try await ask("\(nodes[0])/keys/b1/77", post: true)
-        #expect(index.hasPrefix("0 "))
+        let made = try await ask("\(nodes[0])/boards", post: #"{"title":"Plans"}"#)
+        let id = try #require(made.split(separator: "\"").dropFirst(2).first.map(String.init), "\(made)")
         for node in nodes {
-            let list = try await ask("\(node)/keys/b1/all")
-            #expect(list == "77")
+            let board = try await ask("\(node)/boards/\(id)")
+            #expect(board == #"{"board":{"lists":[],"title":"Plans"},"revision":1}"#)
         }
         demo.interrupt()
         let end = await demo.finish()

@@ -11,6 +11,9 @@ final class Cluster: Sendable {
 
         /// This program, as a node of the smallest kind.
         static let own = NodeProgram(path: Bundle.main.executablePath ?? CommandLine.arguments[0], arguments: ["node"])
+        /// live-board, which is built together with this program.
+        static let board = NodeProgram(
+            path: Bundle.main.bundleURL.appending(component: "live-board").path, arguments: [])
     }
 
     static let stream = "demo"

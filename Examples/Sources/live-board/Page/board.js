@@ -164,7 +164,7 @@ function takeEvent(block) {
     failures = 0;
     if (event === "access") ({ writable } = JSON.parse(data));
     if (writable) showConnection("live", "Live");
-    else showConnection("read-only", "Read only for now");
+    else showConnection("read-only", "Read-only");
     if (event === "state") takeState(JSON.parse(data));
     if (event === "change") takeChange(JSON.parse(data));
     if (event === "here") showPeople(JSON.parse(data));

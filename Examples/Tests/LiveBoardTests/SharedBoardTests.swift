@@ -7,7 +7,7 @@ import Testing
 @testable import live_board
 
 /// Two servers on one log, as clients of both see them; the log is a NATS server of each test's own.
-@Suite(.serialized) struct SharedLogTests {
+@Suite(.serialized) struct SharedBoardTests {
     let folder: TemporaryFolder
     let log: NatsServer
 
