@@ -129,7 +129,7 @@ enum C5 {
                 }
             }
         },
-        Scenario("c5-latest-on-concurrent-queue", "There the latest too is one call at a time, whenever its drain pauses") {
+        Scenario("c5-latest-on-concurrent-queue", "There too it is one call at a time, also where a drain pauses") {
             scene in
             let (store, calls, newest) = (makeLog(), Noted(0), Noted(0))
             let token = store.subscribe(.latest, on: .global()) {
