@@ -126,7 +126,7 @@ final class ByPriority: Choosing {
     ///   - seed: What all chance comes from.
     ///   - length: How many choices a run has, about.
     ///   - depth: How many orderings of steps a bug may need; one less is how often a priority changes.
-    init(seed: UInt64, length: Int, depth: Int = 3) {
+    init(seed: UInt64, length: Int, depth: Int) {
         var random = SplitMix(state: seed)
         changes = Set((1..<depth).map { _ in Int(random.next() % UInt64(max(length, 1))) })
         self.random = random

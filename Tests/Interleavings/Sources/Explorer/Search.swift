@@ -49,7 +49,9 @@ extension Explorer {
         }
         while result.failure == nil && result.random < limits.random {
             result.random += 1
-            if note(run(scenario, ByPriority(seed: limits.seed &+ UInt64(result.random), length: longest))) { break }
+            let seed = limits.seed &+ UInt64(result.random)
+            // From one change of a priority to four, in turn.
+            if note(run(scenario, ByPriority(seed: seed, length: longest, depth: 2 + result.random % 4))) { break }
         }
         result.seconds = Moment.now - start
         return result
