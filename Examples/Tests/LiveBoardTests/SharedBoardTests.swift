@@ -163,7 +163,7 @@ import Testing
         /// Adds so many cards, or until the server takes no more.
         func add(_ count: Int, to server: Server) async {
             for number in 1...count {
-                let add = #"{"type":"addCard","list":"l3","title":"\(number)"}"#
+                let add = #"{"type":"addCard","list":"l3","title":"\#(number)"}"#
                 guard let answer = try? await server.command(add), answer.status == 200, let id = answer.fields?.id
                 else { return }
                 ids.withLock { $0.append(id) }
