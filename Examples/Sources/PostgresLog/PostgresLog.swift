@@ -89,10 +89,8 @@ public final class PostgresKeyLog: FluxSharedLog {
 
     private func commit() async {
         await log.writer.whenFree()
-        let batch = appends.withLock { appends in
-            defer { appends = [] }
-            return appends
-        }
+        var batch: [Append] = []
+        appends.withLock { swap(&$0, &batch) }
         do throws(FluxSharedLogError) {
             let rows = try await run(
                 "SELECT \(log.name)_append($1, $2, $3)",

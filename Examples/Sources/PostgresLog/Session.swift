@@ -1,6 +1,7 @@
 import CPostgres
 import Dispatch
 import FluxReplication
+import Foundation
 import Synchronization
 
 /// What a statement is given.
@@ -143,7 +144,9 @@ final class Bell: @unchecked Sendable {
         guard let connection = try? session.connected() else { return hearLater() }
         PQclear(PQexec(connection, "LISTEN \(channel)"))
         ring(nil)
-        let source = DispatchSource.makeReadSource(fileDescriptor: PQsocket(connection), queue: session.queue)
+        // One of its own: libpq closes that of a lost connection at once, while it is still looked at.
+        let descriptor = dup(PQsocket(connection))
+        let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: session.queue)
         source.setEventHandler { [weak self] in
             if PQconsumeInput(connection) != 1 { self?.source?.cancel() }
             while let notification = PQnotifies(connection) {
@@ -151,10 +154,10 @@ final class Bell: @unchecked Sendable {
                 PQfreemem(notification)
             }
         }
-        // The descriptor is closed no sooner than nothing looks at it.
+        // The connection, which the handler reads, goes no sooner than nothing looks at it.
         source.setCancelHandler { [weak self, session] in
+            withExtendedLifetime(session) { _ = close(descriptor) }
             self?.hearLater()
-            withExtendedLifetime(session) {}
         }
         self.source = source
         source.activate()

@@ -27,7 +27,7 @@ struct ClusterDemoTests {
         }
         try #require(nodes.count == 3, "\(demo.errors)")
         let made = try await ask("\(nodes[0])/boards", post: #"{"title":"Plans"}"#)
-        let id = try #require(made.split(separator: "\"").dropFirst(2).first.map(String.init), "\(made)")
+        let id = try #require(made.split(separator: "\"").dropFirst(3).first.map(String.init), "\(made)")
         for node in nodes {
             let board = try await ask("\(node)/boards/\(id)")
             #expect(board == #"{"board":{"lists":[],"title":"Plans"},"revision":1}"#)
