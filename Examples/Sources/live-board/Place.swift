@@ -114,7 +114,7 @@ enum Storage<State: FluxState>: Sendable {
         switch self {
         case .disk(let store, _):
             store.dispatch(action: action)
-            if let error = await store.handle.failure() { throw Unsaved(description: "\(error)") }
+            _ = try await kept()
         case .log(let replica, let patience):
             try await replica.dispatch(action: action, within: patience)
         }

@@ -61,6 +61,7 @@
     @usableFromInline let outlet: FluxOutlet<State>
     /// Where a drain has them too, a change copies the list.
     @usableFromInline var members = FluxList<Member>()
+    /// Behind the list, whose last word it shares.
     @usableFromInline var phase = FluxDrainPhase.idle
     /// Whether there is a state that the members have not got, in a mailbox that conflates.
     @usableFromInline var isMarked = false
@@ -71,6 +72,7 @@
     @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
     /// Those who left while a drain had them.
     @usableFromInline var gone: ContiguousArray<Member> = []
+
     @inlinable init(_ outlet: FluxOutlet<State>) { self.outlet = outlet }
 
     /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.

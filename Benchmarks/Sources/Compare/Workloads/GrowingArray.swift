@@ -28,7 +28,7 @@ extension Workload {
 }
 
 /// An array that is appended to, and cut back now and then, so that it stays about as long as it was.
-private struct List: FluxState {
+struct List: FluxState {
     enum Action: FluxAction { case append(Int) }
 
     private(set) var count = 0

@@ -12,7 +12,7 @@ extension Workload {
             Cell(
                 Name.floor,
                 readings: { effort in
-                    let list = Mutex(Numbers())
+                    let list = Mutex(List(size: 100_000))
                     let seen = Seen()
                     return try effort.measure(Name.floor, 20_000, seen) { operations in
                         for number in 0..<operations {
@@ -42,12 +42,12 @@ extension Workload {
 
     private static func watched(
         _ name: String, _ operations: Int,
-        _ watch: @escaping @Sendable (FluxStore<Numbers>, Seen) -> FluxSubscription
+        _ watch: @escaping @Sendable (FluxStore<List>, Seen) -> FluxSubscription
     ) -> Cell {
         Cell(
             name,
             readings: { effort in
-                let store = FluxStore(initialState: Numbers(), dispatcher: nil)
+                let store = FluxStore(initialState: List(size: 100_000), dispatcher: nil)
                 let seen = Seen()
                 let token = watch(store, seen)
                 defer { withExtendedLifetime(token) {} }
@@ -93,28 +93,4 @@ private final class Seen: Sendable {
     @Sendable func see(_ count: Int) { self.count.store(count, ordering: .relaxed) }
 
     func seeOne() { see(last + 1) }
-}
-
-/// 100,000 numbers, and 100 more before they are cut back.
-private struct Numbers: FluxState {
-    enum Action: FluxAction { case append(Int) }
-
-    private(set) var count = 0
-    private var numbers = Array(0..<100_000)
-
-    init() { numbers.reserveCapacity(100_100) }
-
-    @inline(__always)
-    mutating func apply(_ action: Action) {
-        switch action {
-        case .append(let number): numbers.append(number)
-        }
-        count += 1
-        if numbers.count == 100_100 { numbers.removeLast(100) }
-    }
-
-    mutating func handle(action: Action) -> Numbers? {
-        apply(action)
-        return self
-    }
 }

@@ -46,10 +46,7 @@ extension BoardChange: Codable {
 
     func encode(to encoder: any Encoder) throws {
         var fields = encoder.container(keyedBy: Key.self)
-        func put(_ kind: Kind, _ values: [(Key, any Encodable)]) throws {
-            try fields.encode(kind, forKey: .type)
-            for (key, value) in values { try fields.encode(value, forKey: key) }
-        }
+        func put(_ kind: Kind, _ values: [(Key, any Encodable)]) throws { try fields.encode(kind, as: .type, values) }
         switch self {
         case .renamed(let title): try put(.renamed, [(.title, title)])
         case .listAdded(let list, let index): try put(.listAdded, [(.list, list), (.index, index)])
@@ -66,6 +63,14 @@ extension BoardChange: Codable {
         case .voted(let card, let client, let on):
             try put(.voted, [(.card, card), (.client, client), (.on, on)])
         }
+    }
+}
+
+extension KeyedEncodingContainer {
+    /// Encodes which case an enum has, and the values that go with it.
+    mutating func encode(_ kind: some Encodable, as key: Key, _ values: [(Key, any Encodable)]) throws {
+        try encode(kind, forKey: key)
+        for (key, value) in values { try encode(value, forKey: key) }
     }
 }
 

@@ -48,10 +48,7 @@ extension BoardCommand: Codable {
 
     func encode(to encoder: any Encoder) throws {
         var fields = encoder.container(keyedBy: Key.self)
-        func put(_ kind: Kind, _ values: [(Key, any Encodable)]) throws {
-            try fields.encode(kind, forKey: .type)
-            for (key, value) in values { try fields.encode(value, forKey: key) }
-        }
+        func put(_ kind: Kind, _ values: [(Key, any Encodable)]) throws { try fields.encode(kind, as: .type, values) }
         switch self {
         case .addList(let title): try put(.addList, [(.title, title)])
         case .renameList(let list, let title): try put(.renameList, [(.list, list), (.title, title)])

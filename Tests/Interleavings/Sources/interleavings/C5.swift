@@ -55,7 +55,7 @@ enum C5 {
             scene.thread("two") { store.add(3) }
             scene.finally {
                 withExtendedLifetime(token) {
-                    scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)")
+                    scene.expectRising(seen.value)
                     scene.expect(seen.value.last, is: 3, "the last")
                 }
             }
@@ -76,7 +76,7 @@ enum C5 {
             }
             scene.finally {
                 for (name, seen) in [("the first", one.value), ("who joined", two.value)] {
-                    scene.expect(seen == Array(Set(seen)).sorted(), "\(name) went back: \(seen)")
+                    scene.expectRising(seen, name)
                     scene.expect(seen.last, is: 2, "the last of \(name)")
                 }
                 withExtendedLifetime(first) { token.value = nil }
@@ -90,7 +90,7 @@ enum C5 {
             scene.thread("two") { store.add(2) }
             scene.finally {
                 withExtendedLifetime(token) {
-                    scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)")
+                    scene.expectRising(seen.value)
                     scene.expect(seen.value.last, is: 2, "the last")
                 }
             }
@@ -189,7 +189,7 @@ enum C5 {
             }
             scene.thread("one") { store.add(1) }
             scene.thread("two") { store.add(2) }
-            scene.finally { scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)") }
+            scene.finally { scene.expectRising(seen.value) }
         },
         Scenario(
             "c5-sequence-cancelled", "An async sequence of each state ends when its task is cancelled, at any step"
@@ -255,7 +255,7 @@ enum C5 {
                 store.add(3)
             }
             scene.finally {
-                scene.expect(seen.value == Array(Set(seen.value)).sorted(), "it went back: \(seen.value)")
+                scene.expectRising(seen.value)
                 tokens.value = []
             }
         },

@@ -8,20 +8,7 @@ import Flux
 enum C7 {
     static let scenarios = [
         Scenario("c7-finish", "Once finish() has returned, no call of the handler runs or comes") { scene in
-            let (store, isOver) = (makeLog(), Noted(false))
-            let token = store.subscribe { _ in
-                scene.expect(!isOver.value, "a call begins after finish()")
-                scene.point()
-                scene.expect(!isOver.value, "a call runs after finish()")
-            }
-            scene.thread("dispatches") {
-                store.add(1)
-                store.add(2)
-            }
-            scene.task("finishes") {
-                await token.finish()
-                isOver.value = true
-            }
+            C7.finishing(scene) { $0.subscribe($1) }
         },
         Scenario("c7-unsubscribe", "Once unsubscribe() has returned, one call at most comes, which had been decided on")
         { scene in
@@ -101,20 +88,7 @@ enum C7 {
             }
         },
         Scenario("c7-delivery", "A bounded subscription that finishes has no call after it") { scene in
-            let (store, isOver) = (makeLog(), Noted(false))
-            let token = store.subscribe(.buffered(oldest: 2)) { _ in
-                scene.expect(!isOver.value, "a call begins after finish()")
-                scene.point()
-                scene.expect(!isOver.value, "a call runs after finish()")
-            }
-            scene.thread("dispatches") {
-                store.add(1)
-                store.add(2)
-            }
-            scene.task("finishes") {
-                await token.finish()
-                isOver.value = true
-            }
+            C7.finishing(scene) { $0.subscribe(.buffered(oldest: 2), $1) }
         },
         Scenario("c7-flush-and-unsubscribe", "Who waits for a delivery goes on when the subscription ends meanwhile") {
             scene in
@@ -282,5 +256,28 @@ private final class Journal: FluxStoreObserver {
     func applied(_ change: FluxChange<Log>, _ state: Log, revision: UInt64?) -> (any FluxSettling)? {
         if let revision { noted.withLock { $0.append(Int(revision)) } }
         return nil
+    }
+}
+
+extension C7 {
+    /// A subscription that finishes while there are changes: no call of its handler runs or comes after that.
+    private static func finishing(
+        _ scene: Scene,
+        _ subscribe: (FluxStore<Log>, @escaping @Sendable (Log) -> Void) -> FluxSubscription
+    ) {
+        let (store, isOver) = (makeLog(), Noted(false))
+        let token = subscribe(store) { _ in
+            scene.expect(!isOver.value, "a call begins after finish()")
+            scene.point()
+            scene.expect(!isOver.value, "a call runs after finish()")
+        }
+        scene.thread("dispatches") {
+            store.add(1)
+            store.add(2)
+        }
+        scene.task("finishes") {
+            await token.finish()
+            isOver.value = true
+        }
     }
 }

@@ -46,6 +46,11 @@ extension Scene {
         expect(value == expected, "\(what): \(value) instead of \(expected)", file: file, line: line)
     }
 
+    /// Fails unless what was seen rises from one to the next: it neither goes back nor repeats anything.
+    func expectRising(_ seen: [Int], _ who: String = "it", file: StaticString = #fileID, line: UInt = #line) {
+        expect(seen == Array(Set(seen)).sorted(), "\(who) went back: \(seen)", file: file, line: line)
+    }
+
     /// Fails unless some entries come in an order, whatever is between them.
     func expect(
         _ order: [Int], in entries: [Int], _ what: String, file: StaticString = #fileID, line: UInt = #line
