@@ -72,13 +72,19 @@ enum C11 {
             // What the view knows is old from here on, so that both read the stores.
             one.add(0)
             scene.thread("one") { one.add(1) }
-            scene.thread("two") { two.add(2) }
-            for name in ["reads", "also reads"] { scene.thread(name) { seen.value.append(view.state) } }
+            scene.thread("one, and reads") {
+                one.add(2)
+                seen.value.append(view.state)
+            }
+            scene.thread("reads, and two") {
+                seen.value.append(view.state)
+                two.add(3)
+            }
             scene.finally {
                 let (first, second) = (seen.value[0], seen.value[1])
                 let isAhead = [first[0] - second[0], first[1] - second[1]]
                 scene.expect(isAhead.min()! >= 0 || isAhead.max()! <= 0, "neither is the later one: \(seen.value)")
-                scene.expect(view.state, is: [2, 1], "the view")
+                scene.expect(view.state, is: [3, 1], "the view")
             }
         },
         Scenario("c11-silent", "A view shows changes that are not announced with those that are") { scene in

@@ -206,6 +206,18 @@ enum C9 {
                 scene.expect(store.entries.count, is: 3, "applied")
             }
         },
+        Scenario("c9-rules-keep-order-behind", "Of the events of a thread none overtakes another") {
+            scene in
+            let (store, gate) = (makeLog(), Gate())
+            let creator = FluxActionCreator<Opening>(dependency: gate, store: store, rules: [.concurrency(3)])
+            scene.thread("one") {
+                creator.fire(.add(1))
+                gate.pass()
+                creator.fire(.add(2))
+            }
+            scene.thread("two") { creator.fire(.open) }
+            scene.finally { scene.expect(store.entries, is: [1, 2], "applied") }
+        },
         Scenario("c9-limits", "Two limits, shared in opposite order, let everybody through in the end") { scene in
             let (store, one, two) = (makeLog(), FluxLimit(1), FluxLimit(1))
             let there = FluxActionCreator<Sending>(store: store, rules: [.concurrency(one), .concurrency(two)])

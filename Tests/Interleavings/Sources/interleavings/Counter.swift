@@ -93,6 +93,21 @@ enum Sending: FluxActionConverter {
     }
 }
 
+/// Sends a number, or opens a gate.
+enum Opening: FluxActionConverter {
+    enum Event: FluxEvent {
+        case add(Int)
+        case open
+    }
+
+    static func convert(event: Event, dependency: Gate, actionHandler: @escaping (Log.Action) -> Void) {
+        switch event {
+        case .add(let entry): actionHandler(.add(entry))
+        case .open: dependency.open()
+        }
+    }
+}
+
 /// Sends ten times a number, suspends, and sends one more than that; or fails.
 enum Working: FluxAsyncActionConverter {
     enum Event: FluxEvent {
