@@ -102,6 +102,7 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
         if older.isEmpty {
             swap(&older, &newer)
             older.reverse()
+            if newer.capacity > 1 << 16 { newer = [] }
         }
         return older.popLast()
     }

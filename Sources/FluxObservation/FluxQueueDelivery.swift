@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 #if canImport(FluxCore)
     import FluxCore
@@ -93,14 +94,18 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             return (phase == .idle, !gone.isEmpty)
         }
 
-        /// Goes on after a call, or at the start: hands out the next element, unless there is none or the drain pauses.
-        @inlinable mutating func next(isPausing: Bool) -> Turn {
+        /// Goes on after a batch, or at the start: hands out the next, unless nothing waits or the drain pauses.
+        ///
+        /// A batch is one element where those that wait may still make room for others, and else all of them.
+        @inlinable mutating func next(_ batch: inout FluxWaiting<Value>, _ bound: Bound, isPausing: Bool) -> Turn {
             let done = last - waiting.count
             var turn = Turn(waiters: waiters.filter { $0.number <= done })
             if !turn.waiters.isEmpty { waiters.removeAll { $0.number <= done } }
             phase = waiting.count == 0 ? .idle : isPausing ? .scheduled : .draining
             (turn.handler, turn.isDue) = (handler, phase == .scheduled)
-            if phase == .draining { turn.element = waiting.popFirst() }
+            if phase == .draining {
+                if bound.limit == nil { swap(&waiting, &batch) } else { waiting.popFirst().map { batch.append($0) } }
+            }
             if isEnded && phase == .idle { handler = nil }
             return turn
         }
@@ -117,7 +122,6 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @usableFromInline struct Turn {
         @usableFromInline let waiters: ContiguousArray<(latch: FluxLatch, number: Int)>
         @usableFromInline var handler: Machine.Handler?
-        @usableFromInline var element: Value?
         /// Whether the drain pauses, and is to be scheduled again.
         @usableFromInline var isDue = false
 
@@ -127,7 +131,9 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let bound: Bound
     @usableFromInline let turns: FluxTurns
-    /// How many elements a drain hands over in a row; on a queue of the user's, what conflates is one for each turn of that queue.
+    /// Whether no call is decided on any more, whatever has been taken to be handed over.
+    @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
+    /// How many batches a drain hands over in a row; on a queue of the user's, what conflates is one for each turn of that queue.
     @usableFromInline let limit: Int
     /// Drains as the module has specialised it that made this.
     private let work: @Sendable (FluxQueueDelivery) -> Bool
@@ -196,7 +202,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     public func end() { end { _ in } }
 
     /// Ends without waiting: what waits is let go of (C7).
-    public func cancel() { end { $0.waiting = FluxWaiting() } }
+    public func cancel() {
+        // Relaxed, as where a subscription ends: on its own queue and in the handler that orders the two.
+        isCancelled.store(true, ordering: .relaxed)
+        end { $0.waiting = FluxWaiting() }
+    }
 
     private func end(_ change: (inout Machine) -> Void) {
         let (gone, waiters) = lock.withLock { machine in
@@ -241,11 +251,14 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     /// Hands over what waits; false: it paused.
     @inlinable func drain() -> Bool {
+        var batch = FluxWaiting<Value>()
         for count in 0...limit {
-            let turn = lock.withLock { $0.next(isPausing: count == limit) }
+            let turn = lock.withLock { $0.next(&batch, bound, isPausing: count == limit) }
             for (latch, _) in turn.waiters { latch.open() }
-            guard let element = turn.element else { return !turn.isDue }
-            turn.handler?.call(element)
+            if batch.count == 0 { return !turn.isDue }
+            while let element = batch.popFirst() {
+                if !isCancelled.load(ordering: .relaxed) { turn.handler?.call(element) }
+            }
         }
         return true
     }

@@ -25,20 +25,10 @@ enum C7 {
             scene.finally { scene.expect(late.value <= 1, "\(late.value) calls were decided on after it") }
         },
         Scenario("c7-unsubscribe-inside", "A handler that ends its own subscription is not called again") { scene in
-            let (store, calls, token) = (makeLog(), Noted(0), Noted<FluxSubscription?>(nil))
-            token.value = store.subscribe { _ in
-                calls.value += 1
-                token.value?.unsubscribe()
-            }
-            scene.thread("one") {
-                store.add(1)
-                store.add(2)
-            }
-            scene.thread("two") { store.add(3) }
-            scene.finally {
-                scene.expect(calls.value, is: 1, "calls")
-                token.value = nil
-            }
+            C7.endingInside(scene) { $0.subscribe($1) }
+        },
+        Scenario("c7-part-inside", "A handler of a part that ends its own subscription is not called again") { scene in
+            C7.endingInside(scene) { $0.subscribe(to: { $0 }, by: { _, _ in false }, $1) }
         },
         Scenario("c7-unsubscribe-on-queue", "On the subscription's own queue unsubscribe() is the end") { scene in
             let (store, queue, isOver) = (makeLog(), DispatchQueue(label: "mine"), Noted(false))
@@ -89,6 +79,9 @@ enum C7 {
         },
         Scenario("c7-delivery", "A bounded subscription that finishes has no call after it") { scene in
             C7.finishing(scene) { $0.subscribe(.buffered(oldest: 2), $1) }
+        },
+        Scenario("c7-part", "A subscription to a part that finishes has no call after it") { scene in
+            C7.finishing(scene) { $0.subscribe(to: { $0 }, by: { _, _ in false }, $1) }
         },
         Scenario("c7-flush-and-unsubscribe", "Who waits for a delivery goes on when the subscription ends meanwhile") {
             scene in
@@ -278,6 +271,26 @@ extension C7 {
         scene.task("finishes") {
             await token.finish()
             isOver.value = true
+        }
+    }
+
+    private static func endingInside(
+        _ scene: Scene,
+        _ subscribe: (FluxStore<Log>, @escaping @Sendable (Log) -> Void) -> FluxSubscription
+    ) {
+        let (store, calls, token) = (makeLog(), Noted(0), Noted<FluxSubscription?>(nil))
+        token.value = subscribe(store) { _ in
+            calls.value += 1
+            token.value?.unsubscribe()
+        }
+        scene.thread("one") {
+            store.add(1)
+            store.add(2)
+        }
+        scene.thread("two") { store.add(3) }
+        scene.finally {
+            scene.expect(calls.value, is: 1, "calls")
+            token.value = nil
         }
     }
 }
