@@ -118,11 +118,12 @@
     @inlinable mutating func compact() {
         while let slot = rest.last, slot.element == nil { rest.removeLast() }
         guard positions > 2 * Int(filled) else { return }
-        if !rest.isEmpty { rest.removeAll { $0.element == nil } }
+        // Most go in the order in which they came: then the others move up, and none of them is retained.
+        rest.removeFirst(rest.firstIndex { $0.element != nil } ?? rest.count)
+        if rest.count > 2 * Int(filled) { rest.removeAll { $0.element == nil } }
         if firstElement != nil { return }
         let next = rest.isEmpty ? nil : rest.removeFirst()
-        firstID = next?.id ?? 0
-        firstElement = next?.element
+        (firstElement, firstID) = (next?.element, next?.id ?? 0)
     }
 
     /// The position of an id, found by bisection.
