@@ -119,7 +119,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     ///
     /// - Parameter observer: Who was told.
     public mutating func remove(_ observer: AnyObject) {
-        while let index = observers.firstIndex(where: { $0.observer === observer }) {
+        while let index = observing?.observers.firstIndex(where: { $0.observer === observer }) {
             letGo(of: observing!.observers.remove(at: index))
         }
     }
