@@ -100,10 +100,9 @@ nonisolated extension FluxSource {
         }
         return FluxStates {
             let signal = FluxChannel<Void>(.latest)
-            let token = subscribe(
-                .latest, on: relay, startingWithCurrent: startingWithCurrent,
-                ended: { signal.end() },
-                { _ in signal.put(())?.settle() })
+            let token = source.signal(startingWithCurrent: startingWithCurrent, ended: { signal.end() }) {
+                signal.put(())?.settle()
+            }
             return FluxStates<State, Never>.Iterator(
                 intake: .newest(signal, source), subscription: token, distinct: FluxDistinct(by: difference),
                 source: self)
@@ -222,15 +221,16 @@ nonisolated extension FluxSource {
                 return nil
             }
             let token: FluxSubscription
-            if isSame != nil && rule != .latest {
-                token = self.tap(tap, startingWithCurrent: startingWithCurrent)
-            } else {
+            if rule == .latest {
                 // The first that is handed over may be one after the first change: so what that is compared with is read here.
                 if !startingWithCurrent { _ = tap.put(state, false) }
                 token = subscribe(
-                    rule == .latest ? .latest : .every, on: relay,
-                    startingWithCurrent: startingWithCurrent || isSame != nil,
+                    .latest, on: relay, startingWithCurrent: startingWithCurrent || isSame != nil,
                     ended: { channel.end() }, { tap.put($0, true)?.settle() })
+            } else if isSame != nil {
+                token = self.tap(tap, startingWithCurrent: startingWithCurrent)
+            } else {
+                token = follow(tap, startingWithCurrent: startingWithCurrent)
             }
             return FluxStates<Element, Failure>.Iterator(
                 intake: .queue(channel), subscription: token, distinct: given, source: self)

@@ -10,6 +10,12 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     /// Hands each announced state to a tap, in the step that announces it.
     func join(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription
 
+    /// Tells that there is a newer state, which may be as good as the last that it told of: who reads the state then may have read
+    /// another in between.
+    func signal(
+        startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
+    ) -> FluxSubscription
+
     /// The state, and the number of the change that announced it.
     var numbered: (state: State, revision: UInt64) { get }
 
@@ -24,6 +30,13 @@ nonisolated protocol FluxTappable<State>: FluxSource {
 }
 
 nonisolated extension FluxStore: FluxTappable {
+    @usableFromInline
+    func signal(
+        startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
+    ) -> FluxSubscription {
+        subscribe(.latest, on: iteratorQueue, startingWithCurrent: startingWithCurrent, ended: ended) { _ in changed() }
+    }
+
     @usableFromInline var numbered: (state: State, revision: UInt64) { handle.withAccess { ($0.state, $0.revision) } }
 
     @usableFromInline var hasFixedStores: Bool { true }
@@ -51,6 +64,13 @@ nonisolated extension FluxStore: FluxTappable {
 }
 
 nonisolated extension FluxView: FluxTappable {
+    @usableFromInline
+    func signal(
+        startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
+    ) -> FluxSubscription {
+        core.following { core.inner.signal(startingWithCurrent: startingWithCurrent, ended: ended, changed) }
+    }
+
     @usableFromInline var numbered: (state: State, revision: UInt64) {
         _ = core.upToDate()
         return core.inner.handle.withAccess { ($0.state.value, $0.revision) }

@@ -9,6 +9,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     private struct Jobs {
         var tasks: [Job: _Concurrency.Task<Void, Never>] = [:]
+        /// Those who ask the log for somebody who waits, by his number.
+        var asking: [UInt64: _Concurrency.Task<Void, Never>] = [:]
         var isClosed = false
     }
 
@@ -86,24 +88,38 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     ) async throws(FluxReplicaError) -> UInt64 {
         let sleep = Self.sleep(for: duration, on: clock)
         // Neither is waited for: a log, or a clock of the user's, may go on all the same.
-        let asking = _Concurrency.Task.detached { [self] in
-            var attempt = 0
-            repeat {
-                attempt += 1
-                let answer = await ask(log)
-                // What a log says to one who was cancelled says nothing about the log.
-                if _Concurrency.Task.isCancelled { return }
-                if !perform({ $0.answered(id, answer, &$1) }) { return }
-            } while await pause(after: attempt)
+        let asking = jobs.withLock { jobs -> _Concurrency.Task<Void, Never>? in
+            if jobs.isClosed { return nil }
+            // Started with the lock held: what has ended takes itself out, and so not before it is in there.
+            let asking = _Concurrency.Task.detached { [self] in
+                await self.ask(for: id, ask)
+                self.jobs.withLock { $0.asking[id] = nil }
+            }
+            jobs.asking[id] = asking
+            return asking
         }
         let sleeping = _Concurrency.Task.detached { [self] in
             await sleep()
             perform { $0.expired(id, duration, &$1) }
         }
         await latch.wait()
-        asking.cancel()
+        asking?.cancel()
         sleeping.cancel()
         return try machine.withLock { $0.finish(id) }.get()
+    }
+
+    /// Asks the log until it has answered.
+    private func ask(
+        for id: UInt64, _ ask: (any FluxSharedLog<[UInt8]>) async -> Swift.Result<UInt64, FluxSharedLogError>
+    ) async {
+        var attempt = 0
+        repeat {
+            attempt += 1
+            let answer = await ask(log)
+            // What a log says to one who was cancelled says nothing about the log.
+            if _Concurrency.Task.isCancelled { return }
+            if !perform({ $0.answered(id, answer, &$1) }) { return }
+        } while await pause(after: attempt)
     }
 
     // MARK: - Reading the log
@@ -264,7 +280,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         perform { $0.closed(&$1) }
         let tasks = jobs.withLock { jobs in
             jobs.isClosed = true
-            return Array(jobs.tasks.values)
+            return Array(jobs.tasks.values) + jobs.asking.values
         }
         for task in tasks { task.cancel() }
         return tasks

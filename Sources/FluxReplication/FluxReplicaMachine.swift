@@ -128,6 +128,8 @@ nonisolated struct FluxReplicaMachine {
     /// - Returns: What goes to the log around the action, and what opens once there is an answer.
     mutating func dispatch() -> Swift.Result<(envelope: FluxReplicaEnvelope, latch: FluxLatch), FluxReplicaError> {
         if let refusal { return .failure(refusal) }
+        while floor < next, !isUnderWay(floor) { floor += 1 }
+        givenUp.removeAll { $0 < floor }
         if givenUp.count >= 1_000 { return .failure(.notApplied("too many before it are not confirmed")) }
         let latch = wait(.dispatch)
         return .success((envelope(next - 1), latch))
@@ -148,8 +150,6 @@ nonisolated struct FluxReplicaMachine {
     }
 
     private mutating func envelope(_ number: UInt64) -> FluxReplicaEnvelope {
-        while floor < number, !isUnderWay(floor) { floor += 1 }
-        givenUp.removeAll { $0 < floor }
         var envelope = FluxReplicaEnvelope(
             writer: writer, number: number, floor: floor, base: ledger.count, givenUp: givenUp)
         if let newest = checks.last, newest.count > told { (envelope.check, told) = (newest, newest.count) }

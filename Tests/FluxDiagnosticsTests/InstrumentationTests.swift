@@ -25,6 +25,21 @@ import Testing
         #expect(watcher.notes.values.count == 6)
     }
 
+    @Test func `On a store: a state that is put back is told of by nobody, whatever came to nothing before`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let history = FluxHistory(store, limit: 1)
+        store.on(Nothing.self) { (_: inout Counter, _: Nothing) -> Bool in false }
+        store.dispatch(action: .add(1))
+        let watcher = Watcher()
+        store.instrument(watcher)
+        dispatcher.dispatch(action: Nothing())
+        #expect(watcher.notes.values == [.dispatched(nil)])
+        history.undo()
+        #expect(store.state.count == 0 && watcher.notes.values == [.dispatched(nil)])
+    }
+
+    struct Nothing: FluxAction {}
+
     @Test func `On a dispatcher and its child: each tells of its own stores`() throws {
         let child = FluxDispatcher()
         let stores = [dispatcher, child].map { FluxStore(initialState: Counter(), dispatcher: $0) }

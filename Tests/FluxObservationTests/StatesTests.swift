@@ -139,6 +139,57 @@ import Testing
         token.unsubscribe()
     }
 
+    /// The turn of its queue that tells of the 1 comes too late, and has 0 once more.
+    @Test(.timeLimit(.minutes(1)))
+    func `An iterator of a view ends on the newest value, though it has read another one in between`() async {
+        for _ in 0..<50 {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let view = store.view(\.count)
+            var iterator = view.states.makeAsyncIterator()
+            await view.flush()
+            store.dispatch(action: .add(1))
+            #expect(await iterator.next() == 1)
+            store.dispatch(action: .add(-1))
+            #expect(view.state == 0)
+            #expect(await iterator.next() == 0)
+        }
+    }
+
+    /// Has a change applied just before it is watched.
+    struct Changing: FluxSource {
+        let store: FluxStore<Counter>
+        var state: Counter { store.state }
+        var stamp: UInt64 { store.stamp }
+        var stores: [FluxStoreInfo] { store.stores }
+        func capture(in cut: FluxCut) -> @Sendable () -> Counter { store.capture(in: cut) }
+        func watch(
+            ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
+        ) -> FluxSubscription {
+            store.dispatch(action: .add(1))
+            return store.watch(ended: ended, changed)
+        }
+        func subscribe(
+            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
+            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
+        ) -> FluxSubscription {
+            store.subscribe(
+                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
+        }
+        func flush() async { await store.flush() }
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [AnyDelivery.newest(4), .oldest(4), .every, .latest])
+    func `An iterator misses no change that comes while it starts and takes the next one for none`(
+        delivery: AnyDelivery
+    ) async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let view = FluxView(Changing(store: store)) { $0.count }
+        var iterator = delivery.states(view, startingWithCurrent: false).makeAsyncIterator()
+        #expect(view.state == 1)
+        store.dispatch(action: .add(-1))
+        #expect(await iterator.next() == 0)
+    }
+
     @Test func `Cancelling the task ends it at once, also with states waiting, and none waits afterwards`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         for states in [store.states, store.states(.every)] {

@@ -116,6 +116,29 @@ import Testing
         #expect(folder.read("state.unreadable") == Array("garbage".utf8))
     }
 
+    @Test func `What turns out to be unreadable once nobody waits for it any more keeps its name`() async throws {
+        try await Slow(folder).file.save(Counter(count: 1))
+        let (inside, decoding) = (Gate(), Gate())
+        let file = FluxFile<Counter>(
+            path: folder.state, encode: { Array("\($0.count)".utf8) },
+            decode: { _ in
+                if inside.isOpen { return Counter(count: 1) }
+                inside.open()
+                decoding.wait()
+                throw CancellationError()
+            })
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: file, loadTimeout: .seconds(1), clock: clock,
+            onFailure: { _ in })
+        await clock.sleepers(1)
+        await inside.opened()
+        clock.advance(by: .seconds(1))
+        expect(await store.ready, is: "timedOut")
+        decoding.open()
+        #expect(try await file.load()?.count == 1, "behind the load, on the queue of the file")
+        #expect(folder.names == ["state"])
+    }
+
     @Test func `A load of one's own that was cancelled does not count as read`() async throws {
         try await prepare()
         let decoding = Gate()

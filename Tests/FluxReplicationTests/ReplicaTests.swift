@@ -182,6 +182,17 @@ import Testing
         #expect(replica.status.state.condition == .closed)
     }
 
+    @Test("Once closing has returned nothing of the replica is under way at the log, though it takes its time to end")
+    func closingWaits() async throws {
+        let log = LingeringLog()
+        let replica = try await join(log)
+        let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1]) } }
+        while log.underWay.withLock({ $0 }) == 0 { await Task.yield() }
+        await replica.close()
+        #expect(log.underWay.withLock { $0 } == 0)
+        #expect(await dispatch.value == .unconfirmed("the replica was closed"))
+    }
+
     @Test("A replica that is let go of reads no more, and nothing keeps it")
     func letGo() async throws {
         let log = FluxTestLog()

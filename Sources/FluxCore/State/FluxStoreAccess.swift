@@ -119,9 +119,9 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     ///
     /// - Parameter observer: Who was told.
     public mutating func remove(_ observer: AnyObject) {
-        guard let observing else { return }
-        for entry in observing.observers where entry.observer === observer { letGo(of: entry) }
-        observing.observers.removeAll { $0.observer === observer }
+        while let index = observing?.observers.firstIndex(where: { $0.observer === observer }) {
+            letGo(of: observing!.observers.remove(at: index))
+        }
     }
 
     /// Holds changes back, to apply them later: what loads a state does.

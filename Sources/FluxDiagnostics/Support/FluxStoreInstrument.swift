@@ -30,7 +30,9 @@ import Synchronization
     @inlinable func applying(_ change: FluxChange<State>) { teller.begin(change.action) }
 
     @inlinable func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
-        teller.end(change.action, revision)
+        // Nobody was told before of a state that was put in the place of another.
+        if case .replaced = change { return nil }
+        return teller.end(change.action, revision)
     }
 }
 
@@ -41,7 +43,7 @@ import Synchronization
     let instrumentation: any FluxInstrumentation
     /// It has the store's lock around all this; the store lets go of it when it ends.
     private let store: FluxStoreInfo
-    /// When the action at hand began, 0 for none; it is used under the store's lock alone.
+    /// When the action at hand began; it is used under the store's lock alone.
     private let start = Synchronization.Atomic<UInt64>(0)
     private let isTaken = Synchronization.Atomic<Bool>(false)
     /// Safe: it belongs to who has taken this, under the store's lock, until that thread settles it.
@@ -63,10 +65,7 @@ import Synchronization
     }
 
     @usableFromInline func end(_ action: any FluxAction, _ revision: UInt64?) -> (any FluxSettling)? {
-        // Nobody was told before of a state that was put in the place of another.
         let start = start.load(ordering: .relaxed)
-        if start == 0 { return nil }
-        self.start.store(0, ordering: .relaxed)
         // Acquiring: what settled it last has read the fields that are written here. To take it needs no more than the lock.
         let teller = isTaken.load(ordering: .acquiring) ? FluxStoreTeller(store, instrumentation) : self
         teller.isTaken.store(true, ordering: .relaxed)

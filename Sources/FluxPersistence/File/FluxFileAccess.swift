@@ -19,13 +19,15 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         // It may have waited long for its turn: nothing is to be moved any more.
         if load.isVoid { throw _Concurrency.CancellationError() }
         try calls.checkPath()
-        let found = try readStored()
+        let found = try readStored(for: load)
         try calls.checkFolder()
         known.withLock { $0 = .found(found?.identity, by: load, before: $0.valid) }
         return found?.state
     }
 
-    private func readStored() throws(FluxFileError) -> (state: State, identity: FluxFileCalls.Identity)? {
+    private func readStored(
+        for load: FluxLoadMark
+    ) throws(FluxFileError) -> (state: State, identity: FluxFileCalls.Identity)? {
         guard try place() != nil else { return nil }
         let file = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
             (try calls.identity(of: descriptor), try calls.readFile(descriptor))
@@ -34,7 +36,8 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         do {
             return (try state(of: bytes), identity)
         } catch var error {
-            if error.isUnreadable {
+            // Once the load was given up on nobody would hear of the name that the file gets.
+            if error.isUnreadable && !load.isVoid {
                 // What is wrong with the file is what has to be known, whatever is in the way of moving it.
                 do { error.keptAt = try keepAside() } catch let obstacle { error.obstacle = obstacle.explanation }
             }

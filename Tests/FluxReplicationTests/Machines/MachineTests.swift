@@ -261,6 +261,21 @@ import Testing
 
     // MARK: - Whether the log answers
 
+    @Test func `While too many are given up behind one that waits no more is taken, and after that it is again`() throws
+    {
+        let first = try dispatched().number
+        for _ in 0..<1_000 {
+            let number = try dispatched().number
+            effects { $0.expired(number, .zero, &$1) }
+            _ = machine.it.finish(number)
+        }
+        #expect(throws: FluxReplicaError.notApplied("too many before it are not confirmed")) { try dispatched() }
+        effects { $0.expired(first, .zero, &$1) }
+        _ = machine.it.finish(first)
+        let next = try dispatched()
+        #expect(next.floor == next.number && next.givenUp.isEmpty)
+    }
+
     @Test func `A log that does not answer is asked for its end until it does, by one`() {
         #expect(effects { $0.unavailable("a", &$1) }.probes)
         #expect(!effects { $0.unavailable("b", &$1) }.probes)

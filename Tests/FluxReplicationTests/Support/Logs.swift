@@ -53,6 +53,20 @@ final class LateLog: WrappedLog {
     }
 }
 
+/// Appends until its task is cancelled, and for some turns after that.
+final class LingeringLog: WrappedLog {
+    let base = FluxTestLog()
+    let underWay = FluxLock(0)
+
+    func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        underWay.withLock { $0 += 1 }
+        await FluxLatch().wait()
+        for _ in 0..<1_000 { await Task.yield() }
+        underWay.withLock { $0 -= 1 }
+        throw .unavailable("cancelled")
+    }
+}
+
 /// Lets a node read, and save snapshots, or not.
 final class GatedLog: WrappedLog {
     let base = FluxTestLog()
