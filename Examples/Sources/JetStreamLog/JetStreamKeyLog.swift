@@ -182,10 +182,12 @@ public final class JetStreamKeyLog: FluxSharedLog {
             position: snapshot.position, upload: upload, parts: starts.count, bytes: snapshot.state.count)
         let place = try await logs.add(JetStream.encode(head), as: self.head)
 
-        let earlier = try await heads().filter { $0.place < place }
-        guard earlier.allSatisfy({ $0.head.position <= snapshot.position }) else { return }
+        let heads = try await heads()
+        guard Self.newest(heads.map { ($0.head.position, $0.place) }, upTo: place) == snapshot.position else { return }
         try await logs.purge(self.head, of: logs.snapshots, before: place)
-        for (head, _) in earlier { try await logs.purge(part(head.upload, "*"), of: logs.snapshots) }
+        for (head, earlier) in heads where earlier < place {
+            try await logs.purge(part(head.upload, "*"), of: logs.snapshots)
+        }
     }
 
     // MARK: - What may go
@@ -199,8 +201,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
         // First of all readers have to know: one that is behind must not go on as if nothing had been there.
         if try await trimmed() < position {
             let place = try await logs.add(Array(String(position).utf8), as: trims)
-            let earlier = try await logs.all(of: trims, in: logs.stream).filter { $0.seq < place }
-            if earlier.allSatisfy({ Self.position(in: $0) <= position }) {
+            let all = try await logs.all(of: trims, in: logs.stream)
+            if Self.newest(all.map { (Self.position(in: $0), $0.seq) }, upTo: place) == position {
                 try await logs.purge(trims, of: logs.stream, before: place)
             }
         }
@@ -210,6 +212,15 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// Up to which position entries may be gone.
     func trimmed() async throws(FluxSharedLogError) -> UInt64 {
         try await logs.all(of: trims, in: logs.stream).map(Self.position(in:)).max() ?? 0
+    }
+
+    /// The highest of some positions, by the places where they are stored, up to a place; nil where nothing is at the place itself.
+    ///
+    /// Then a server was asked that has fallen behind, as one that takes itself for the leader and is not any more. It may lack others
+    /// before it too, so none of them may go for what it says.
+    static func newest(_ all: [(position: UInt64, place: UInt64)], upTo place: UInt64) -> UInt64? {
+        guard all.contains(where: { $0.place == place }) else { return nil }
+        return all.filter { $0.place <= place }.map(\.position).max()
     }
 
     private static func position(in stored: JetStream.StoredAnswer.Stored) -> UInt64 {
