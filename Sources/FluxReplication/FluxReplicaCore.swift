@@ -91,8 +91,6 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             repeat {
                 attempt += 1
                 let answer = await ask(log)
-                // What a log says to one who was cancelled says nothing about the log.
-                if _Concurrency.Task.isCancelled { return }
                 if !perform({ $0.answered(id, answer, &$1) }) { return }
             } while await pause(after: attempt)
         }
@@ -101,9 +99,11 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             perform { $0.expired(id, duration, &$1) }
         }
         await latch.wait()
+        let answer = machine.withLock { $0.finish(id) }
+        // Only now: what a log, or a clock, says to one who was cancelled is no answer.
         asking.cancel()
         sleeping.cancel()
-        return try machine.withLock { $0.finish(id) }.get()
+        return try answer.get()
     }
 
     // MARK: - Reading the log

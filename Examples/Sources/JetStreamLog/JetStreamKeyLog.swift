@@ -25,8 +25,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     /// Adds an entry at the end, again if it was added before: whoever reads applies each key once.
     ///
-    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: with it, in 2.9.10, a leader that was paused came back with fewer
-    /// entries than the others, for good. The README has what was seen.
+    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: it forgets after two minutes, and readers apply each key once.
     ///
     /// - Parameters:
     ///   - entry: The entry; no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.

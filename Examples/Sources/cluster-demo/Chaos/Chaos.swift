@@ -85,26 +85,11 @@ struct Chaos: Sendable {
 
     /// The acknowledged positions that the log itself does not have, of those that were not trimmed.
     private func missing(_ operations: [History.Operation]) async throws -> [String] {
-        struct Enough: Error {}
         var problems: [String] = []
         for key in keys {
             let log = logs.log(for: key)
             let end = try await patiently { () throws(FluxSharedLogError) in try await log.end() }
-            var first: UInt64 = 0
-            var found: Set<UInt64> = []
-            do {
-                try await log.read(after: 0) { _ in throw Enough() }
-            } catch FluxSharedLogError.trimmed(let through) {
-                first = through
-            } catch is Enough {}
-            do {
-                if end > first {
-                    try await log.read(after: first) { entries in
-                        found.formUnion(entries.map(\.position))
-                        if entries.contains(where: { $0.position >= end }) { throw Enough() }
-                    }
-                }
-            } catch is Enough {}
+            let (first, found) = try await positions(of: log, through: end)
             let acknowledged = operations.compactMap { operation -> UInt64? in
                 guard operation.key == key, case .added(_, let position) = operation.answer else { return nil }
                 return position > first ? position : nil
@@ -117,5 +102,31 @@ struct Chaos: Sendable {
             }
         }
         return problems
+    }
+
+    /// Up to where a log is trimmed, and the positions that it has behind that; what fails for now is tried again, for a minute.
+    private func positions(
+        of log: JetStreamKeyLog, through end: UInt64
+    ) async throws -> (trimmed: UInt64, found: Set<UInt64>) {
+        struct Enough: Error {}
+        var trimmed: UInt64 = 0
+        var found: Set<UInt64> = []
+        let deadline = ContinuousClock.now + .seconds(60)
+        while trimmed < end {
+            try Task.checkCancellation()
+            do {
+                try await log.read(after: trimmed) { entries in
+                    found.formUnion(entries.map(\.position))
+                    if entries.contains(where: { $0.position >= end }) { throw Enough() }
+                }
+            } catch is Enough {
+                break
+            } catch FluxSharedLogError.trimmed(let through) {
+                trimmed = through
+            } catch FluxSharedLogError.unavailable(_) where ContinuousClock.now < deadline {
+                try await Task.sleep(for: .milliseconds(200))
+            }
+        }
+        return (trimmed, found)
     }
 }
