@@ -11,29 +11,46 @@ import Synchronization
 public final class JetStreamKeyLog: FluxSharedLog {
     let logs: JetStreamLog
     let token: String
+    /// The subject of the entries.
+    let entries: String
     private let ends = Mutex(Ends())
+    private let appender: JetStreamAppender
 
     init(_ logs: JetStreamLog, key: String) {
         self.logs = logs
         token = subjectToken(key)
+        let entries = "\(logs.stream).\(token).entry"
+        self.entries = entries
+        appender = JetStreamAppender(limit: logs.connection.limit - 256) { bytes in
+            do throws(FluxSharedLogError) {
+                return .success(try await logs.add(bytes, as: entries))
+            } catch {
+                return .failure(error)
+            }
+        }
     }
 
-    var entries: String { "\(logs.stream).\(token).entry" }
     private var marks: String { "\(logs.stream).\(token).mark" }
     private var trims: String { "\(logs.stream).\(token).trimmed" }
     private var all: String { "\(logs.stream).\(token).*" }
 
     /// Adds an entry at the end, again if it was added before: whoever reads applies each key once.
     ///
+    /// What is added at the same time goes as one message, which costs little more than one entry.
     /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: it forgets after two minutes, and readers apply each key once.
     ///
     /// - Parameters:
-    ///   - entry: The entry; no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
+    ///   - entry: The entry; smaller by 512 bytes than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
     ///   - key: Not used.
     /// - Returns: Its position, once a majority of the servers has it.
     /// - Throws: Why there is no such answer.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
-        try await logs.add(entry, as: entries)
+        // A little is left for what goes around it.
+        guard entry.count <= logs.connection.limit - 512 else {
+            throw .refused(
+                "\(entry.count) bytes for \(entries) are more than the \(logs.connection.limit) that the servers take")
+        }
+        return try await appender.append(entry).get()
     }
 
     /// Reads all entries after a position, and goes on with new ones.
@@ -99,15 +116,15 @@ public final class JetStreamKeyLog: FluxSharedLog {
         }
     }
 
-    /// Goes on from an entry to the last before a mark; nil where the server does not have the mark.
-    private func end(from position: UInt64, before mark: UInt64) async throws(FluxSharedLogError) -> UInt64? {
-        var (end, place) = (position, position)
+    /// Goes on from the place of an entry to the last before a mark; nil where the server does not have the mark.
+    private func end(from last: UInt64, before mark: UInt64) async throws(FluxSharedLogError) -> UInt64? {
+        var (end, place) = (JetStreamBatch.end(of: last), last)
         while place < mark {
             let query = JetStream.Query(seq: place + 1, next_by_subj: all)
             guard let next = try await logs.stored(query, in: logs.stream) else { return nil }
             place = next.seq
             if place >= mark { break }
-            if next.subject == entries { end = place }
+            if next.subject == entries { end = JetStreamBatch.end(of: place) }
             if next.subject == trims { end = max(end, Self.position(in: next)) }
         }
         return end
@@ -205,7 +222,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
                 try await logs.purge(trims, of: logs.stream, before: place)
             }
         }
-        try await logs.purge(entries, of: logs.stream, before: position + 1)
+        try await logs.purge(entries, of: logs.stream, before: JetStreamBatch.place(after: position))
     }
 
     /// Up to which position entries may be gone.
