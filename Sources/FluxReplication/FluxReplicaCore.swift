@@ -103,9 +103,11 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             perform { $0.expired(id, duration, &$1) }
         }
         await latch.wait()
+        let answer = machine.withLock { $0.finish(id) }
+        // Only now: what a log, or a clock, says to one who was cancelled is no answer.
         asking?.cancel()
         sleeping.cancel()
-        return try machine.withLock { $0.finish(id) }.get()
+        return try answer.get()
     }
 
     /// Asks the log until it has answered.

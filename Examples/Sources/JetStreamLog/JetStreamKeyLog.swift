@@ -11,30 +11,46 @@ import Synchronization
 public final class JetStreamKeyLog: FluxSharedLog {
     let logs: JetStreamLog
     let token: String
+    /// The subject of the entries.
+    let entries: String
     private let ends = Mutex(Ends())
+    private let appender: JetStreamAppender
 
     init(_ logs: JetStreamLog, key: String) {
         self.logs = logs
         token = subjectToken(key)
+        let entries = "\(logs.stream).\(token).entry"
+        self.entries = entries
+        appender = JetStreamAppender(limit: logs.connection.limit - 256) { bytes in
+            do throws(FluxSharedLogError) {
+                return .success(try await logs.add(bytes, as: entries))
+            } catch {
+                return .failure(error)
+            }
+        }
     }
 
-    var entries: String { "\(logs.stream).\(token).entry" }
     private var marks: String { "\(logs.stream).\(token).mark" }
     private var trims: String { "\(logs.stream).\(token).trimmed" }
     private var all: String { "\(logs.stream).\(token).*" }
 
     /// Adds an entry at the end, again if it was added before: whoever reads applies each key once.
     ///
-    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: with it, in 2.9.10, a leader that was paused came back with fewer
-    /// entries than the others, for good. The README has what was seen.
+    /// What is added at the same time goes as one message, which costs little more than one entry.
+    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: it forgets after two minutes, and readers apply each key once.
     ///
     /// - Parameters:
-    ///   - entry: The entry; no larger than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
+    ///   - entry: The entry; smaller by 512 bytes than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
     ///   - key: Not used.
     /// - Returns: Its position, once a majority of the servers has it.
     /// - Throws: Why there is no such answer.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
-        try await logs.add(entry, as: entries)
+        // A little is left for what goes around it.
+        guard entry.count <= logs.connection.limit - 512 else {
+            throw .refused(
+                "\(entry.count) bytes for \(entries) are more than the \(logs.connection.limit) that the servers take")
+        }
+        return try await appender.append(entry).get()
     }
 
     /// Reads all entries after a position, and goes on with new ones.
@@ -100,15 +116,15 @@ public final class JetStreamKeyLog: FluxSharedLog {
         }
     }
 
-    /// Goes on from an entry to the last before a mark; nil where the server does not have the mark.
-    private func end(from position: UInt64, before mark: UInt64) async throws(FluxSharedLogError) -> UInt64? {
-        var (end, place) = (position, position)
+    /// Goes on from the place of an entry to the last before a mark; nil where the server does not have the mark.
+    private func end(from last: UInt64, before mark: UInt64) async throws(FluxSharedLogError) -> UInt64? {
+        var (end, place) = (JetStreamBatch.end(of: last), last)
         while place < mark {
             let query = JetStream.Query(seq: place + 1, next_by_subj: all)
             guard let next = try await logs.stored(query, in: logs.stream) else { return nil }
             place = next.seq
             if place >= mark { break }
-            if next.subject == entries { end = place }
+            if next.subject == entries { end = JetStreamBatch.end(of: place) }
             if next.subject == trims { end = max(end, Self.position(in: next)) }
         }
         return end
@@ -182,10 +198,12 @@ public final class JetStreamKeyLog: FluxSharedLog {
             position: snapshot.position, upload: upload, parts: starts.count, bytes: snapshot.state.count)
         let place = try await logs.add(JetStream.encode(head), as: self.head)
 
-        let earlier = try await heads().filter { $0.place < place }
-        guard earlier.allSatisfy({ $0.head.position <= snapshot.position }) else { return }
+        let heads = try await heads()
+        guard Self.newest(heads.map { ($0.head.position, $0.place) }, upTo: place) == snapshot.position else { return }
         try await logs.purge(self.head, of: logs.snapshots, before: place)
-        for (head, _) in earlier { try await logs.purge(part(head.upload, "*"), of: logs.snapshots) }
+        for (head, earlier) in heads where earlier < place {
+            try await logs.purge(part(head.upload, "*"), of: logs.snapshots)
+        }
     }
 
     // MARK: - What may go
@@ -199,17 +217,26 @@ public final class JetStreamKeyLog: FluxSharedLog {
         // First of all readers have to know: one that is behind must not go on as if nothing had been there.
         if try await trimmed() < position {
             let place = try await logs.add(Array(String(position).utf8), as: trims)
-            let earlier = try await logs.all(of: trims, in: logs.stream).filter { $0.seq < place }
-            if earlier.allSatisfy({ Self.position(in: $0) <= position }) {
+            let all = try await logs.all(of: trims, in: logs.stream)
+            if Self.newest(all.map { (Self.position(in: $0), $0.seq) }, upTo: place) == position {
                 try await logs.purge(trims, of: logs.stream, before: place)
             }
         }
-        try await logs.purge(entries, of: logs.stream, before: position + 1)
+        try await logs.purge(entries, of: logs.stream, before: JetStreamBatch.place(after: position))
     }
 
     /// Up to which position entries may be gone.
     func trimmed() async throws(FluxSharedLogError) -> UInt64 {
         try await logs.all(of: trims, in: logs.stream).map(Self.position(in:)).max() ?? 0
+    }
+
+    /// The highest of some positions, by the places where they are stored, up to a place; nil where nothing is at the place itself.
+    ///
+    /// Then a server was asked that has fallen behind, as one that takes itself for the leader and is not any more. It may lack others
+    /// before it too, so none of them may go for what it says.
+    static func newest(_ all: [(position: UInt64, place: UInt64)], upTo place: UInt64) -> UInt64? {
+        guard all.contains(where: { $0.place == place }) else { return nil }
+        return all.filter { $0.place <= place }.map(\.position).max()
     }
 
     private static func position(in stored: JetStream.StoredAnswer.Stored) -> UInt64 {

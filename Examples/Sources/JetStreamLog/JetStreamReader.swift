@@ -49,7 +49,8 @@ struct JetStreamReader {
         }
         let name: String
         do {
-            let settings = JetStream.ConsumerSettings(opt_start_seq: position + 1, filter_subject: log.entries)
+            let settings = JetStream.ConsumerSettings(
+                opt_start_seq: JetStreamBatch.place(after: position), filter_subject: log.entries)
             name = try await log.logs.ask(
                 "CONSUMER.CREATE.\(stream)",
                 JetStream.encode(JetStream.NewConsumer(stream_name: stream, config: settings)),
@@ -71,7 +72,8 @@ struct JetStreamReader {
             switch await delivery.next() {
             case .entries(let all):
                 isUseful = true
-                // A server that has not got so far begins at its own end, and so before the place that it was told.
+                // Some of the first message may be known. And a server that has not got so far begins at its own end, and so before
+                // the place that it was told.
                 let entries = Array(all.drop { $0.position <= position })
                 if !entries.isEmpty {
                     // Before they were sent some may have gone that this reader has not had.
@@ -206,7 +208,11 @@ extension Delivery.State {
         }
         last = number
         outstanding -= 1
-        entries.append(FluxSharedEntry(position: place, entry: message.body))
+        guard let batch = JetStreamBatch.unpack(message.body, at: place) else {
+            lost = "what is stored at \(place) is none of ours"
+            return
+        }
+        entries += batch
     }
 
     /// Takes what the consumer says of itself.

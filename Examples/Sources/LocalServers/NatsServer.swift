@@ -15,6 +15,25 @@ public final class NatsServer: Sendable {
     private let program: String
     private let process = Mutex<ServerProcess?>(nil)
 
+    /// The version of the program that is started, as `2.10.27`.
+    ///
+    /// - Returns: The version.
+    /// - Throws: Why it is not known.
+    public static func version() throws -> String {
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = URL(filePath: try findProgram("nats-server", package: "nats-server"))
+        process.arguments = ["--version"]
+        process.standardOutput = output
+        try process.run()
+        let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        guard let version = text.firstMatch(of: /v(\d+\.\d+\.\d+)/)?.1 else {
+            throw ServerFailure(description: "nats-server does not tell its version: \(text)")
+        }
+        return String(version)
+    }
+
     /// Starts it.
     ///
     /// - Parameters:

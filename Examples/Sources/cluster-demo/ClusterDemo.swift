@@ -33,12 +33,17 @@ struct Run: AsyncParsableCommand {
     @Option(help: "What to take at random begins with this number.") var seed = UInt64.random(in: 1...999_999)
     @Flag(help: "Leaves out the figures of --chaos, which take a minute.") var noFigures = false
 
+    @Flag(help: "With --chaos: no nodes, and the C client of NATS by itself appends. What is lost then, NATS has lost.")
+    var bare = false
+
     @Option(help: ArgumentHelp("Only faults of these numbers, from 0.", visibility: .hidden)) var fault: [Int] = []
-    @Option(help: ArgumentHelp("How many entries a snapshot covers at most.", visibility: .hidden)) var snapshotEvery =
-        400
 
     func validate() throws {
         if let chaos, chaos < 1 { throw ValidationError("--chaos must be at least 1.") }
+        if bare, chaos == nil { throw ValidationError("--bare goes with --chaos.") }
+        if fault.contains(where: { !Faults.Kind.allCases.indices.contains($0) }) {
+            throw ValidationError("--fault is 0 to \(Faults.Kind.allCases.count - 1).")
+        }
     }
 
     func run() async throws {
@@ -66,11 +71,10 @@ struct Run: AsyncParsableCommand {
     private func work() async throws {
         raiseFileLimit()
         // For people there are boards; what is checked under --chaos is smaller, and says what it has applied.
-        let cluster = try await Cluster(program: chaos == nil ? .board : .own, snapshotEvery: snapshotEvery)
+        let cluster = try await Cluster(program: bare ? nil : chaos == nil ? .board : .own)
         defer { cluster.end() }
-        let logs = try await patiently { () throws(FluxSharedLogError) in
-            try await JetStreamLog(servers: cluster.addresses, stream: Cluster.stream)
-        }
+        let version = try NatsServer.version()
+        tell("nats-server \(version)\(ServerVersion(version).warning.map { ": \($0)" } ?? "")")
         for server in cluster.servers { tell("server \(server.name): \(server.address)") }
         for node in cluster.nodes {
             try await waitUntilServing(node)
@@ -78,6 +82,20 @@ struct Run: AsyncParsableCommand {
         }
         guard let chaos else {
             while true { try await Task.sleep(for: .seconds(3_600)) }
+        }
+        let problems = bare ? try await control(cluster, chaos) : try await check(cluster, chaos)
+        for problem in problems.prefix(20) { try? Output.errors.write("cluster-demo: \(problem)\n") }
+        if !problems.isEmpty { throw ExitCode(1) }
+        tell(
+            bare
+                ? "all of it held: every server has every acknowledged message"
+                : "all of it held: the same state at all nodes, each action once and in order, linearizable, own writes read"
+        )
+    }
+
+    private func check(_ cluster: Cluster, _ seconds: Int) async throws -> [String] {
+        let logs = try await patiently { () throws(FluxSharedLogError) in
+            try await JetStreamLog(servers: cluster.addresses, stream: Cluster.stream)
         }
         var problems: [String] = []
         if !noFigures {
@@ -92,15 +110,23 @@ struct Run: AsyncParsableCommand {
                 _ = ratio
             #endif
         }
-        tell("seed \(seed)")
         problems += try await Chaos(
-            cluster: cluster, logs: logs, seconds: chaos, seed: seed,
-            faults: fault.isEmpty ? Chaos.Fault.allCases : fault.map { Chaos.Fault.allCases[$0] }, tell: tell
+            cluster: cluster, logs: logs, faults: faults(cluster, seconds, Faults.Kind.allCases), tell: tell
         ).run()
-        for problem in problems.prefix(20) { try? Output.errors.write("cluster-demo: \(problem)\n") }
-        if !problems.isEmpty { throw ExitCode(1) }
-        tell(
-            "all of it held: the same state at all nodes, each action once and in order, linearizable, own writes read")
+        return problems
+    }
+
+    private func control(_ cluster: Cluster, _ seconds: Int) async throws -> [String] {
+        let kinds = Faults.Kind.allCases.filter { !$0.isOfNode }
+        return try await Control(cluster: cluster, faults: faults(cluster, seconds, kinds), tell: tell).run()
+    }
+
+    private func faults(_ cluster: Cluster, _ seconds: Int, _ kinds: [Faults.Kind]) -> Faults {
+        tell("seed \(seed)")
+        let wanted = fault.map { Faults.Kind.allCases[$0] }
+        return Faults(
+            cluster: cluster, seconds: seconds, seed: seed,
+            kinds: wanted.isEmpty ? kinds : kinds.filter(wanted.contains), tell: tell)
     }
 
     private func waitUntilServing(_ node: NodeProcess) async throws {

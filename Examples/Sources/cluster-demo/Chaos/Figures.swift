@@ -23,8 +23,10 @@ struct Figures: Sendable {
         for round in 0..<3 {
             bare.append(
                 try await rate(count) {
-                    try await BareClient.append(
-                        count, of: Self.size, to: "\(stream).bare.entry", servers: servers, atOnce: atOnce)
+                    try await BareClient.onThread {
+                        try BareClient(servers: servers, stream: stream, atOnce: atOnce)
+                            .append(count, of: Self.size, to: "\(stream).bare.entry")
+                    }
                 })
             replicated.append(
                 try await rate(count) { try await fill(replica, from: round * count, count, atOnce: atOnce) })

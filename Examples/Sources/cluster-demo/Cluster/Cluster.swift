@@ -23,8 +23,8 @@ final class Cluster: Sendable {
     /// By who connects to whom.
     private let links: [String: Link]
 
-    /// Starts all of it.
-    init(program: NodeProgram = .own, snapshotEvery: Int = 400) async throws {
+    /// Starts all of it; without a program, the servers alone.
+    init(program: NodeProgram?) async throws {
         folder = NSTemporaryDirectory() + "/cluster-demo-\(UUID())"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let ports = try freePorts(9)
@@ -45,15 +45,17 @@ final class Cluster: Sendable {
                     routePort: ports[3 + number],
                     routes: (0..<3).compactMap { links["s\(number) s\($0)"]?.port }))
         }
-        for number in 0..<3 {
-            let log = (0..<3).compactMap { links["n\(number) s\($0)"]?.port }.map { "nats://127.0.0.1:\($0)" }
-            nodes.append(
-                try NodeProcess(
-                    name: "n\(number)", port: ports[6 + number], program: program.path,
-                    arguments: program.arguments + [
-                        "--port", String(ports[6 + number]), "--log", log.joined(separator: ","), "--stream",
-                        Self.stream,
-                    ], output: "\(folder)/n\(number).log"))
+        if let program {
+            for number in 0..<3 {
+                let log = (0..<3).compactMap { links["n\(number) s\($0)"]?.port }.map { "nats://127.0.0.1:\($0)" }
+                nodes.append(
+                    try NodeProcess(
+                        name: "n\(number)", port: ports[6 + number], program: program.path,
+                        arguments: program.arguments + [
+                            "--port", String(ports[6 + number]), "--log", log.joined(separator: ","), "--stream",
+                            Self.stream,
+                        ], output: "\(folder)/n\(number).log"))
+            }
         }
         (self.servers, self.nodes) = (servers, nodes)
     }

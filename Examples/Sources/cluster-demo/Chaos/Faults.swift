@@ -1,0 +1,114 @@
+import Foundation
+
+/// What goes wrong among servers and nodes, one after the other, while somebody works.
+struct Faults: Sendable {
+    enum Kind: String, CaseIterable, Sendable {
+        case killLeader = "kill -9 of the log's leader"
+        case killNode = "kill -9 of a node"
+        case pauseLeader = "SIGSTOP of the log's leader"
+        case pauseNode = "SIGSTOP of a node"
+        case cutServers = "a cut between two servers"
+        case cutNode = "a cut between a node and a server"
+
+        /// Whether it needs nodes.
+        var isOfNode: Bool { self == .killNode || self == .pauseNode || self == .cutNode }
+    }
+
+    /// When one began.
+    typealias Time = (fault: Kind, at: UInt64)
+
+    let cluster: Cluster
+    let seconds: Int
+    let seed: UInt64
+    let kinds: [Kind]
+    let tell: @Sendable (String) -> Void
+
+    /// Goes on until the time is over.
+    ///
+    /// - Parameters:
+    ///   - history: Gets what is acknowledged meanwhile, by clients whose numbers tell which of three places they work at.
+    ///   - leaderName: Which server leads the log at present.
+    /// - Returns: When each fault began.
+    /// - Throws: What ended it before its time.
+    func run(_ history: History, leader leaderName: () async throws -> String?) async throws -> [Time] {
+        var random = Random(seed: seed)
+        var times: [Time] = []
+        var next: [Kind] = []
+        let deadline = ContinuousClock.now + .seconds(seconds)
+        try await wait(for: .seconds(3))
+        while ContinuousClock.now < deadline {
+            if next.isEmpty { next = kinds.shuffled(using: &random) }
+            let fault = next.removeLast()
+            let (one, other) = (Int.random(in: 0..<3, using: &random), Int.random(in: 1..<3, using: &random))
+            let name = try await leaderName()
+            let leader = cluster.servers.first { $0.name == name } ?? cluster.servers[one]
+            let hold = Swift.Duration.milliseconds(Int.random(in: 4_000...9_000, using: &random))
+            times.append((fault, history.now))
+            switch fault {
+            case .killLeader:
+                tell("\(fault.rawValue): \(leader.name), for \(hold)")
+                leader.kill()
+                try await wait(for: hold)
+                try leader.start()
+            case .killNode:
+                let node = cluster.nodes[one]
+                // So long that entries it has read are gone when it is back.
+                tell("\(fault.rawValue): \(node.name), for \(hold)")
+                node.kill()
+                try await wait(for: hold)
+                try node.start()
+            case .pauseLeader:
+                tell("\(fault.rawValue): \(leader.name), for \(hold)")
+                leader.send(SIGSTOP)
+                defer { leader.send(SIGCONT) }
+                try await wait(for: hold)
+            case .pauseNode:
+                let node = cluster.nodes[one]
+                tell("\(fault.rawValue): \(node.name), for \(hold)")
+                node.send(SIGSTOP)
+                defer { node.send(SIGCONT) }
+                try await wait(for: hold)
+            case .cutServers, .cutNode:
+                let names = (fault == .cutServers ? "s\(one)" : "n\(one)", "s\((one + other) % 3)")
+                tell("\(fault.rawValue): \(names.0) and \(names.1), for \(hold)")
+                cluster.cut(names.0, names.1, true)
+                defer { cluster.cut(names.0, names.1, false) }
+                try await wait(for: hold)
+            }
+            try await waitUntilWritable(history)
+        }
+        return times
+    }
+
+    private func wait(for duration: Swift.Duration) async throws { try await Task.sleep(for: duration) }
+
+    /// Waits until something was acknowledged at every place after all was mended.
+    private func waitUntilWritable(_ history: History) async throws {
+        let mended = history.now
+        let deadline = ContinuousClock.now + .seconds(60)
+        while ContinuousClock.now < deadline {
+            try await wait(for: .milliseconds(200))
+            let places = history.operations.reversed().prefix { $0.end > mended }.compactMap { operation in
+                if case .added = operation.answer { return operation.client % 3 }
+                return nil
+            }
+            if Set(places).count == 3 { return }
+        }
+        history.violated("a minute after all was mended nothing was acknowledged at one of the places")
+    }
+
+    /// How long nobody could write after each fault.
+    func tellPauses(_ faults: [Time], _ added: [UInt64], until end: UInt64) {
+        for fault in Kind.allCases {
+            let pauses = faults.indices.filter { faults[$0].fault == fault }.map { index -> UInt64 in
+                let from = faults[index].at
+                let to = index + 1 < faults.count ? faults[index + 1].at : end
+                let moments = [from] + added.filter { $0 > from && $0 < to } + [to]
+                return zip(moments, moments.dropFirst()).map { $1 - $0 }.max() ?? 0
+            }
+            if pauses.isEmpty { continue }
+            let text = pauses.map { "\(Double($0 / 1_000_000) / 1_000) s" }.joined(separator: ", ")
+            tell("nobody could write after \(fault.rawValue): \(text)")
+        }
+    }
+}

@@ -1,0 +1,66 @@
+import Foundation
+import LocalServers
+
+/// What each server has of one stream: the same, or the engine has failed.
+///
+/// A server answers for a stream only while it leads it. So each is made the leader in turn.
+struct ServerCopies: Sendable {
+    /// By the server's name: what is at each position.
+    private(set) var copies: [String: [UInt64: String]] = [:]
+
+    /// Reads the copies of all servers of a stream that nobody writes to any more.
+    static func read(of stream: String, at cluster: Cluster) async throws -> ServerCopies {
+        let (addresses, names) = (cluster.addresses, Set(cluster.servers.map(\.name)))
+        return try await BareClient.onThread {
+            var copies = ServerCopies()
+            let client = try BareClient(servers: addresses, stream: stream)
+            let deadline = ContinuousClock.now + .seconds(120)
+            while Set(copies.copies.keys) != names {
+                do {
+                    let before = try client.standing()
+                    if before.isCurrent, copies.copies[before.leader] == nil {
+                        var copy: [UInt64: String] = [:]
+                        for position in before.positions { copy[position] = try client.message(at: position) }
+                        // Had it changed meanwhile, the copy would be of two.
+                        if try client.standing().leader == before.leader { copies.copies[before.leader] = copy }
+                    }
+                    if before.isCurrent { try client.changeLeader() }
+                } catch  where ContinuousClock.now > deadline {
+                    throw error
+                } catch {}
+                if ContinuousClock.now > deadline {
+                    throw ServerFailure(description: "only \(copies.copies.keys.sorted()) could be made the leader")
+                }
+                Thread.sleep(forTimeInterval: 0.5)
+            }
+            return copies
+        }
+    }
+
+    /// Makes copies that are known.
+    init(_ copies: [String: [UInt64: String]] = [:]) { self.copies = copies }
+
+    /// Where a server has something else than another, in one line for each two.
+    var differences: [String] {
+        let names = copies.keys.sorted()
+        return names.indices.flatMap { index in
+            names[(index + 1)...].compactMap { other in
+                let (one, two) = (copies[names[index]] ?? [:], copies[other] ?? [:])
+                let places = Set(one.keys).union(two.keys).filter { one[$0] != two[$0] }.sorted()
+                if places.isEmpty { return nil }
+                return "the servers \(names[index]) and \(other) do not have the same at \(places.count) positions: "
+                    + "\(places.prefix(5)): the engine has lost what was acknowledged"
+            }
+        }
+    }
+
+    /// Which servers do not have what was acknowledged.
+    func lacking(_ acknowledged: [UInt64: String]) -> [String] {
+        copies.sorted { $0.key < $1.key }.compactMap { name, copy in
+            let lost = acknowledged.filter { copy[$0.key] != $0.value }.keys.sorted()
+            if lost.isEmpty { return nil }
+            return "\(name) does not have \(lost.count) of \(acknowledged.count) messages that were acknowledged: "
+                + "\(lost.prefix(5))"
+        }
+    }
+}

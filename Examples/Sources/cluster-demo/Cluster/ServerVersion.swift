@@ -1,0 +1,18 @@
+/// A version of NATS, and what is known of it.
+struct ServerVersion {
+    private let parts: [Int]
+
+    /// Reads one, as `2.10.27`.
+    init(_ text: String) { parts = text.split(separator: ".").map { Int($0) ?? 0 } }
+
+    /// The oldest of which nothing bad was seen.
+    private static let good = [2, 10, 27]
+
+    /// What is wrong with it; nil: nothing was seen.
+    var warning: String? {
+        if !parts.lexicographicallyPrecedes(Self.good) { return nil }
+        return
+            "older than 2.10.27, the oldest that kept all that it had acknowledged; with 2.9.10 a server that led, was "
+            + "stopped and went on had other messages than the rest (see Sources/JetStreamLog/README.md)"
+    }
+}

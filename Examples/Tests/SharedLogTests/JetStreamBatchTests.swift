@@ -1,0 +1,73 @@
+import FluxReplication
+import Synchronization
+import Testing
+
+@testable import JetStreamLog
+
+@Suite(.timeLimit(.minutes(1))) struct JetStreamBatchTests {
+    @Test("The entries of a message come out as they went in, at positions that end where the message's do")
+    func packing() throws {
+        let entries: [[UInt8]] = [[1, 2, 3], [], Array(repeating: 7, count: 70_000)]
+        let read = try #require(JetStreamBatch.unpack(JetStreamBatch.pack(entries), at: 5))
+        #expect(read.map(\.entry) == entries)
+        // The last of the 1,024 that begin at 5,120.
+        let positions: [UInt64] = [6_141, 6_142, 6_143]
+        #expect(read.map(\.position) == positions)
+        #expect(JetStreamBatch.end(of: 5) == read.last?.position)
+        // Where somebody goes on who has the first, and who has all.
+        #expect(JetStreamBatch.place(after: read[0].position) == 5)
+        #expect(JetStreamBatch.place(after: read[2].position) == 6)
+        #expect(JetStreamBatch.place(after: 0) == 1 && JetStreamBatch.end(of: 0) == 0)
+    }
+
+    @Test("A message that is cut off, has nothing in it or too many entries is known for none of ours")
+    func damaged() {
+        let whole = JetStreamBatch.pack([[1, 2, 3], [4]])
+        for count in 0..<whole.count where count != 7 {
+            #expect(JetStreamBatch.unpack(Array(whole.prefix(count)), at: 1) == nil, "\(count)")
+        }
+        #expect(JetStreamBatch.unpack(JetStreamBatch.pack(Array(repeating: [], count: 1_024)), at: 1)?.count == 1_024)
+        #expect(JetStreamBatch.unpack(JetStreamBatch.pack(Array(repeating: [], count: 1_025)), at: 1) == nil)
+    }
+
+    @Test("Each gets its own position where many append at once, and no message is larger than it may be")
+    func together() async {
+        let sizes = Mutex<[Int]>([])
+        let last = Mutex<UInt64>(0)
+        let appender = JetStreamAppender(limit: 100) { bytes in
+            sizes.withLock { $0.append(bytes.count) }
+            await Task.yield()
+            return .success(
+                last.withLock {
+                    $0 += 1; return $0
+                })
+        }
+        let positions = await withTaskGroup { group in
+            for number in 0..<500 { group.addTask { await appender.append(Array(repeating: 1, count: number % 90)) } }
+            return await group.reduce(into: Set<UInt64>()) { positions, answer in
+                if case .success(let position) = answer { positions.insert(position) }
+            }
+        }
+        #expect(positions.count == 500)
+        #expect(sizes.withLock { $0.allSatisfy { $0 <= 100 } })
+    }
+
+    @Test("A message that nobody answers holds up no other, and whoever is cancelled is let out")
+    func overtaking() async {
+        let calls = Mutex(0)
+        let end = AsyncStream<Void>.makeStream()
+        let appender = JetStreamAppender(limit: 100) { _ in
+            let call = calls.withLock {
+                $0 += 1; return $0
+            }
+            if call == 1 { for await _ in end.stream {} }
+            return .success(UInt64(call))
+        }
+        let first = Task { await appender.append([1]) }
+        while calls.withLock({ $0 }) == 0 { await Task.yield() }
+        #expect(await appender.append([2]) == .success(JetStreamBatch.end(of: 2)))
+        first.cancel()
+        #expect(await first.value == .failure(.unavailable("the task was cancelled")))
+        end.continuation.finish()
+    }
+}

@@ -1,0 +1,40 @@
+import Testing
+
+@testable import JetStreamLog
+@testable import cluster_demo
+
+@Suite struct ServerCopiesTests {
+    @Test("Where one server has another message than the rest, or lacks one that was acknowledged, the demo says so")
+    func differences() {
+        let right: [UInt64: String] = [1: "one", 2: "two", 4: "four"]
+        let same = ServerCopies(["s0": right, "s1": right, "s2": right])
+        #expect(same.differences == [])
+        #expect(same.lacking([1: "one", 4: "four"]) == [])
+
+        let other = ServerCopies(["s0": right, "s1": [1: "one", 2: "other"], "s2": right])
+        let places = "do not have the same at 2 positions: [2, 4]: the engine has lost what was acknowledged"
+        #expect(other.differences == ["the servers s0 and s1 \(places)", "the servers s1 and s2 \(places)"])
+        #expect(
+            other.lacking(right) == ["s1 does not have 2 of 3 messages that were acknowledged: [2, 4]"])
+    }
+
+    @Test("The demo warns of servers that are older than what was seen to hold, and of no others")
+    func versions() {
+        for old in ["2.9.10", "2.9.25", "2.10.9", "2.10.26"] { #expect(ServerVersion(old).warning != nil, "\(old)") }
+        for new in ["2.10.27", "2.10.100", "2.11.0", "2.15.1", "3.0.0"] {
+            #expect(ServerVersion(new).warning == nil, "\(new)")
+        }
+    }
+
+    @Test("What a server says that lacks the newest is no reason to remove what is before it")
+    func staleServer() {
+        let all: [(UInt64, UInt64)] = [(400, 10), (800, 20), (1_200, 30)]
+        #expect(JetStreamKeyLog.newest(all, upTo: 30) == 1_200)
+        // Another has saved a later one before.
+        #expect(JetStreamKeyLog.newest([(400, 10), (1_600, 20), (1_200, 30)], upTo: 30) == 1_600)
+        // What comes behind it is no concern of its.
+        #expect(JetStreamKeyLog.newest(all, upTo: 20) == 800)
+        // The server has not got as far as 30: it cannot know what is at 20.
+        #expect(JetStreamKeyLog.newest([(400, 10)], upTo: 30) == nil)
+    }
+}
