@@ -133,7 +133,10 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @usableFromInline let turns: FluxTurns
     /// Whether no call is decided on any more, whatever has been taken to be handed over.
     @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
-    /// How many batches a drain hands over in a row; on a queue of the user's, what conflates is one for each turn of that queue.
+    /// How many batches a turn hands over.
+    ///
+    /// One where it is all that waited: the next is the larger for the way to the next turn, and who puts meets the lock less often.
+    /// One for each turn of a queue of the user's where it conflates.
     @usableFromInline let limit: Int
     /// Drains as the module has specialised it that made this.
     private let work: @Sendable (FluxQueueDelivery) -> Bool
@@ -149,16 +152,16 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         on queue: DispatchQueue? = nil, bound: Bound = .none, startingWith first: Value? = nil,
         _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        let limit = if case .latest = bound, queue != nil { 1 } else { 1024 }
-        self.init(FluxTurns(queue), bound, limit: limit, handler)
+        self.init(FluxTurns(queue), bound, isUsersQueue: queue != nil, handler)
         if let first { put(first)?.settle() }
     }
 
     /// Makes a delivery that takes its turns with others.
     @inlinable convenience init(
-        _ turns: FluxTurns, _ bound: Bound, limit: Int, _ handler: @escaping @Sendable (Value) -> Void
+        _ turns: FluxTurns, _ bound: Bound, isUsersQueue: Bool, _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        self.init(turns, bound, limit, handler) { $0.drain() }
+        let takesOne = if case .latest = bound { isUsersQueue } else { bound.limit == nil }
+        self.init(turns, bound, takesOne ? 1 : 1024, handler) { $0.drain() }
     }
 
     @usableFromInline init(

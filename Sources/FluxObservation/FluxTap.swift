@@ -135,7 +135,7 @@ nonisolated extension FluxSource {
     ) -> FluxSubscription {
         let delivery =
             if queue == nil, let turns = (self as? any FluxTappable)?.turns {
-                FluxQueueDelivery<Element>(turns, bound, limit: 1024, handler)
+                FluxQueueDelivery<Element>(turns, bound, isUsersQueue: false, handler)
             } else {
                 FluxQueueDelivery<Element>(on: queue, bound: bound, handler)
             }

@@ -79,14 +79,13 @@ nonisolated extension FluxDispatcher {
 
     /// Tells somebody of nothing from now on; of each store that is here, that it is detached.
     ///
-    /// - Parameter observer: Who was told.
+    /// - Parameter observer: Who was told; who was added twice is still told as often as once.
     /// - Complexity: O(*n*) for *n* stores.
     public func remove(_ observer: some FluxDispatcherObserver) {
         FluxPureCode.forbid("remove")
         routes.withLock { routes in
-            let count = routes.observers.count
-            routes.observers.removeAll { $0 === observer }
-            if routes.observers.count == count { return }
+            guard let index = routes.observers.firstIndex(where: { $0 === observer }) else { return }
+            routes.observers.remove(at: index)
             for store in routes.stores { store.tell(observer, isAttached: false) }
         }
     }
