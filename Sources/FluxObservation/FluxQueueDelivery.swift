@@ -260,6 +260,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             for (latch, _) in turn.waiters { latch.open() }
             if batch.count == 0 { return !turn.isDue }
             while let element = batch.popFirst() {
+                // Relaxed: see cancel().
                 if !isCancelled.load(ordering: .relaxed) { turn.handler?.call(element) }
             }
         }

@@ -106,7 +106,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     /// - Parameters:
     ///   - action: The change to make.
     ///   - duration: How long to try and to wait.
-    /// - Returns: The position of the action in the log.
+    /// - Returns: The position of the action in the log, or of a snapshot that has it.
     /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` where the time is up, the task is cancelled, or the replica was closed or has
     ///   stopped, after the action was on its way; any other error where it was not applied and will not be.
     @discardableResult public func dispatch(

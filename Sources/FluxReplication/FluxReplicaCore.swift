@@ -236,7 +236,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func follow(_ step: FluxReplicaStep) {
         follow(step.effects)
         if let objection = step.objection {
-            start(.objecting) { _ = try? await $0.log.append(objection.bytes, key: objection.key) }
+            start(.objecting) { await $0.append(objection) }
         }
         guard step.isCheckDue || step.saves != nil else { return }
         // Nobody but the task that reads changes the two.
@@ -251,6 +251,20 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             guard step.saves != nil, machine.withLock({ $0.beginSaving() }) else { return }
             perform { $0.saved("the state cannot be encoded: \(error)", &$1) }
         }
+    }
+
+    /// Appends what nobody waits for: without it another node would go on with what is wrong.
+    private func append(_ envelope: FluxReplicaEnvelope) async {
+        var attempt = 0
+        repeat {
+            attempt += 1
+            do throws(FluxSharedLogError) {
+                _ = try await log.append(envelope.bytes, key: envelope.key)
+                return
+            } catch {
+                if case .refused = error { return }
+            }
+        } while await pause(after: attempt)
     }
 
     private func save(_ snapshot: FluxSharedSnapshot<[UInt8]>, _ trim: UInt64) async {

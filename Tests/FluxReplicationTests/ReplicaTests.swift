@@ -293,9 +293,11 @@ import Testing
         #expect(log.entries.count == 3)
     }
 
-    @Test("A node that comes to the same once more objects, so that the other looks into its own; then both go on")
-    func objection() async throws {
-        let log = FluxTestLog()
+    @Test(
+        "A node that comes to the same once more objects, so that the other looks into its own; then both go on",
+        .timeLimit(.minutes(1)), arguments: [3, .max])
+    func objection(takenAtOnce: Int) async throws {
+        let log = StutteringLog(takenAtOnce: takenAtOnce)
         let one = try await join(log, checkEvery: 2)
         let wrong = try await join(log, initialState: Journal(isWrong: true), checkEvery: 2)
         let (statuses, others) = (FluxRecorder.changes(of: one.status), FluxRecorder.changes(of: wrong.status))
@@ -307,7 +309,7 @@ import Testing
             #expect(elements[1].state.condition == .following)
         }
         // The last are what the two object to each other.
-        while log.entries.count < 5 { await Task.yield() }
+        while log.base.entries.count < 5 { await Task.yield() }
         // Or it would object to the next checksum too, and be read while that is looked into.
         await wrong.close()
         try await one.dispatch(action: [1, 4])

@@ -7,6 +7,8 @@ import Synchronization
 /// stream. So the end of a log is known without a look into its last message.
 enum JetStreamBatch {
     static let most: UInt64 = 1_024
+    /// How many bytes a message has, unless one entry has more: a reader holds some hundred messages.
+    static let usualSize = 1 << 16
 
     /// The position of the last entry of a message; 0 where there is no message.
     static func end(of place: UInt64) -> UInt64 { place == 0 ? 0 : place * most + most - 1 }
@@ -74,11 +76,11 @@ final class JetStreamAppender: Sendable {
     /// Makes one.
     ///
     /// - Parameters:
-    ///   - limit: How many bytes a message may have.
+    ///   - limit: How many bytes a message may have; a larger entry goes alone.
     ///   - add: Stores a message, and returns its place.
     init(limit: Int, add: @escaping @Sendable ([UInt8]) async -> Answer) { (self.limit, self.add) = (limit, add) }
 
-    /// Appends an entry that is not too large by itself, and returns its position.
+    /// Appends an entry that is not too large for the servers, and returns its position.
     func append(_ entry: [UInt8]) async -> Answer {
         let id = state.withLock { state in
             state.last += 1
@@ -111,7 +113,7 @@ final class JetStreamAppender: Sendable {
             var size = 0
             let fitting = state.waiting.prefix(Int(JetStreamBatch.most)).prefix { waiting in
                 size += JetStreamBatch.size(of: waiting.entry)
-                return size <= limit
+                return size <= limit || size == JetStreamBatch.size(of: waiting.entry)
             }
             let batch = Array(fitting)
             state.waiting.removeFirst(batch.count)
@@ -128,12 +130,13 @@ final class JetStreamAppender: Sendable {
             let answer = await add(JetStreamBatch.pack(batch.map(\.entry)))
             overtaking.cancel()
             over(number)
-            let continuations = state.withLock { state in
-                batch.map { state.continuations.removeValue(forKey: $0.id) }
-            }
-            for (index, continuation) in continuations.enumerated() {
-                continuation?.resume(
-                    returning: answer.map { JetStreamBatch.position(of: index, in: batch.count, at: $0) })
+            for (index, waiting) in batch.enumerated() {
+                var position = answer.map { JetStreamBatch.position(of: index, in: batch.count, at: $0) }
+                // A stream may take smaller messages than the servers do.
+                if case .failure(.refused) = answer, batch.count > 1 {
+                    position = await add(JetStreamBatch.pack([waiting.entry])).map { JetStreamBatch.end(of: $0) }
+                }
+                state.withLock { $0.continuations.removeValue(forKey: waiting.id) }?.resume(returning: position)
             }
         }
     }

@@ -21,7 +21,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
         token = subjectToken(key)
         let entries = "\(logs.stream).\(token).entry"
         self.entries = entries
-        appender = JetStreamAppender(limit: logs.connection.limit - 256) { bytes in
+        appender = JetStreamAppender(limit: min(JetStreamBatch.usualSize, logs.connection.limit - 256)) { bytes in
             do throws(FluxSharedLogError) {
                 return .success(try await logs.add(bytes, as: entries))
             } catch {

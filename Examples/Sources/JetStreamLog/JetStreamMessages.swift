@@ -117,8 +117,9 @@ enum JetStream {
             switch (details.code, details.err_code) {
             case (_, 10037), (_, 10059): throw .notFound
             case (_, 10058): throw .exists
-            // Resources and limits are among these too: an operator can cure them. 10005: too few servers are up.
-            case (500..., _), (_, 10005): throw .other(.unavailable(text))
+            // Resources and limits are among these too: an operator can cure them. 10002: those of the account; 10005: too few
+            // servers are up.
+            case (500..., _), (_, 10002), (_, 10005): throw .other(.unavailable(text))
             default: throw .other(.refused(text))
             }
         }

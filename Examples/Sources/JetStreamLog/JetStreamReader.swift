@@ -3,11 +3,11 @@ import Synchronization
 
 /// One reading of a key's entries, by a consumer that the servers have in memory for it alone.
 ///
-/// It asks for so many entries at a time, and for more only as they are taken: the servers wait for it, and it holds no more than that.
+/// It asks for so many messages at a time, and for more only as they are taken: the servers wait for it, and it holds no more than that.
 /// Entries carry a number of the consumer. Where one is missing, or nothing is heard, the consumer is given up and another is
 /// made behind the last entry that was handed on. So nothing is skipped, whatever has failed.
 struct JetStreamReader {
-    private static var batch: Int { 1_000 }
+    private static var batch: Int { 256 }
     private static let expiry = Swift.Duration.seconds(20)
     private static let heartbeat = Swift.Duration.milliseconds(500)
 

@@ -17,7 +17,9 @@ public final class PostgresLog: Sendable {
     ///
     /// - Parameters:
     ///   - address: How libpq connects, as `host=127.0.0.1 dbname=boards` or a `postgres://` address; of several servers, to the one
-    ///     that takes writes: `target_session_attrs=read-write`.
+    ///     that takes writes: `target_session_attrs=read-write`. Where machines or networks vanish without a word, add
+    ///     `connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000`: by what
+    ///     most systems are set to, that is noticed after a quarter of an hour, and by who only listens after two hours.
     ///   - name: What the tables' names begin with: lower-case letters, digits and `_`.
     /// - Throws: Why that cannot be.
     public init(_ address: String, name: String) async throws(FluxSharedLogError) {

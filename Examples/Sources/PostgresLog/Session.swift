@@ -67,7 +67,7 @@ final class Session: @unchecked Sendable {
         guard let connection, PQstatus(connection) == CONNECTION_OK else {
             throw .unavailable("connecting to PostgreSQL: \(String(cString: PQerrorMessage(connection)))")
         }
-        // Nothing waits for good, whoever holds a lock and whatever the network does.
+        // Nobody waits for good, whoever holds a lock; what the network does is up to the address.
         PQclear(PQexec(connection, "SET statement_timeout = '5s'; SET client_min_messages = error"))
         return connection
     }

@@ -67,7 +67,7 @@ enum Place: Sendable {
             return .disk(store, disk)
         case .log(let logs, let usual):
             let replica = try await FluxReplica.joined(
-                log: logs.log(for: name), initialState: initialState, coding: .json, checkEvery: 1_000,
+                log: logs.log(for: name), initialState: initialState, coding: .json, checkEvery: 100,
                 snapshotEvery: 1_000, within: patience ?? usual)
             return .log(replica, patience: usual)
         }

@@ -52,6 +52,27 @@ import Testing
         #expect(sizes.withLock { $0.allSatisfy { $0 <= 100 } })
     }
 
+    @Test("What a stream refuses together goes one by one, and what is larger than a message usually is goes alone")
+    func refused() async {
+        let last = Mutex<UInt64>(0)
+        let appender = JetStreamAppender(limit: 100) { bytes in
+            await Task.yield()
+            if bytes.count > 40 && bytes.count <= 100 { return .failure(.refused("too large")) }
+            return .success(
+                last.withLock {
+                    $0 += 1; return $0
+                })
+        }
+        let positions = await withTaskGroup { group in
+            for number in 0..<50 { group.addTask { await appender.append(Array(repeating: 1, count: number % 30)) } }
+            group.addTask { await appender.append(Array(repeating: 1, count: 200)) }
+            return await group.reduce(into: Set<UInt64>()) { positions, answer in
+                if case .success(let position) = answer { positions.insert(position) }
+            }
+        }
+        #expect(positions.count == 51)
+    }
+
     @Test("A message that nobody answers holds up no other, and whoever is cancelled is let out")
     func overtaking() async {
         let calls = Mutex(0)

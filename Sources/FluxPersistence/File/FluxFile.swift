@@ -20,10 +20,11 @@ import Dispatch
 ///
 /// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
 /// off, damaged, foreign, or of a version without a migration, is renamed (`.unreadable` at its end, with a number if
-/// that is taken) and reported. One that a save finds there, and that was never read, gets such a name besides its own, which
-/// it has until the new file takes that. One of a newer version stays in its place, and saves are refused. One that something
-/// else has written meanwhile stays too: two stores cannot share a file. Where a store was let go, the next load of its path
-/// in the same process waits for the save that is due.
+/// that is taken) and reported. One that a save finds there, and that was never read, gets such a name besides its own,
+/// which it has until the new file takes that; on a file system without second names it is renamed just before. One of a
+/// newer version stays in its place, and saves are refused. One that something else has written meanwhile stays too: two
+/// stores cannot share a file. Where a store was let go, the next load of its path in the same process waits for the save
+/// that is due.
 ///
 /// Its directory has to exist and to allow new files, or a load throws. One that may be written but not read, or whose file system syncs no directories, is not
 /// synced: a save counts once the file has its name, and a loss of power may bring the old state back. The file can be

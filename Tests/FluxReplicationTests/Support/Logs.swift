@@ -33,6 +33,21 @@ struct RefusingLog: WrappedLog {
     }
 }
 
+/// Takes so many keys at once, and all others when they come for the second time.
+final class StutteringLog: WrappedLog {
+    let base = FluxTestLog()
+    private let takenAtOnce: Int
+    private let keys = FluxLock(Set<String>())
+
+    init(takenAtOnce: Int) { self.takenAtOnce = takenAtOnce }
+
+    func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        let isLate = keys.withLock { keys in keys.insert(key).inserted && keys.count > takenAtOnce }
+        if isLate { throw .unavailable("no leader") }
+        return try await base.append(entry, key: key)
+    }
+}
+
 /// Keeps what is appended under way, for as long as it is late.
 final class LateLog: WrappedLog {
     let base = FluxTestLog()

@@ -23,6 +23,9 @@ struct EventsActivity: Activity {
             ("sequence, retry", [.sequence(for: key), .retry(limit: 2)]),
         ]
         for (name, rules) in all { try await fire(name, rules) }
+        try await limit("sequence", atMost: 1, [.sequence()])
+        try await limit("concurrency", atMost: 2, [.concurrency(2)])
+        try await limit("a shared limit", atMost: 3, [.concurrency(FluxLimit(3))])
         try await letGo()
     }
 
@@ -56,6 +59,16 @@ struct EventsActivity: Activity {
             let applied = store.state.applied[job.number, default: 0]
             try promise("C9", "\(name), actions after the outcome is known", applied, is: known[job.number])
         }
+    }
+
+    /// Where nothing is cancelled, no more run at once than the rule lets; what was cancelled may still be on its way.
+    private func limit(_ name: String, atMost most: Int, _ rules: [FluxRule<Job>]) async throws {
+        let (store, site) = (FluxStore(initialState: Ledger(), dispatcher: nil), Site())
+        let creator = FluxActionCreator<JobConverter>(dependency: site, store: store, rules: rules)
+        for number in 0..<Self.jobs { creator.fire(Job(number: number, key: 0, failures: 0)) }
+        await creator.flush()
+        if site.most > most { throw BrokenPromise("C9", "\(name), \(site.most) run at once instead of \(most)") }
+        try promise("C9", "\(name), events that were run", store.state.applied.count, is: Self.jobs)
     }
 
     private func check(_ outcome: FluxTask.Outcome, of job: Job, applied: Int, attempts: Int, _ name: String) throws {
@@ -106,15 +119,18 @@ private struct Job: FluxEvent {
 /// What conversions use: it knows of each how often it was tried.
 private final class Site: Sendable {
     private let canary = Canary()
-    private let state = Mutex((attempts: [Int: Int](), running: 0))
+    private let state = Mutex((attempts: [Int: Int](), running: 0, most: 0))
 
     var running: Int { state.withLock { $0.running } }
+    /// The most that have run at once.
+    var most: Int { state.withLock { $0.most } }
 
     func attempts(of number: Int) -> Int { state.withLock { $0.attempts[number, default: 0] } }
 
     func begin(_ number: Int) -> Int {
         state.withLock { state in
             state.running += 1
+            state.most = max(state.most, state.running)
             state.attempts[number, default: 0] += 1
             return state.attempts[number, default: 0]
         }

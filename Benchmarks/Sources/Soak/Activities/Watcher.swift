@@ -1,4 +1,4 @@
-import Dispatch
+import Foundation
 import FluxCore
 import FluxObservation
 import Synchronization
@@ -40,6 +40,8 @@ final class Tally: Sendable {
             if state.hasEnded { state.fault = "a call after the end" }
             state.isInside = true
         }
+        // A second call, if there were one, may come in here.
+        sched_yield()
         state.withLock { state in
             if state.first != nil && count <= state.last { state.fault = "\(count) after \(state.last)" }
             state.first = state.first ?? count

@@ -111,10 +111,10 @@ enum C11 {
         },
         Scenario("c11-store-moves", "A view whose store moves meanwhile is in step wherever that is") { scene in
             let (one, other) = twoDispatchers()
-            let (stays, moves) = (makeLog(other), makeLog(one))
-            let view = FluxView(stays, moves) { [$0.entries.count, $1.entries.count] }
+            let stores = [makeLog(one), makeLog(one)]
+            let view = FluxView(stores) { $0.map(\.entries.count) }
             scene.thread("moves and dispatches") {
-                other.attach(moves)
+                for store in stores { other.attach(store) }
                 other.add(1)
             }
             scene.thread("reads") {
@@ -124,18 +124,25 @@ enum C11 {
             scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
         },
         Scenario("c11-view-goes", "A view that is let go of delivers what is due, and ends") { scene in
-            let (store, seen) = (makeLog(), Noted<[Int]>([]))
+            let (store, seen, applied) = (makeLog(), Noted<[Int]>([]), Noted(0))
             let view = Noted<FluxView<Int>?>(store.view(\.entries.count))
             let token = view.value!.subscribe { seen.value.append($0) }
             scene.thread("dispatches") {
                 store.add(1)
                 if view.value != nil { store.add(2) }
             }
-            scene.thread("lets go") { view.value = nil }
+            scene.thread("lets go") {
+                applied.value = store.entries.count
+                view.value = nil
+            }
             scene.finally {
-                withExtendedLifetime(token) {
-                    scene.expectRising(seen.value)
-                }
+                scene.expectRising(seen.value)
+                scene.expect(seen.value.last ?? 0 >= applied.value, "\(applied.value) were due, it saw \(seen.value)")
+                applied.value = seen.value.count
+                store.add(3)
+            }
+            scene.finally {
+                withExtendedLifetime(token) { scene.expect(seen.value.count, is: applied.value, "calls after the end") }
             }
         },
         Scenario(

@@ -242,11 +242,7 @@ enum C9 {
             }
             scene.finally { scene.expect(store.entries.last, is: 2, "the next") }
         },
-        Scenario(
-            "c9-retry",
-            "A retry and a cancel: the last attempt is the end, and nothing of an earlier one comes after it"
-        ) {
-            scene in
+        Scenario("c9-retry", "A retry and a cancel: where it was not cancelled the last attempt is the end") { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(
                 dependency: (), store: store, rules: [.retry(limit: 1, backoff: .none)], onFailure: { _, _ in })
@@ -258,15 +254,33 @@ enum C9 {
                 scene.expect(store.entries.count { $0 == 10 } <= 2, "attempts: \(store.entries)")
             }
         },
+        Scenario("c9-retry-late", "What a failed attempt sends once the next has sent is refused") { scene in
+            let (store, sends) = (makeLog(), Noted<[@Sendable (Log.Action) -> Void]>([]))
+            let creator = FluxActionCreator<Failing>(
+                dependency: sends, store: store, rules: [.retry(limit: 1, backoff: .none)], onFailure: { _, _ in })
+            creator.fire(.init())
+            scene.thread("sends late") {
+                let isLate = store.entries.contains(20)
+                sends.value.first?(.add(11))
+                if isLate { scene.expect(!store.entries.contains(11), "too late: \(store.entries)") }
+            }
+            scene.finally {
+                scene.expect(store.entries.contains(20), "no second attempt: \(store.entries)")
+                sends.value = []
+            }
+        },
         Scenario("c9-debounce", "Of events that come close together the newest is run, and the others are dropped") {
             scene in
             let (store, tasks) = (makeLog(), Noted<[FluxTask]>([]))
             let creator = FluxActionCreator<Sending>(
                 store: store, rules: [.debounce(.milliseconds(10))], clock: ScenarioClock())
-            scene.thread("one") { tasks.value.append(creator.fire(.add([1]))) }
-            scene.thread("two") { tasks.value.append(creator.fire(.add([2]))) }
+            scene.thread("one") {
+                for entry in [1, 2] { tasks.value.append(creator.fire(.add([entry]))) }
+            }
+            scene.thread("two") { tasks.value.append(creator.fire(.add([3]))) }
             scene.finally {
                 scene.expect(!store.entries.isEmpty, "none was run")
+                scene.expect(store.entries.last != 1, "the newest was not run: \(store.entries)")
                 scene.expect(creator.inFlight, is: 0, "in flight")
                 tasks.value = []
             }
@@ -346,11 +360,28 @@ enum C9 {
             let creator = FluxActionCreator<Held>(dependency: gate, store: store, clock: ScenarioClock())
             creator.fire(.init())
             let waits = scene.task("waits") { await creator.flush() }
-            scene.task("waits for a while") { _ = await creator.flush(within: .seconds(1)) }
+            scene.task("waits for a while") {
+                let isDone = await creator.flush(within: .seconds(1))
+                scene.expect(!isDone, "it says that all was done")
+            }
             scene.thread("cancels") { waits() }
             scene.finally { gate.value = nil }
         },
     ]
+}
+
+/// Keeps what each attempt sends with, sends ten times the number of the attempt, and fails.
+private enum Failing: FluxAsyncActionConverter {
+    struct Event: FluxEvent {}
+
+    static func convert(
+        event: Event, dependency: Noted<[@Sendable (Log.Action) -> Void]>,
+        send: @escaping @Sendable (Log.Action) -> Void
+    ) async throws {
+        dependency.value.append(send)
+        send(.add(dependency.value.count * 10))
+        throw Working.Failure()
+    }
 }
 
 /// Ends when it is cancelled.
