@@ -1,6 +1,6 @@
-import Foundation
 import FluxCore
 import FluxObservation
+import Foundation
 import Synchronization
 
 /// Every way to watch a store.

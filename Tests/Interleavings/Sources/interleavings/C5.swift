@@ -210,16 +210,25 @@ enum C5 {
             }
         },
         Scenario("c5-flush", "A flush returns once all that was applied before has been handed over") { scene in
-            let (store, seen) = (makeLog(), Noted(0))
-            let token = store.subscribe { seen.value = $0.entries.count }
-            scene.thread("dispatches") { store.add(1) }
-            scene.task("flushes") {
-                store.add(2)
-                let applied = store.entries.count
-                await store.flush()
-                scene.expect(seen.value >= applied, "\(seen.value) of \(applied) were handed over")
+            C5.flushing(scene) { store, see in
+                let token = store.subscribe { see($0.entries.count) }
+                return (token, { await store.flush() })
             }
-            scene.finally { withExtendedLifetime(token) { scene.expect(seen.value, is: 2, "handed over") } }
+        },
+        Scenario("c5-flush-part", "A flush returns once the parts of all that was applied have been handed over") {
+            scene in
+            C5.flushing(scene) { store, see in
+                let token = store.subscribe(to: \.entries.count) { see($0) }
+                return (token, { await store.flush() })
+            }
+        },
+        Scenario("c5-flush-view", "A flush of a view returns once all that was applied before has been handed over") {
+            scene in
+            C5.flushing(scene) { store, see in
+                let view = store.view(\.entries.count)
+                let token = view.subscribe { see($0) }
+                return (token, { await view.flush() })
+            }
         },
         Scenario("c6-handler-dispatches", "A handler that dispatches makes nobody see states out of order") { scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
@@ -274,4 +283,21 @@ enum C5 {
             scene.finally { withExtendedLifetime(tokens) { scene.expect(seen.value, is: [1, 2], "seen meanwhile") } }
         },
     ]
+
+    private static func flushing(
+        _ scene: Scene,
+        _ watch: (FluxStore<Log>, @escaping @Sendable (Int) -> Void) -> (FluxSubscription, @Sendable () async -> Void)
+    ) {
+        let (store, seen) = (makeLog(), Noted(0))
+        let (token, flush) = watch(store) { seen.value = $0 }
+        scene.thread("dispatches") { store.add(1) }
+        scene.task("flushes") {
+            store.add(2)
+            let applied = store.entries.count
+            await flush()
+            scene.expect(seen.value >= applied, "\(seen.value) of \(applied) were handed over")
+        }
+        // What is watched lives as long.
+        scene.finally { withExtendedLifetime((token, flush)) { scene.expect(seen.value, is: 2, "handed over") } }
+    }
 }
