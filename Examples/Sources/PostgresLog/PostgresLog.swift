@@ -28,7 +28,7 @@ public final class PostgresLog: Sendable {
         }
         self.name = name
         (writer, reader) = (Session(address), Session(address))
-        bell = Bell(address, channel: name)
+        bell = Bell(Session(address), channel: name)
         _ = try await writer.run(
             """
             SELECT pg_advisory_xact_lock(hashtext('\(name)'));

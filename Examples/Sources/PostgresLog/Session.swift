@@ -89,8 +89,7 @@ final class Session: @unchecked Sendable {
                 connection, statement, Int32(values.count), nil, copies.map { UnsafePointer($0.baseAddress) },
                 values.map { Int32($0.count) }, values.map { _ in 1 }, 1)
         defer { PQclear(result) }
-        let status = PQresultStatus(result)
-        guard status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK else { throw failure(result) }
+        guard [PGRES_TUPLES_OK, PGRES_COMMAND_OK].contains(PQresultStatus(result)) else { throw failure(result) }
         return (0..<PQntuples(result)).map { row in
             (0..<PQnfields(result)).map { column in
                 guard PQgetisnull(result, row, column) == 0 else { return nil }
@@ -120,7 +119,7 @@ final class Bell: @unchecked Sendable {
     private let waiting = Mutex<[UInt64: (key: String, ring: AsyncStream<Void>.Continuation)]>([:])
     private let last = Atomic<UInt64>(0)
 
-    init(_ address: String, channel: String) { (session, self.channel) = (Session(address), channel) }
+    init(_ session: Session, channel: String) { (self.session, self.channel) = (session, channel) }
 
     deinit { source?.cancel() }
 
@@ -146,6 +145,8 @@ final class Bell: @unchecked Sendable {
         ring(nil)
         // One of its own: libpq closes that of a lost connection at once, while it is still looked at.
         let descriptor = dup(PQsocket(connection))
+        // It was lost since it was looked at.
+        if descriptor < 0 { return hearLater() }
         let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: session.queue)
         source.setEventHandler { [weak self] in
             if PQconsumeInput(connection) != 1 { self?.source?.cancel() }

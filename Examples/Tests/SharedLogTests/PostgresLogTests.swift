@@ -1,9 +1,10 @@
 import FluxReplication
 import FluxTesting
 import LocalServers
-import PostgresLog
 import ProgramTesting
 import Testing
+
+@testable import PostgresLog
 
 /// Each test has a server of its own.
 @Suite(.serialized, .timeLimit(.minutes(3)))
@@ -49,5 +50,18 @@ struct PostgresLogTests {
                 Issue.record("a server that was killed has answered")
             } catch FluxSharedLogError.unavailable {}
         }
+    }
+
+    @Test("A connection that is lost before anybody listens on it stops nothing")
+    func lostBeforeListening() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        let session = Session(server.address)
+        _ = try await session.run("SELECT 1")
+        server.kill()
+        Bell(session, channel: "boards").listen()
+        await session.whenFree()
+        await #expect(throws: FluxSharedLogError.self) { try await session.run("SELECT 1") }
     }
 }
