@@ -8,6 +8,13 @@ import Testing
 
 /// The program, started on a port of its own, and asked as browsers ask it.
 final class Server: Sendable {
+    /// With a connection for each request: the server closes one that is idle, and might do so just when it is used again.
+    static let client: HTTPClient = {
+        var configuration = HTTPClient.Configuration()
+        configuration.maximumUsesPerConnection = 1
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
+
     let program: Command
     let address: String
 
@@ -75,7 +82,7 @@ final class Server: Sendable {
             request.headers.add(name: "Content-Type", value: type)
             request.body = .bytes(ByteBuffer(string: body))
         }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
+        let response = try await Self.client.execute(request, timeout: .seconds(20))
         let bytes = try await response.body.collect(upTo: 16 << 20)
         return Answer(
             status: Int(response.status.code),
@@ -137,7 +144,7 @@ final class EventStream: @unchecked Sendable {
     init(_ address: String, last: Int?) async throws {
         var request = HTTPClientRequest(url: address)
         if let last { request.headers.add(name: "Last-Event-ID", value: "\(last)") }
-        response = try await HTTPClient.shared.execute(request, deadline: .distantFuture)
+        response = try await Server.client.execute(request, deadline: .distantFuture)
         bytes = response.body.makeAsyncIterator()
         #expect(response.status == .ok)
         #expect(response.headers.first(name: "Content-Type") == "text/event-stream")
