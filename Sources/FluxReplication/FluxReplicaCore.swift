@@ -114,14 +114,11 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func ask(
         for id: UInt64, _ ask: (any FluxSharedLog<[UInt8]>) async -> Swift.Result<UInt64, FluxSharedLogError>
     ) async {
-        var attempt = 0
-        repeat {
-            attempt += 1
+        await retry {
             let answer = await ask(log)
             // What a log says to one who was cancelled says nothing about the log.
-            if _Concurrency.Task.isCancelled { return }
-            if !perform({ $0.answered(id, answer, &$1) }) { return }
-        } while await pause(after: attempt)
+            return _Concurrency.Task.isCancelled || !perform { $0.answered(id, answer, &$1) }
+        }
     }
 
     // MARK: - Reading the log
@@ -255,16 +252,14 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     /// Appends what nobody waits for: without it another node would go on with what is wrong.
     private func append(_ envelope: FluxReplicaEnvelope) async {
-        var attempt = 0
-        repeat {
-            attempt += 1
+        await retry {
             do throws(FluxSharedLogError) {
                 _ = try await log.append(envelope.bytes, key: envelope.key)
-                return
+                return true
             } catch {
-                if case .refused = error { return }
+                return if case .refused = error { true } else { false }
             }
-        } while await pause(after: attempt)
+        }
     }
 
     private func save(_ snapshot: FluxSharedSnapshot<[UInt8]>, _ trim: UInt64) async {
@@ -319,6 +314,15 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     // MARK: - Time
+
+    /// Does something until it says that this was all, with a pause before it is tried again.
+    private func retry(_ isAll: () async -> Bool) async {
+        var attempt = 0
+        repeat {
+            attempt += 1
+            if await isAll() { return }
+        } while await pause(after: attempt)
+    }
 
     /// Waits before what has failed is tried again; false: it is not.
     private func pause(after attempt: Int) async -> Bool {
