@@ -231,11 +231,16 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func follow(_ step: FluxReplicaStep) {
+        // Before anybody is let out, so that what he dispatches next tells the checksum.
+        if step.isCheckDue || step.saves != nil { encode(step) }
         follow(step.effects)
         if let objection = step.objection {
             start(.objecting) { await $0.append(objection) }
         }
-        guard step.isCheckDue || step.saves != nil else { return }
+    }
+
+    /// Takes a checksum of the state, and saves a snapshot of it, where that is due.
+    private func encode(_ step: FluxReplicaStep) {
         // Nobody but the task that reads changes the two.
         let (state, ledger) = (store.state, machine.withLock { $0.ledger })
         do {

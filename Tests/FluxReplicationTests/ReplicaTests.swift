@@ -293,6 +293,28 @@ import Testing
         #expect(log.entries.count == 3)
     }
 
+    @Test("A checksum is taken before the dispatch returns after which it is due, so that the next one tells it")
+    func checksumFirst() async throws {
+        let encoded = FluxLock(0)
+        let coding = FluxReplicaCoding<Journal> {
+            [$0.client, $0.number]
+        } decode: { bytes, _ in
+            Journal.Action(client: bytes[0], number: bytes[1])
+        } encodeState: { _ in
+            // Takes its time, so that a dispatch that did not wait for it would be back before.
+            for _ in 0..<10_000 { encoded.withLock { $0 += 1 } }
+            return []
+        } decodeState: { _, _ in
+            Journal()
+        }
+        let replica = try await FluxReplica.joined(
+            log: FluxTestLog(), initialState: Journal(), coding: coding, checkEvery: 1)
+        for number in 1...20 {
+            try await replica.dispatch(action: [1, UInt8(number)])
+            #expect(encoded.withLock { $0 } == number * 10_000)
+        }
+    }
+
     @Test(
         "A node that comes to the same once more objects, so that the other looks into its own; then both go on",
         .timeLimit(.minutes(1)), arguments: [3, .max])
@@ -304,9 +326,10 @@ import Testing
         for number in UInt8(1)...3 { try await one.dispatch(action: [1, number]) }
         await others.count(2)
         await statuses.count(2)
-        for elements in [statuses.elements, others.elements] {
-            guard case .diverged = elements[0].state.condition else { throw Unexpected(it: "\(elements)") }
-            #expect(elements[1].state.condition == .following)
+        for conditions in [statuses, others].map({ $0.elements.map(\.state.condition) }) {
+            guard conditions.count == 2, case .diverged = conditions[0], conditions[1] == .following else {
+                throw Unexpected(it: "\(conditions)")
+            }
         }
         // The last are what the two object to each other.
         while log.base.entries.count < 5 { await Task.yield() }
