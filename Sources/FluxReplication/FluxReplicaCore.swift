@@ -11,6 +11,10 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         var tasks: [Job: _Concurrency.Task<Void, Never>] = [:]
         /// Those who ask the log for somebody who waits, by his number.
         var asking: [UInt64: _Concurrency.Task<Void, Never>] = [:]
+        /// When the time of somebody who waits is up, and how long that was.
+        var ends: [UInt64: (end: Swift.Duration, duration: Swift.Duration)] = [:]
+        /// What sleeps for all of them, until the first end or an earlier one.
+        var alarm: (end: Swift.Duration, task: _Concurrency.Task<Void, Never>)?
         var isClosed = false
     }
 
@@ -20,7 +24,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private let initialState: State
     private let coding: FluxReplicaCoding<State>
     private let backoff: FluxBackoff
-    private let clock: any _Concurrency.Clock<Swift.Duration>
+    private let clock: FluxReplicaClock
     private let machine: FluxLock<FluxReplicaMachine>
     private let jobs = FluxLock(Jobs())
 
@@ -29,7 +33,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         _ backoff: FluxBackoff, _ clock: any _Concurrency.Clock<Swift.Duration>, _ machine: FluxReplicaMachine
     ) {
         (self.log, self.initialState, self.coding) = (log, initialState, coding)
-        (self.backoff, self.clock) = (backoff, clock)
+        (self.backoff, self.clock) = (backoff, FluxReplicaClock(clock))
         self.machine = FluxLock(machine)
         status = FluxStore(initialState: machine.status, dispatcher: nil)
         store = FluxStore(initialState: initialState, dispatcher: nil) { handle in
@@ -86,8 +90,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         _ id: UInt64, _ latch: FluxLatch, within duration: Swift.Duration,
         _ ask: @escaping @Sendable (any FluxSharedLog<[UInt8]>) async -> Swift.Result<UInt64, FluxSharedLogError>
     ) async throws(FluxReplicaError) -> UInt64 {
-        let sleep = Self.sleep(for: duration, on: clock)
-        // Neither is waited for: a log, or a clock of the user's, may go on all the same.
+        let end = clock.end(after: duration)
+        // It is not waited for: a log, or a clock of the user's, may go on all the same.
         let asking = jobs.withLock { jobs -> _Concurrency.Task<Void, Never>? in
             if jobs.isClosed { return nil }
             // Started with the lock held: what has ended takes itself out, and so not before it is in there.
@@ -95,19 +99,39 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
                 await self.ask(for: id, ask)
                 self.jobs.withLock { $0.asking[id] = nil }
             }
-            jobs.asking[id] = asking
+            (jobs.asking[id], jobs.ends[id]) = (asking, (end, duration))
+            if jobs.alarm.map({ end < $0.end }) ?? true { setAlarm(end, &jobs) }
             return asking
-        }
-        let sleeping = _Concurrency.Task.detached { [self] in
-            await sleep()
-            perform { $0.expired(id, duration, &$1) }
         }
         await latch.wait()
         let answer = machine.withLock { $0.finish(id) }
-        // Only now: what a log, or a clock, says to one who was cancelled is no answer.
+        jobs.withLock { $0.ends[id] = nil }
+        // Only now: what a log says to one who was cancelled is no answer.
         asking?.cancel()
-        sleeping.cancel()
         return try answer.get()
+    }
+
+    /// One task sleeps for all who wait: it costs more than the rest of a dispatch.
+    private func setAlarm(_ end: Swift.Duration, _ jobs: inout Jobs) {
+        jobs.alarm?.task.cancel()
+        jobs.alarm = (
+            end,
+            _Concurrency.Task.detached { [self] in
+                await clock.sleep(until: end)
+                if !_Concurrency.Task.isCancelled { timeIsUp(end) }
+            }
+        )
+    }
+
+    private func timeIsUp(_ time: Swift.Duration) {
+        let late = jobs.withLock { jobs in
+            let late = jobs.ends.filter { $0.value.end <= time }
+            for id in late.keys { jobs.ends[id] = nil }
+            jobs.alarm = nil
+            if let next = jobs.ends.values.map(\.end).min() { setAlarm(next, &jobs) }
+            return late
+        }
+        for (id, wait) in late { perform { $0.expired(id, wait.duration, &$1) } }
     }
 
     /// Asks the log until it has answered.
@@ -296,6 +320,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         perform { $0.closed(&$1) }
         let tasks = jobs.withLock { jobs in
             jobs.isClosed = true
+            jobs.alarm?.task.cancel()
             return Array(jobs.tasks.values) + jobs.asking.values
         }
         for task in tasks { task.cancel() }
@@ -332,17 +357,9 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Waits before what has failed is tried again; false: it is not.
     private func pause(after attempt: Int) async -> Bool {
         if machine.withLock({ $0.isOver }) { return false }
-        await Self.sleep(for: backoff.delay(after: attempt, chance: Double.random(in: 0...1)), on: clock)()
+        let delay = backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+        await clock.sleep(until: clock.end(after: delay))
         return !_Concurrency.Task.isCancelled && machine.withLock { !$0.isOver }
-    }
-
-    /// What sleeps, for so long from this call on: a clock that is moved on by hand may be moved right after.
-    private static func sleep<Clock: _Concurrency.Clock<Swift.Duration>>(
-        for duration: Swift.Duration, on clock: Clock
-    ) -> @Sendable () async -> Void {
-        // A century at most: the clocks of the system stop the program where they are given more than they can count.
-        let end = clock.now.advanced(by: Swift.min(duration, .seconds(3_000_000_000)))
-        return { try? await clock.sleep(until: end, tolerance: nil) }
     }
 
     private static func result(
@@ -350,6 +367,27 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     ) async -> Swift.Result<UInt64, FluxSharedLogError> {
         do throws(FluxSharedLogError) { return .success(try await body()) } catch { return .failure(error) }
     }
+}
+
+/// A clock of any type, by the time since it came here.
+nonisolated private struct FluxReplicaClock: Sendable {
+    private let now: @Sendable () -> Swift.Duration
+    private let sleep: @Sendable (Swift.Duration) async -> Void
+
+    init(_ clock: some _Concurrency.Clock<Swift.Duration>) {
+        let start = clock.now
+        now = { start.duration(to: clock.now) }
+        sleep = { try? await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
+    }
+
+    /// When so long from this call on is over: a clock that is moved on by hand may be moved right after.
+    func end(after duration: Swift.Duration) -> Swift.Duration {
+        // A century at most: the clocks of the system stop the program where they are given more than they can count.
+        now() + Swift.min(duration, .seconds(3_000_000_000))
+    }
+
+    /// Returns when that time has come, or the task is cancelled.
+    func sleep(until end: Swift.Duration) async { await sleep(end) }
 }
 
 /// Says that a snapshot took the place of the state, to those who look on at the store.

@@ -73,8 +73,8 @@ import Testing
         #expect(await replica.reaches { $0 == .unavailable("the log is down") } != nil)
         let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(5)) } }
         let read = Task { await failure { try await replica.upToDate(within: .seconds(5)) } }
-        // The task that reads, the one that asks whether the log is back, and two each of those who wait.
-        await clock.sleepers(6)
+        // The task that reads, the one that asks whether the log is back, one each of those who wait, and one for their time.
+        await clock.sleepers(5)
         clock.advance(by: .seconds(5))
         #expect(await dispatch.value == .unconfirmed("nothing within 5.0 seconds; the log said last: the log is down"))
         #expect(await read.value == .unavailable("nothing within 5.0 seconds; the log said last: the log is down"))
@@ -90,6 +90,37 @@ import Testing
         _ = try await pending.value
         #expect(await following.value == .following)
         #expect(replica.lines == [[1, 2]])
+    }
+
+    @Test("The time of each who waits is his own, whoever came first")
+    func times() async throws {
+        let (log, clock) = (FluxTestLog(), FluxTestClock())
+        let replica = try await join(log, clock: clock)
+        log.arePaused = true
+        var dispatches: [Int: Task<FluxReplicaError?, Never>] = [:]
+        for seconds in [5, 2, 8, 2] {
+            let number = UInt8(dispatches.count + 1)
+            dispatches[dispatches.count] = Task {
+                await failure { try await replica.dispatch(action: [1, number], within: .seconds(seconds)) }
+            }
+            while log.entries.count < number { await Task.yield() }
+        }
+        let ended = FluxRecorder<Int>()
+        for (number, dispatch) in dispatches {
+            Task {
+                _ = await dispatch.value
+                ended.record(number)
+            }
+        }
+        for (seconds, numbers) in [(2, [1, 3]), (3, [0]), (3, [2])] {
+            clock.advance(by: .seconds(seconds))
+            let before = ended.elements.count
+            await ended.count(before + numbers.count)
+            #expect(Set(ended.elements.dropFirst(before)) == Set(numbers))
+        }
+        for (number, seconds) in [5.0, 2, 8, 2].enumerated() {
+            #expect(await dispatches[number]?.value == .unconfirmed("nothing within \(seconds) seconds"))
+        }
     }
 
     @Test("The status says that the log is back though nobody asks it for anything")
