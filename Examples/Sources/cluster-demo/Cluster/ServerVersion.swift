@@ -13,6 +13,6 @@ struct ServerVersion {
         if !parts.lexicographicallyPrecedes(Self.good) { return nil }
         return
             "older than 2.10.27, the oldest that kept all that it had acknowledged; with 2.9.10 a server that led, was "
-            + "stopped and went on had other messages than the rest (see Sources/JetStreamLog/README.md)"
+            + "stopped and went on had other messages than the rest; Sources/JetStreamLog/README.md says where a newer one is"
     }
 }
