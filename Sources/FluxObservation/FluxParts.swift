@@ -8,7 +8,7 @@ import Dispatch
 ///
 /// With `.every` the part is taken when a change is applied, in the step that announces it and under the rules of
 /// `handle(action:)`: what waits is the part and not the state, and a change that leaves it as it was wakes nobody. With
-/// `.latest` it is taken when it is handed over.
+/// `.latest` it is taken when it is handed over, under the same rules.
 nonisolated extension FluxSource {
     /// Calls a handler with a part of the state whenever that part has changed.
     ///
@@ -55,7 +55,9 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Value) -> Void
     ) -> FluxSubscription {
-        watch(select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, { $1.new }, handler)
+        change(of: select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent) {
+            handler($0.new)
+        }
     }
 
     /// Calls a handler with the old and the new value of a part of the state whenever that part has changed.
@@ -73,7 +75,7 @@ nonisolated extension FluxSource {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (_ old: Value, _ new: Value) -> Void
     ) -> FluxSubscription {
-        watch(select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: false, { $1 }) { change in
+        change(of: select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: false) { change in
             if let old = change.old { handler(old, change.new) }
         }
     }
@@ -158,6 +160,47 @@ nonisolated extension FluxSource {
         subscribe(
             to: select, by: { $0 == $1 }, delivery, on: .main, startingWithCurrent: startingWithCurrent,
             main.bind(handler))
+    }
+
+    /// Calls a handler with what was selected last and now, if they differ; where it is wanted, first with the first.
+    ///
+    /// With `.latest` a mark waits, and the part is read under the lock of the store: were the state in other hands meanwhile, a
+    /// change would make a copy of it.
+    @inlinable
+    func change<Value: Sendable>(
+        of select: @escaping @Sendable (State) -> Value,
+        by isSame: @escaping @Sendable (Value, Value) -> Bool,
+        _ delivery: FluxDelivery,
+        on queue: DispatchQueue?,
+        startingWithCurrent: Bool,
+        _ handler: @escaping @Sendable ((old: Value?, new: Value)) -> Void
+    ) -> FluxSubscription {
+        guard delivery == .latest, let source = self as? any FluxTappable, let read = reader(of: select, in: source)
+        else {
+            return watch(
+                select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, { $1 }, handler)
+        }
+        let (isMarked, distinct) = (FluxFlag(), FluxDistinct(by: isSame, isAlone: true))
+        let turns = queue.map { FluxTurns($0) } ?? source.turns
+        let delivery = FluxQueueDelivery<Void>(turns, .none, isUsersQueue: false) {
+            // Before it is read: a change after that marks it again.
+            isMarked.clear()
+            if let change = distinct.change(to: read()) { handler(change) }
+        }
+        return tap(
+            FluxTap(delivery) { state, isWanted in
+                if isWanted { return isMarked.set() ? delivery.put(()) : nil }
+                distinct.last = select(state)
+                return nil
+            }, startingWithCurrent: startingWithCurrent)
+    }
+
+    /// Reads a part of a source of this type, as its own type has it done.
+    @inlinable
+    func reader<Value, Source: FluxTappable>(
+        of select: @escaping @Sendable (State) -> Value, in source: Source
+    ) -> (@Sendable () -> Value)? {
+        (select as? @Sendable (Source.State) -> Value).map { source.reader(of: $0) }
     }
 
     /// Calls a handler with what is made of a state and what was selected of it last and now, if they differ; where it is

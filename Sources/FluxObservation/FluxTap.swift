@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 #if canImport(FluxCore)
     import FluxCore
@@ -15,6 +16,9 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     func signal(
         startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
     ) -> FluxSubscription
+
+    /// Reads a part of the state, in one step with the changes of it; keeps the state, and not the source.
+    func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
     /// The state, and the number of the change that announced it.
     var numbered: (state: State, revision: UInt64) { get }
@@ -45,6 +49,11 @@ nonisolated extension FluxStore: FluxTappable {
 
     @usableFromInline var iteratorQueue: DispatchQueue {
         handle.feature(FluxIteratorQueue.self) { FluxIteratorQueue() }.queue
+    }
+
+    @inlinable
+    func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value {
+        { [handle] in handle.withAccess { select($0.state) } }
     }
 
     @inlinable
@@ -81,6 +90,11 @@ nonisolated extension FluxView: FluxTappable {
     @usableFromInline var turns: FluxTurns { core.inner.turns }
 
     @usableFromInline var iteratorQueue: DispatchQueue { core.inner.iteratorQueue }
+
+    @inlinable
+    func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value {
+        core.inner.reader { select($0.value) }
+    }
 
     @usableFromInline
     func join(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
@@ -209,6 +223,20 @@ nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
     func flush() async {
         await delivery.flush()
     }
+}
+
+/// Whether something is due.
+@usableFromInline
+nonisolated final class FluxFlag: Sendable {
+    private let isSet = Synchronization.Atomic<Bool>(false)
+
+    @usableFromInline init() {}
+
+    /// Sets it, with the lock of a store held; false: it was set.
+    // Relaxed: who clears it takes that lock next, and so sees what was changed by whoever has found it set.
+    @usableFromInline func set() -> Bool { !isSet.exchange(true, ordering: .relaxed) }
+
+    @usableFromInline func clear() { isSet.store(false, ordering: .relaxed) }
 }
 
 /// What feeds a delivery, or keeps it fed, as its token knows it: that keeps neither state nor handler once the store is gone.

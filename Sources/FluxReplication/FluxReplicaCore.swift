@@ -117,7 +117,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         jobs.alarm = (
             end,
             _Concurrency.Task.detached { [self] in
-                await clock.sleep(until: end)
+                await clock.sleepUntil(end)
                 if !_Concurrency.Task.isCancelled { timeIsUp(end) }
             }
         )
@@ -358,7 +358,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func pause(after attempt: Int) async -> Bool {
         if machine.withLock({ $0.isOver }) { return false }
         let delay = backoff.delay(after: attempt, chance: Double.random(in: 0...1))
-        await clock.sleep(until: clock.end(after: delay))
+        await clock.sleepUntil(clock.end(after: delay))
         return !_Concurrency.Task.isCancelled && machine.withLock { !$0.isOver }
     }
 
@@ -372,12 +372,13 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 /// A clock of any type, by the time since it came here.
 nonisolated private struct FluxReplicaClock: Sendable {
     private let now: @Sendable () -> Swift.Duration
-    private let sleep: @Sendable (Swift.Duration) async -> Void
+    /// Returns when that time has come, or the task is cancelled.
+    let sleepUntil: @Sendable (Swift.Duration) async -> Void
 
     init(_ clock: some _Concurrency.Clock<Swift.Duration>) {
         let start = clock.now
         now = { start.duration(to: clock.now) }
-        sleep = { try? await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
+        sleepUntil = { try? await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
     }
 
     /// When so long from this call on is over: a clock that is moved on by hand may be moved right after.
@@ -385,9 +386,6 @@ nonisolated private struct FluxReplicaClock: Sendable {
         // A century at most: the clocks of the system stop the program where they are given more than they can count.
         now() + Swift.min(duration, .seconds(3_000_000_000))
     }
-
-    /// Returns when that time has come, or the task is cancelled.
-    func sleep(until end: Swift.Duration) async { await sleep(end) }
 }
 
 /// Says that a snapshot took the place of the state, to those who look on at the store.

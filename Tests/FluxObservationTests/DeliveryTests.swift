@@ -106,12 +106,34 @@ import Testing
         subscription.unsubscribe()
     }
 
+    @Test func `A part by latest is read where no change can find the state in other hands, so that none copies`() async
+    {
+        let store = FluxStore(initialState: Growing(), dispatcher: nil)
+        let queue = DispatchQueue(label: "own")
+        let select: @Sendable (Growing) -> Int = { state in
+            // Long enough for a change to come meanwhile, if one could.
+            for _ in 0..<100 { _ = ObjectIdentifier(state.contents) }
+            return state.changes
+        }
+        let seen = Recorder<Int>()
+        let tokens = [
+            store.subscribe(to: select, .latest) { seen.record($0) },
+            store.subscribe(to: select, .latest, on: queue, startingWithCurrent: true) { seen.record($0) },
+        ]
+        for _ in 0..<20_000 { store.dispatch(action: .append) }
+        await store.flush()
+        #expect(store.state.copies == 0)
+        #expect(seen.values.filter { $0 == 20_000 }.count == 2)
+        FluxSubscription(tokens).unsubscribe()
+    }
+
     struct Growing: FluxState {
         enum Action: FluxAction { case append }
         final class Contents: Sendable {}
         var contents = Contents()
-        var copies = 0
+        var (changes, copies) = (0, 0)
         mutating func handle(action: Action) -> Growing? {
+            changes += 1
             if !isKnownUniquelyReferenced(&contents) { copies += 1 }
             return self
         }

@@ -82,6 +82,27 @@ enum C5 {
                 withExtendedLifetime(first) { token.value = nil }
             }
         },
+        Scenario("c5-latest-part", "A part by latest never goes back, repeats nothing, and ends on the newest") {
+            scene in
+            let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
+            let token = Noted<FluxSubscription?>(nil)
+            let first = store.subscribe(to: { $0.entries.count }, .latest) { one.value.append($0) }
+            scene.thread("dispatches") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("joins") {
+                let part: @Sendable (Log) -> Int = { $0.entries.count }
+                token.value = store.subscribe(to: part, .latest, startingWithCurrent: true) { two.value.append($0) }
+            }
+            scene.finally {
+                for (name, seen) in [("the first", one.value), ("who joined", two.value)] {
+                    scene.expectRising(seen, name)
+                    scene.expect(seen.last, is: 2, "the last of \(name)")
+                }
+                withExtendedLifetime(first) { token.value = nil }
+            }
+        },
         Scenario("c5-latest-on-queue", "On a queue of the user's the latest is one call a turn, and ends on the newest")
         { scene in
             let (store, seen, queue) = (makeLog(), Noted<[Int]>([]), DispatchQueue(label: "mine"))
