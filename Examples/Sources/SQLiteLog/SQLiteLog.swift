@@ -158,8 +158,9 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// - Throws: ``Failure``, with the path.
     public func load() async throws -> FluxLogContents<State> {
         try await perform { database, coding in
-            // A checksum says that a row is whole, and nothing of one that is gone.
-            let findings = try String.fetchAll(database, sql: "PRAGMA quick_check(1)")
+            // A checksum says that a row is whole, and nothing of one that is gone. Without "main" SQLite would make a temporary
+            // database to check that too, and keep 90 KB for it.
+            let findings = try String.fetchAll(database, sql: "PRAGMA main.quick_check(1)")
             if findings != ["ok"] { throw Damaged(description: "it is damaged: \(findings.joined(separator: "; "))") }
 
             let newest = try Row.fetchOne(
