@@ -163,18 +163,17 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             let findings = try String.fetchAll(database, sql: "PRAGMA main.quick_check(1)")
             if findings != ["ok"] { throw Damaged(description: "it is damaged: \(findings.joined(separator: "; "))") }
 
-            let newest = try Row.fetchOne(
-                database,
-                sql: "SELECT max(version) FROM (SELECT version FROM actions UNION SELECT version FROM snapshot)")
-            if let newest = newest.flatMap({ Int.fromDatabaseValue($0[0]) }), newest > coding.version {
-                throw Newer(stored: newest, known: coding.version)
+            // One for all rows: to make one takes longer than to read a row.
+            var numbers: [Int64] = []
+            func known(_ version: Int64) throws -> Int {
+                if version > coding.version { throw Newer(stored: Int(version), known: coding.version) }
+                return Int(version)
             }
-
             let row = try Row.fetchOne(database, sql: "SELECT number, revision, version, bytes, checksum FROM snapshot")
             let snapshot = try row.map { row in
-                let (numbers, bytes) = try SQLiteLogChecksum.contents(of: row)
+                let bytes = try SQLiteLogChecksum.contents(of: row, &numbers)
                 return FluxSnapshot<State>(
-                    state: try coding.decodeState(Int(numbers[2]), bytes),
+                    state: try coding.decodeState(known(numbers[2]), bytes),
                     number: UInt64(bitPattern: numbers[0]), revision: UInt64(bitPattern: numbers[1]))
             }
             var entries: [FluxLogEntry<State.Action>] = []
@@ -182,11 +181,11 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                 database, sql: "SELECT number, version, bytes, checksum FROM actions WHERE number > ? ORDER BY number",
                 arguments: [Int64(bitPattern: snapshot?.number ?? 0)])
             while let row = try rows.next() {
-                let (numbers, bytes) = try SQLiteLogChecksum.contents(of: row)
+                let bytes = try SQLiteLogChecksum.contents(of: row, &numbers)
                 entries.append(
                     FluxLogEntry(
                         number: UInt64(bitPattern: numbers[0]),
-                        action: try coding.decodeAction(Int(numbers[1]), bytes)))
+                        action: try coding.decodeAction(known(numbers[1]), bytes)))
             }
             return FluxLogContents(snapshot: snapshot, entries: entries)
         }
@@ -258,8 +257,8 @@ enum SQLiteLogChecksum {
     }
 
     /// Takes a row apart that ends with its bytes and its checksum; what stands before them are numbers.
-    static func contents(of row: Row) throws -> (numbers: [Int64], bytes: Data) {
-        var numbers: [Int64] = []
+    static func contents(of row: Row, _ numbers: inout [Int64]) throws -> Data {
+        numbers.removeAll(keepingCapacity: true)
         // Whatever type the values have: SQLite takes any in any column.
         for column in 0..<row.count - 2 {
             if case .int64(let number) = (row[column] as DatabaseValue).storage { numbers.append(number) }
@@ -269,7 +268,7 @@ enum SQLiteLogChecksum {
             case .int64(let checksum) = (row[row.count - 1] as DatabaseValue).storage,
             checksum == of(numbers, bytes)
         else { throw Mismatch(number: numbers.first) }
-        return (numbers, bytes)
+        return bytes
     }
 }
 

@@ -41,12 +41,13 @@ import Testing
                 var values = whole
                 for _ in 0...Int.random(in: 0...2, using: &random) { Self.damage(&values, &random) }
                 guard let row = try Row.fetchOne(select, arguments: StatementArguments(values)) else { continue }
-                guard let read = try? SQLiteLogChecksum.contents(of: row) else {
+                var read: [Int64] = []
+                guard let readBytes = try? SQLiteLogChecksum.contents(of: row, &read) else {
                     if values == whole { throw Wrong(description: "what was written is refused: \(whole)") }
                     continue
                 }
                 if values != whole { throw Wrong(description: "\(values) is taken for \(whole)") }
-                if read != (numbers, bytes) { throw Wrong(description: "\(read) is read of \(whole)") }
+                if (read, readBytes) != (numbers, bytes) { throw Wrong(description: "\(read) is read of \(whole)") }
             }
         }
     }
