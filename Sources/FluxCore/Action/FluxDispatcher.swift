@@ -160,6 +160,9 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
 
     /// Runs a closure while no action is under way in any of several dispatchers: what a view's cut is made of (C11).
     ///
+    /// Each dispatcher takes some bytes of the thread's stack: thousands fit, tens of thousands do not, and stop the program. Stores
+    /// that are viewed together by the ten thousand are best on one dispatcher, or on none.
+    ///
     /// - Parameters:
     ///   - dispatchers: The dispatchers, in any order; one may be among them more than once.
     ///   - body: Reads stores; pure, and quick.
