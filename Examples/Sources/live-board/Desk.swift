@@ -6,6 +6,7 @@ import FluxPersistence
 import FluxReplication
 import Logging
 import Metrics
+import Synchronization
 
 /// A board that is open: its store, the way for commands to come in, and the feed of those who watch.
 ///
@@ -102,22 +103,21 @@ final class Desk: Sendable {
     private static func showApplied(
         _ replica: FluxReplica<BoardState>, _ feed: Feed, _ logger: Logger, _ named: (String, Int) -> Void
     ) async {
-        let view = FluxView(
-            replica.store, replica.status, by: { $0.board.revision == $1.board.revision && $0.status == $1.status }
-        ) { (board: $0, status: $1) }
+        let replacements = Replacements()
+        replica.store.handle.withAccess { $0.observe(replacements) }
+        // It says when to look, and no more: what is shown is read in one step with whether it was replaced.
+        let changes = FluxView(replica.store, replica.status, by: { _, _ in false }) { _, _ in }
         var title: String?
-        var isAnew = false
-        for await (state, status) in view.states {
+        for await _ in changes.states {
             if Task.isCancelled { return }
-            feed.show(isWritable: status.condition.isWritable)
-            if case .diverged(let divergence) = status.condition {
+            let condition = replica.status.state.condition
+            feed.show(isWritable: condition.isWritable)
+            if case .diverged(let divergence) = condition {
                 logger.critical("A board differs from that of another server", metadata: ["why": "\(divergence)"])
-                // What was shown may have been wrong.
-                isAnew = true
                 continue
             }
+            let (state, isAnew) = replica.store.handle.withAccess { ($0.state, replacements.take()) }
             feed.show(state, anew: isAnew)
-            isAnew = false
             if title != state.board.title { named(state.board.title, state.revision) }
             title = state.board.title
         }
@@ -128,6 +128,28 @@ final class Desk: Sendable {
         store.instrument(FluxMetrics(label: "live_board.store"))
         // It describes each action, which is dear where nobody reads it.
         if logger.logLevel <= .debug { store.instrument(FluxLogging(logger)) }
+    }
+}
+
+/// Whether a replica has put a snapshot in the place of its state: then what was shown before may have been wrong.
+///
+/// A divergence can be over before anybody has seen it in the status.
+private final class Replacements: FluxStoreObserver {
+    private let isAnew = Mutex(false)
+
+    func applied(
+        _ change: FluxChange<BoardState>, _ state: BoardState, revision: UInt64?
+    ) -> (any FluxSettling)? {
+        if case .replaced = change { isAnew.withLock { $0 = true } }
+        return nil
+    }
+
+    /// Whether it has since the last call; made with the lock of the store held, so that it belongs to the state read there.
+    func take() -> Bool {
+        isAnew.withLock { isAnew in
+            defer { isAnew = false }
+            return isAnew
+        }
     }
 }
 
