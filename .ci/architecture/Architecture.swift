@@ -13,8 +13,8 @@ enum Limits {
     static let types = 36
     static let declarations = 200
     // 6,500 when the core had become small; families, shared limits, saving that tells the truth and views of many came after,
-    // and then replicas, with the log and the checks to test them.
-    static let linesOfCodeOfAll = 9_050
+    // and then replicas, with the log and the checks to test them, and parts by latest that no change copies a state for.
+    static let linesOfCodeOfAll = 9_100
     static let linesOfReadme = 250
 }
 

@@ -8,7 +8,7 @@ import Dispatch
 ///
 /// With `.every` the part is taken when a change is applied, in the step that announces it and under the rules of
 /// `handle(action:)`: what waits is the part and not the state, and a change that leaves it as it was wakes nobody. With
-/// `.latest` it is taken when it is handed over, under the same rules.
+/// `.latest` it is taken when it is handed over, under the same rules. What takes long to take belongs into a ``FluxView``.
 nonisolated extension FluxSource {
     /// Calls a handler with a part of the state whenever that part has changed.
     ///
@@ -181,8 +181,8 @@ nonisolated extension FluxSource {
                 select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, { $1 }, handler)
         }
         let (isMarked, distinct) = (FluxFlag(), FluxDistinct(by: isSame, isAlone: true))
-        let turns = queue.map { FluxTurns($0) } ?? source.turns
-        let delivery = FluxQueueDelivery<Void>(turns, .none, isUsersQueue: false) {
+        let turns = queue.map { FluxTurns($0, isUsers: true) } ?? source.turns
+        let delivery = FluxQueueDelivery<Void>(turns, .none, isUsersQueue: queue != nil) {
             // Before it is read: a change after that marks it again.
             isMarked.clear()
             if let change = distinct.change(to: read()) { handler(change) }

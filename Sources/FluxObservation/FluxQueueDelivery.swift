@@ -152,7 +152,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         on queue: DispatchQueue? = nil, bound: Bound = .none, startingWith first: Value? = nil,
         _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        self.init(FluxTurns(queue), bound, isUsersQueue: queue != nil, handler)
+        self.init(FluxTurns(queue, isUsers: queue != nil), bound, isUsersQueue: queue != nil, handler)
         if let first { put(first)?.settle() }
     }
 

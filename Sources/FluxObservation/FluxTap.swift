@@ -45,7 +45,9 @@ nonisolated extension FluxStore: FluxTappable {
 
     @usableFromInline var hasFixedStores: Bool { true }
 
-    @usableFromInline var turns: FluxTurns { handle.feature(FluxTurns.self) { FluxTurns(handle.queue) } }
+    @usableFromInline var turns: FluxTurns {
+        handle.feature(FluxTurns.self) { FluxTurns(handle.queue, isUsers: false) }
+    }
 
     @usableFromInline var iteratorQueue: DispatchQueue {
         handle.feature(FluxIteratorQueue.self) { FluxIteratorQueue() }.queue

@@ -28,10 +28,14 @@ nonisolated final class FluxTurns: FluxSettling {
     }
 
     private let queue: DispatchQueue
+    private let isUsers: Bool
     private let line = FluxLock(Line())
 
-    /// - Parameter queue: Where turns are taken; nil: on a serial queue of its own.
-    @usableFromInline init(_ queue: DispatchQueue?) {
+    /// - Parameters:
+    ///   - queue: Where turns are taken; nil: on a serial queue of its own.
+    ///   - isUsers: Whether that queue is the user's.
+    @usableFromInline init(_ queue: DispatchQueue?, isUsers: Bool) {
+        self.isUsers = isUsers
         self.queue =
             queue ?? DispatchQueue(label: "FluxQueueDelivery", autoreleaseFrequency: .workItem, target: .global())
     }
@@ -73,6 +77,7 @@ nonisolated final class FluxTurns: FluxSettling {
             turns.removeAll(keepingCapacity: turns.capacity <= 1 << 16)
             if hasPaused { break }
         }
-        DispatchQueue.global().async { self.schedule() }
+        // By way of the pool, for the thread would go on with its own serial queue; a queue of the user's need not wait for the pool.
+        if isUsers { schedule() } else { DispatchQueue.global().async { self.schedule() } }
     }
 }

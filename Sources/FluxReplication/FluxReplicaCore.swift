@@ -7,14 +7,18 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// What runs on its own until the replica is closed, one of each.
     private enum Job { case reading, saving, probing, objecting }
 
+    private typealias End = (end: Swift.Duration, duration: Swift.Duration)
+    private typealias Alarm = _Concurrency.Task<Void, Never>
+
     private struct Jobs {
         var tasks: [Job: _Concurrency.Task<Void, Never>] = [:]
         /// Those who ask the log for somebody who waits, by his number.
         var asking: [UInt64: _Concurrency.Task<Void, Never>] = [:]
         /// When the time of somebody who waits is up, and how long that was.
-        var ends: [UInt64: (end: Swift.Duration, duration: Swift.Duration)] = [:]
-        /// What sleeps for all of them, until the first end or an earlier one.
-        var alarm: (end: Swift.Duration, task: _Concurrency.Task<Void, Never>)?
+        var ends: [UInt64: End] = [:]
+        /// What sleeps for all of them, until the first end or an earlier one, and how many have before and with it.
+        var alarm: (end: Swift.Duration, task: Alarm)?
+        var alarms = 0
         var isClosed = false
     }
 
@@ -92,17 +96,18 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     ) async throws(FluxReplicaError) -> UInt64 {
         let end = clock.end(after: duration)
         // It is not waited for: a log, or a clock of the user's, may go on all the same.
-        let asking = jobs.withLock { jobs -> _Concurrency.Task<Void, Never>? in
-            if jobs.isClosed { return nil }
+        let (asking, oldAlarm) = jobs.withLock { jobs -> (_Concurrency.Task<Void, Never>?, Alarm?) in
+            if jobs.isClosed { return (nil, nil) }
             // Started with the lock held: what has ended takes itself out, and so not before it is in there.
             let asking = _Concurrency.Task.detached { [self] in
                 await self.ask(for: id, ask)
                 self.jobs.withLock { $0.asking[id] = nil }
             }
             (jobs.asking[id], jobs.ends[id]) = (asking, (end, duration))
-            if jobs.alarm.map({ end < $0.end }) ?? true { setAlarm(end, &jobs) }
-            return asking
+            let isFirst = jobs.alarm.map { end < $0.end } ?? true
+            return (asking, isFirst ? setAlarm(end, &jobs) : nil)
         }
+        oldAlarm?.cancel()
         await latch.wait()
         let answer = machine.withLock { $0.finish(id) }
         jobs.withLock { $0.ends[id] = nil }
@@ -111,24 +116,30 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         return try answer.get()
     }
 
-    /// One task sleeps for all who wait: it costs more than the rest of a dispatch.
-    private func setAlarm(_ end: Swift.Duration, _ jobs: inout Jobs) {
-        jobs.alarm?.task.cancel()
-        jobs.alarm = (
-            end,
-            _Concurrency.Task.detached { [self] in
-                await clock.sleepUntil(end)
-                if !_Concurrency.Task.isCancelled { timeIsUp(end) }
-            }
-        )
+    /// One task sleeps for all who wait: one each would cost more than the rest of a dispatch.
+    ///
+    /// Returns the one in whose place it is, to be cancelled once the lock is free: a clock of the user's is told of that.
+    private func setAlarm(_ end: Swift.Duration, _ jobs: inout Jobs) -> Alarm? {
+        let old = jobs.alarm?.task
+        jobs.alarms += 1
+        let sleeping = _Concurrency.Task.detached { [self, number = jobs.alarms] in
+            await clock.sleepUntil(end)
+            timeIsUp(end, number)
+        }
+        jobs.alarm = (end, sleeping)
+        return old
     }
 
-    private func timeIsUp(_ time: Swift.Duration) {
-        let late = jobs.withLock { jobs in
+    private func timeIsUp(_ end: Swift.Duration, _ number: Int) {
+        // All whose time is up by now, or each would need an alarm of its own.
+        let time = Swift.max(end, clock.end(after: .zero))
+        let late = jobs.withLock { jobs -> [UInt64: End] in
+            // Another is in its place, or all is over.
+            if jobs.isClosed || jobs.alarms != number { return [:] }
             let late = jobs.ends.filter { $0.value.end <= time }
             for id in late.keys { jobs.ends[id] = nil }
             jobs.alarm = nil
-            if let next = jobs.ends.values.map(\.end).min() { setAlarm(next, &jobs) }
+            if let next = jobs.ends.values.map(\.end).min() { _ = setAlarm(next, &jobs) }
             return late
         }
         for (id, wait) in late { perform { $0.expired(id, wait.duration, &$1) } }
@@ -256,8 +267,9 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     private func follow(_ step: FluxReplicaStep) {
         // Before anybody is let out, so that what he dispatches next tells the checksum.
-        if step.isCheckDue || step.saves != nil { encode(step) }
+        if step.isCheckDue { encode(step) }
         follow(step.effects)
+        if !step.isCheckDue, step.saves != nil { encode(step) }
         if let objection = step.objection {
             start(.objecting) { await $0.append(objection) }
         }
@@ -318,11 +330,11 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Ends all that runs; does not wait for it.
     @discardableResult func end() -> [_Concurrency.Task<Void, Never>] {
         perform { $0.closed(&$1) }
-        let tasks = jobs.withLock { jobs in
+        let (tasks, alarm) = jobs.withLock { jobs in
             jobs.isClosed = true
-            jobs.alarm?.task.cancel()
-            return Array(jobs.tasks.values) + jobs.asking.values
+            return (Array(jobs.tasks.values) + jobs.asking.values, jobs.alarm?.task)
         }
+        alarm?.cancel()
         for task in tasks { task.cancel() }
         return tasks
     }

@@ -127,6 +127,22 @@ import Testing
         FluxSubscription(tokens).unsubscribe()
     }
 
+    /// C8: also where one turn of the queue is not enough.
+    @Test(arguments: [FluxDelivery.latest, .every])
+    func `On a queue of the user's a part waits for nobody who has the threads of the pool`(delivery: FluxDelivery) {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (queue, isOver, seen) = (DispatchQueue(label: "own"), Flag(), DispatchSemaphore(value: 0))
+        for _ in 0..<64 { DispatchQueue.global().async { while !isOver.isSet {} } }
+        defer { isOver.set() }
+        let token = store.subscribe(to: { $0.count }, delivery, on: queue) { [weak store] count in
+            // What comes now is for another turn.
+            if count < 100 { store?.dispatch(action: .add(1)) } else { seen.signal() }
+        }
+        store.dispatch(action: .add(1))
+        #expect(seen.wait(timeout: .now() + 20) == .success)
+        token.unsubscribe()
+    }
+
     struct Growing: FluxState {
         enum Action: FluxAction { case append }
         final class Contents: Sendable {}

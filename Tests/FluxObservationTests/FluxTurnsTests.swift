@@ -13,7 +13,7 @@ import Testing
         let over = DispatchSemaphore(value: 0)
         let turns: FluxTurns
 
-        init() { turns = FluxTurns(queue) }
+        init() { turns = FluxTurns(queue, isUsers: false) }
 
         /// Lets the queue run, and returns who has taken a turn before what was put on it behind them.
         func next() async -> [String] {

@@ -123,6 +123,42 @@ import Testing
         }
     }
 
+    @Test("Of many whose time is up at nearly the same time one alarm lets all out")
+    func timesAtOnce() async throws {
+        let (log, clock) = (FluxTestLog(), CountingClock())
+        let replica = try await join(log, clock: clock)
+        log.arePaused = true
+        var dispatches: [Task<FluxReplicaError?, Never>] = []
+        for number in 1...100 {
+            let duration = Duration.seconds(5) + .microseconds(number)
+            dispatches.append(Task { await failure { try await replica.dispatch(action: [1, 1], within: duration) } })
+            while log.entries.count < number { await Task.yield() }
+        }
+        clock.base.advance(by: .seconds(6))
+        for dispatch in dispatches {
+            guard case .unconfirmed = await dispatch.value else { throw Unexpected(it: "it was told something else") }
+        }
+        // For who joined, and for the first of these.
+        #expect(clock.sleeps.withLock { $0 } == 2)
+    }
+
+    @Test("A replica that is closed keeps nothing, whatever time those who waited had left")
+    func closedWithTimeLeft() async throws {
+        let store = try await {
+            let log = FluxTestLog()
+            let replica = try await join(log)
+            log.arePaused = true
+            let dispatches = [1_000_000, 1_000, 2_000].map { seconds in
+                Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(seconds)) } }
+            }
+            while log.entries.count < 3 { await Task.yield() }
+            await replica.close()
+            for dispatch in dispatches { #expect(await dispatch.value == .unconfirmed("the replica was closed")) }
+            return Weak(replica.store)
+        }()
+        while store.object != nil { await Task.yield() }
+    }
+
     @Test("The status says that the log is back though nobody asks it for anything")
     func back() async throws {
         let log = FluxTestLog()

@@ -38,3 +38,17 @@ func failure(of body: () async throws -> UInt64) async -> FluxReplicaError? {
 
 /// What a test did not expect to come across.
 struct Unexpected: Error { var it: String }
+
+/// A clock that is moved on by hand, and counts who sleeps.
+final class CountingClock: Clock {
+    let base = FluxTestClock()
+    let sleeps = FluxLock(0)
+
+    var now: FluxTestClock.Instant { base.now }
+    var minimumResolution: Duration { base.minimumResolution }
+
+    func sleep(until deadline: FluxTestClock.Instant, tolerance: Duration?) async throws {
+        sleeps.withLock { $0 += 1 }
+        try await base.sleep(until: deadline, tolerance: tolerance)
+    }
+}

@@ -82,10 +82,12 @@ enum C5 {
                 withExtendedLifetime(first) { token.value = nil }
             }
         },
-        Scenario("c5-latest-part", "A part by latest never goes back, repeats nothing, and ends on the newest") {
+        Scenario(
+            "c5-latest-part", "A part by latest, on any queue, never goes back, repeats nothing, and ends on the newest"
+        ) {
             scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
-            let token = Noted<FluxSubscription?>(nil)
+            let (token, queue) = (Noted<FluxSubscription?>(nil), DispatchQueue(label: "mine"))
             let first = store.subscribe(to: { $0.entries.count }, .latest) { one.value.append($0) }
             scene.thread("dispatches") {
                 store.add(1)
@@ -93,7 +95,9 @@ enum C5 {
             }
             scene.thread("joins") {
                 let part: @Sendable (Log) -> Int = { $0.entries.count }
-                token.value = store.subscribe(to: part, .latest, startingWithCurrent: true) { two.value.append($0) }
+                token.value = store.subscribe(to: part, .latest, on: queue, startingWithCurrent: true) {
+                    two.value.append($0)
+                }
             }
             scene.finally {
                 for (name, seen) in [("the first", one.value), ("who joined", two.value)] {
