@@ -105,7 +105,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Makes a family of stores, each of which is flushed before it is let go of.
     ///
-    /// It is detached from its dispatcher before that; one that cannot be saved is attached again, with priority 0.
+    /// It is detached from its dispatcher before that; one that cannot be saved is attached again, with priority 0, under the name
+    /// that it had unless another has got that meanwhile.
     ///
     /// - Parameters:
     ///   - idle: How long a store that nobody uses stays open.
@@ -127,10 +128,11 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                 make: make,
                 close: { _, store in
                     // What is dispatched from here on is not for it: it would come after what is saved.
-                    let dispatcher = store.handle.dispatcher
+                    let (dispatcher, name) = (store.handle.dispatcher, FluxStoreInfo(store.handle).name)
                     dispatcher?.detach(store)
                     if let error = await store.handle.failure() {
                         dispatcher?.attach(store)
+                        if let name { try? dispatcher?.attach(store, as: name) }
                         throw error
                     }
                     await store.flush()

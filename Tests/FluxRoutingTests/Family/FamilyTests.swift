@@ -320,15 +320,18 @@ import Testing
     @Test func `A store that cannot be saved stays, and the error is what its save threw`() async throws {
         let dispatcher = FluxDispatcher()
         let family = FluxFamily(clock: desks.clock) { (key: String) in
-            FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
+            let store = FluxStore(initialState: Counter(), dispatcher: nil) { handle in
                 if key == "a" { handle.withAccess { $0.observe(Unsaved()) } }
             }
+            try dispatcher.attach(store, as: key)
+            return store
         }
         for key in ["a", "b"] { try await family.with(key) { _ = $0.dispatch(action: .add(1)) } }
         #expect(await family.flush(within: .seconds(1)) == false)
         await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
         #expect(try await family.with("a") { $0.state.count } == 1)
         #expect(dispatcher.add(1) == 2, "it is attached again")
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "a"), "under its name")
         let report = await family.shutdown(within: .seconds(1))
         #expect(report.closed == ["b"] && report.failed["a"] is Desks.Refusal)
     }
