@@ -175,16 +175,20 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool,
         _ handler: @escaping @Sendable ((old: Value?, new: Value)) -> Void
     ) -> FluxSubscription {
-        guard delivery == .latest, let source = self as? any FluxTappable, let read = reader(of: select, in: source)
+        let isMarked = FluxFlag()
+        // In the step that reads: what is marked after that has not been read.
+        let clearing: @Sendable (State) -> Value = { state in
+            isMarked.clear()
+            return select(state)
+        }
+        guard delivery == .latest, let source = self as? any FluxTappable, let read = reader(of: clearing, in: source)
         else {
             return watch(
                 select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, { $1 }, handler)
         }
-        let (isMarked, distinct) = (FluxFlag(), FluxDistinct(by: isSame, isAlone: true))
+        let distinct = FluxDistinct(by: isSame, isAlone: true)
         let turns = queue.map { FluxTurns($0, isUsers: true) } ?? source.turns
         let delivery = FluxQueueDelivery<Void>(turns, .none, isUsersQueue: queue != nil) {
-            // Before it is read: a change after that marks it again.
-            isMarked.clear()
             if let change = distinct.change(to: read()) { handler(change) }
         }
         return tap(

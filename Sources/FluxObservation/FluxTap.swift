@@ -227,15 +227,14 @@ nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
     }
 }
 
-/// Whether something is due.
+/// Whether something is due; set and cleared with the lock of one store held, which orders the two.
 @usableFromInline
 nonisolated final class FluxFlag: Sendable {
     private let isSet = Synchronization.Atomic<Bool>(false)
 
     @usableFromInline init() {}
 
-    /// Sets it, with the lock of a store held; false: it was set.
-    // Relaxed: who clears it takes that lock next, and so sees what was changed by whoever has found it set.
+    /// Sets it; false: it was set.
     @usableFromInline func set() -> Bool { !isSet.exchange(true, ordering: .relaxed) }
 
     @usableFromInline func clear() { isSet.store(false, ordering: .relaxed) }

@@ -5,14 +5,14 @@
 /// Does what the machine of a replica decides: reads the log, applies, appends, saves.
 nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// What runs on its own until the replica is closed, one of each.
-    private enum Job { case reading, saving, probing, objecting }
+    private enum Job { case reading, saving, probing }
 
     private typealias End = (end: Swift.Duration, duration: Swift.Duration)
     private typealias Alarm = _Concurrency.Task<Void, Never>
 
     private struct Jobs {
         var tasks: [Job: _Concurrency.Task<Void, Never>] = [:]
-        /// Those who ask the log for somebody who waits, by his number.
+        /// Those who ask the log for somebody who waits, or append an objection, by its number.
         var asking: [UInt64: _Concurrency.Task<Void, Never>] = [:]
         /// When the time of somebody who waits is up, and how long that was.
         var ends: [UInt64: End] = [:]
@@ -97,13 +97,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         let end = clock.end(after: duration)
         // It is not waited for: a log, or a clock of the user's, may go on all the same.
         let (asking, oldAlarm) = jobs.withLock { jobs -> (_Concurrency.Task<Void, Never>?, Alarm?) in
-            if jobs.isClosed { return (nil, nil) }
-            // Started with the lock held: what has ended takes itself out, and so not before it is in there.
-            let asking = _Concurrency.Task.detached { [self] in
-                await self.ask(for: id, ask)
-                self.jobs.withLock { $0.asking[id] = nil }
-            }
-            (jobs.asking[id], jobs.ends[id]) = (asking, (end, duration))
+            guard let asking = start(id, &jobs, { await $0.ask(for: id, ask) }) else { return (nil, nil) }
+            jobs.ends[id] = (end, duration)
             let isFirst = jobs.alarm.map { end < $0.end } ?? true
             return (asking, isFirst ? setAlarm(end, &jobs) : nil)
         }
@@ -271,7 +266,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         follow(step.effects)
         if !step.isCheckDue, step.saves != nil { encode(step) }
         if let objection = step.objection {
-            start(.objecting) { await $0.append(objection) }
+            _ = jobs.withLock { start(objection.number, &$0) { await $0.append(objection) } }
         }
     }
 
@@ -348,6 +343,20 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         await ended.wait()
     }
 
+    /// Starts what may be one of many, under its number; nil: it is closed.
+    private func start(
+        _ number: UInt64, _ jobs: inout Jobs, _ body: @escaping @Sendable (FluxReplicaCore) async -> Void
+    ) -> _Concurrency.Task<Void, Never>? {
+        if jobs.isClosed { return nil }
+        // With the lock held: what has ended takes itself out, and so not before it is in there.
+        let task = _Concurrency.Task.detached { [self] in
+            await body(self)
+            self.jobs.withLock { $0.asking[number] = nil }
+        }
+        jobs.asking[number] = task
+        return task
+    }
+
     private func start(_ job: Job, _ body: @escaping @Sendable (FluxReplicaCore) async -> Void) {
         jobs.withLock { jobs in
             if jobs.isClosed { return }
@@ -370,7 +379,14 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func pause(after attempt: Int) async -> Bool {
         if machine.withLock({ $0.isOver }) { return false }
         let delay = backoff.delay(after: attempt, chance: Double.random(in: 0...1))
-        await clock.sleepUntil(clock.end(after: delay))
+        let (end, latch) = (clock.end(after: delay), FluxLatch())
+        // By itself: a clock may go on with what was cancelled, and who closes the replica waits for this.
+        let sleeping = _Concurrency.Task.detached { [clock] in
+            await clock.sleepUntil(end)
+            latch.open()
+        }
+        await latch.wait()
+        sleeping.cancel()
         return !_Concurrency.Task.isCancelled && machine.withLock { !$0.isOver }
     }
 
@@ -396,7 +412,7 @@ nonisolated private struct FluxReplicaClock: Sendable {
     /// When so long from this call on is over: a clock that is moved on by hand may be moved right after.
     func end(after duration: Swift.Duration) -> Swift.Duration {
         // A century at most: the clocks of the system stop the program where they are given more than they can count.
-        now() + Swift.min(duration, .seconds(3_000_000_000))
+        now() + Swift.max(.zero, Swift.min(duration, .seconds(3_000_000_000)))
     }
 }
 

@@ -260,6 +260,43 @@ import Testing
         #expect(await dispatch.value == .unconfirmed("the replica was closed"))
     }
 
+    @Test("Nor is an objection, of which there may be several")
+    func closingEndsObjections() async throws {
+        let log = LingeringLog()
+        let replica = try await join(log, checkEvery: 1)
+        let wrong = try await join(log.base, initialState: Journal(isWrong: true), checkEvery: 1)
+        var number: UInt8 = 0
+        while log.underWay.withLock({ $0 }) < 3 {
+            number += 1
+            _ = await failure { try await wrong.dispatch(action: [1, number]) }
+        }
+        await replica.close()
+        #expect(log.underWay.withLock { $0 } == 0)
+        await wrong.close()
+    }
+
+    @Test("Closing waits for no clock that goes on with what was cancelled")
+    func closingNeedsNoObedientClock() async throws {
+        let (log, clock) = (FluxTestLog(), DeafClock())
+        let replica = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
+        log.isAvailable = false
+        // The task that reads, and the one that asks whether the log is back; and who has joined.
+        while clock.asleep < 3 { await Task.yield() }
+        await replica.close()
+        #expect(clock.asleep == 3)
+        clock.wake()
+    }
+
+    @Test(
+        "A time that was over long ago is over", arguments: [Duration(_high: .min, low: 0), .seconds(Int64.min), .zero])
+    func longAgo(duration: Duration) async throws {
+        let log = FluxTestLog()
+        let replica = try await join(log)
+        log.arePaused = true
+        guard case .unconfirmed = await failure(of: { try await replica.dispatch(action: [1, 1], within: duration) })
+        else { throw Unexpected(it: "it was told something else") }
+    }
+
     @Test("A replica that is let go of reads no more, and nothing keeps it")
     func letGo() async throws {
         let log = FluxTestLog()

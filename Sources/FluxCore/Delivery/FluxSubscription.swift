@@ -56,7 +56,8 @@ nonisolated public final class FluxSubscription: Sendable {
     /// awaits ``finish()``. It never waits. A second call does nothing. The handler and what it captured are released at the
     /// end of the batch under way.
     ///
-    /// - Complexity: O(log *n*) of the subscriptions on the same queue, amortised.
+    /// - Complexity: O(log *n*) of the subscriptions on the same queue, amortised; O(*n*) of those that look on at changes as they
+    ///   are applied, such as to parts.
     public func unsubscribe() { member.cancel() }
 
     /// Ends the subscription, and returns once the last call of the handler is over, or the task is cancelled.

@@ -52,3 +52,20 @@ final class CountingClock: Clock {
         try await base.sleep(until: deadline, tolerance: tolerance)
     }
 }
+
+/// A clock whose sleepers sleep until they are woken, cancelled or not.
+final class DeafClock: Clock {
+    private let latches = FluxLock<[FluxLatch]>([])
+
+    var asleep: Int { latches.withLock { $0.count } }
+    var now: ContinuousClock.Instant { .now }
+    var minimumResolution: Duration { .zero }
+
+    func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
+        let latch = FluxLatch()
+        latches.withLock { $0.append(latch) }
+        await Task.detached { await latch.wait() }.value
+    }
+
+    func wake() { for latch in latches.withLock({ $0 }) { latch.open() } }
+}
