@@ -113,8 +113,8 @@ import Testing
             }
         }
         for (seconds, numbers) in [(2, [1, 3]), (3, [0]), (3, [2])] {
-            clock.advance(by: .seconds(seconds))
             let before = ended.elements.count
+            clock.advance(by: .seconds(seconds))
             await ended.count(before + numbers.count)
             #expect(Set(ended.elements.dropFirst(before)) == Set(numbers))
         }
