@@ -175,20 +175,21 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool,
         _ handler: @escaping @Sendable ((old: Value?, new: Value)) -> Void
     ) -> FluxSubscription {
-        let isMarked = FluxFlag()
-        // In the step that reads: what is marked after that has not been read.
-        let clearing: @Sendable (State) -> Value = { state in
-            isMarked.clear()
-            return select(state)
-        }
-        guard delivery == .latest, let source = self as? any FluxTappable, let read = reader(of: clearing, in: source)
+        guard delivery == .latest, let source = self as? any FluxTappable, case let isMarked = FluxFlag(),
+            let read = reader(
+                in: source,
+                of: { state in
+                    // In the step that reads: what is marked after that has not been read.
+                    isMarked.clear()
+                    return select(state)
+                })
         else {
             return watch(
                 select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, { $1 }, handler)
         }
         let distinct = FluxDistinct(by: isSame, isAlone: true)
         let turns = queue.map { FluxTurns($0, isUsers: true) } ?? source.turns
-        let delivery = FluxQueueDelivery<Void>(turns, .none, isUsersQueue: queue != nil) {
+        let delivery = FluxQueueDelivery<Void>(turns, .none) {
             if let change = distinct.change(to: read()) { handler(change) }
         }
         return tap(
@@ -202,7 +203,7 @@ nonisolated extension FluxSource {
     /// Reads a part of a source of this type, as its own type has it done.
     @inlinable
     func reader<Value, Source: FluxTappable>(
-        of select: @escaping @Sendable (State) -> Value, in source: Source
+        in source: Source, of select: @escaping @Sendable (State) -> Value
     ) -> (@Sendable () -> Value)? {
         (select as? @Sendable (Source.State) -> Value).map { source.reader(of: $0) }
     }

@@ -152,15 +152,15 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         on queue: DispatchQueue? = nil, bound: Bound = .none, startingWith first: Value? = nil,
         _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        self.init(FluxTurns(queue, isUsers: queue != nil), bound, isUsersQueue: queue != nil, handler)
+        self.init(FluxTurns(queue, isUsers: queue != nil), bound, handler)
         if let first { put(first)?.settle() }
     }
 
     /// Makes a delivery that takes its turns with others.
     @inlinable convenience init(
-        _ turns: FluxTurns, _ bound: Bound, isUsersQueue: Bool, _ handler: @escaping @Sendable (Value) -> Void
+        _ turns: FluxTurns, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        let takesOne = if case .latest = bound { isUsersQueue } else { bound.limit == nil }
+        let takesOne = if case .latest = bound { turns.isUsers } else { bound.limit == nil }
         self.init(turns, bound, takesOne ? 1 : 1024, handler) { $0.drain() }
     }
 

@@ -151,7 +151,7 @@ nonisolated extension FluxSource {
     ) -> FluxSubscription {
         let delivery =
             if queue == nil, let turns = (self as? any FluxTappable)?.turns {
-                FluxQueueDelivery<Element>(turns, bound, isUsersQueue: false, handler)
+                FluxQueueDelivery<Element>(turns, bound, handler)
             } else {
                 FluxQueueDelivery<Element>(on: queue, bound: bound, handler)
             }

@@ -28,7 +28,7 @@ nonisolated final class FluxTurns: FluxSettling {
     }
 
     private let queue: DispatchQueue
-    private let isUsers: Bool
+    @usableFromInline let isUsers: Bool
     private let line = FluxLock(Line())
 
     /// - Parameters:
