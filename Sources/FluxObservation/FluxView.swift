@@ -36,9 +36,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         core = FluxViewCore(sources, by: isSame, capture)
     }
 
-    deinit {
-        core.end()
-    }
+    // Let go of with some lock held it ends once there is none.
+    deinit { FluxPureCode.after { [core] in core.end() } }
 
     /// Makes a view that announces a value unless a function of yours says that it is as good as the last.
     ///

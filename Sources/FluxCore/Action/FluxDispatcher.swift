@@ -42,8 +42,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///   there was something to announce.
     /// - Complexity: O(*n*) for *n* stores of this action type; stores of other types do not count.
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
-        let thread = threads.current
-        thread.requireImpure("dispatch(action:)")
+        let thread = threads.requireImpure("dispatch(action:)")
         // Relaxed: whoever has to find an interceptor is ordered behind its adding. The list is read under its lock.
         if chain.isUsed.load(ordering: .relaxed) { return begin(action) }
         return withUnsafePointer(to: action) { apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, nil) }
@@ -66,8 +65,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ action: any FluxAction, isAddressed: Bool = false, _ witness: FluxDispatchWitness? = nil,
         to end: FluxDispatchEnd? = nil
     ) -> Int {
-        let thread = threads.current
-        thread.requireImpure("dispatch(action:)")
+        let thread = threads.requireImpure("dispatch(action:)")
         let passage = FluxPassage(self, origin: thread.task, isAddressed: isAddressed, to: end)
         // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
         defer { passage.isKept.store(true, ordering: .relaxed) }
@@ -82,8 +80,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Returns: How many changes the stores announced.
     @discardableResult
     public func deliver<Action: FluxAction>(_ action: Action, telling witness: FluxDispatchWitness? = nil) -> Int {
-        let thread = threads.current
-        thread.requireImpure("deliver")
+        let thread = threads.requireImpure("deliver")
         return withUnsafePointer(to: action) {
             apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, witness)
         }
@@ -99,7 +96,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     public func deliver(
         _ action: any FluxAction, to store: FluxStoreInfo, telling witness: FluxDispatchWitness? = nil
     ) -> Int? {
-        threads.current.requireImpure("deliver")
+        threads.requireImpure("deliver")
         var wakes = FluxWakes()
         let announced = store.handle.take(action, &wakes, witness)
         wakes.settle()

@@ -173,8 +173,7 @@ nonisolated public struct FluxNext: Sendable {
     }
 
     @inline(__always) private func go(_ body: () -> Int) -> Int {
-        let thread = passage.dispatcher.threads.current
-        thread.requireImpure("next")
+        let thread = passage.dispatcher.threads.requireImpure("next")
         guard let origin = passage.origin else { return thread.sending(nil, body) }
         // Within the dispatch that began it it has passed the gate of its event; what was kept passes that again.
         // Relaxed: it is looked at within a dispatch of the same work, which has passed the gate itself.

@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// Where a store is attached, and what else it takes there: the few words that every store has.
 nonisolated struct FluxMembership {
@@ -27,12 +28,12 @@ nonisolated final class FluxWeakDispatcher: Sendable {
 
 /// What a store needs only once it does more than hold a state.
 nonisolated final class FluxStoreExtras: Sendable {
-    private let lazyQueue = FluxLock<DispatchQueue?>(nil)
+    private let lazyQueue = Synchronization.AtomicLazyReference<DispatchQueue>()
     let features = FluxFeatures()
     let label = FluxLock<String?>(nil)
 
     /// Made on first use: it costs more than all the rest.
-    var queue: DispatchQueue { lazyQueue.value { fluxQueue("FluxStore") } }
+    var queue: DispatchQueue { lazyQueue.load() ?? lazyQueue.storeIfNil(fluxQueue("FluxStore")) }
 }
 
 /// How a store comes to a dispatcher and leaves it; the lock of its membership is taken before that of a dispatcher.

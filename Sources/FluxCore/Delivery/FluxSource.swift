@@ -170,7 +170,11 @@ nonisolated extension FluxStore {
     ) -> FluxSubscription {
         let watcher = FluxStoreWatcher<State>(ended: ended, changed: changed)
         handle.withAccess { $0.observe(watcher) }
-        return FluxSubscription { [handle] in FluxPureCode.after { handle.withAccess { $0.remove(watcher) } } }
+        // Weak: a token that is kept keeps nothing of a store that has ended.
+        return FluxSubscription { [handle, weak watcher] in
+            guard let watcher else { return }
+            FluxPureCode.after { handle.withAccess { $0.remove(watcher) } }
+        }
     }
 
     /// Calls a handler with the states that are announced from now on.

@@ -31,7 +31,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
         handle = FluxStoreHandle(initialState: initialState)
         prepare?(handle)
         guard let dispatcher else { return }
-        handle.threads.current.requireImpure("FluxStore.init")
+        handle.threads.requireImpure("FluxStore.init")
         handle.attach(to: dispatcher)
     }
 
@@ -62,8 +62,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
     /// - Complexity: That of `handle(action:)`, and one step per queue that is subscribed on.
     @inlinable @inline(__always) @discardableResult public func dispatch(action: State.Action) -> UInt64? {
-        let thread = handle.threads.current
-        thread.requireImpure("dispatch(action:)")
+        let thread = handle.threads.requireImpure("dispatch(action:)")
         var wakes = FluxWakes()
         let revision = handle.lock.withLock { machine in thread.purely(handle) { machine.apply(action, &wakes) } }
         wakes.settle()

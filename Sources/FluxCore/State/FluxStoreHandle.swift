@@ -52,8 +52,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// - Parameter body: Gets the access; pure as `handle(action:)` is, and quick.
     /// - Returns: What the closure returns.
     @inlinable public func withAccess<Result>(_ body: (inout FluxStoreAccess<State>) -> Result) -> Result {
-        let thread = threads.current
-        thread.requireImpure("FluxStoreHandle.withAccess")
+        let thread = threads.requireImpure("FluxStoreHandle.withAccess")
         let (result, (wakes, gone)) = lock.withLock { machine in
             thread.purely(self) {
                 let result = body(&machine)
@@ -72,7 +71,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline var stamp: UInt64 { work(.stamp(self)).stamp }
 
     @inlinable @inline(__always) func read<Value>(_ body: (borrowing FluxStoreAccess<State>) -> Value) -> Value {
-        threads.current.requireImpure("state or revision of a store")
+        threads.requireImpure("state or revision of a store")
         return lock.withLock { body($0) }
     }
 
@@ -82,7 +81,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         _ delivery: FluxDelivery, _ queue: DispatchQueue?, _ startsWithCurrent: Bool,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        threads.current.requireImpure("subscribe")
+        threads.requireImpure("subscribe")
         let (member, due) = lock.withLock { machine in
             machine.mailboxes.join(self, delivery, queue, startsWithCurrent ? machine.state : nil, handler)
         }

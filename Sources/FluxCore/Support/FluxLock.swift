@@ -46,17 +46,6 @@ nonisolated public struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
     }
 }
 
-nonisolated extension FluxLock {
-    /// The value, which is made on first use, under the lock.
-    func value<Made>(_ make: () -> Made) -> Made where Value == Made? {
-        withLock { value in
-            let known = value ?? make()
-            value = known
-            return known
-        }
-    }
-}
-
 /// A value that is safe to pass between threads because a ``FluxLock``, or a role that only one thread has, guards it.
 @usableFromInline nonisolated struct FluxGuarded<Value>: @unchecked Sendable {
     @usableFromInline var value: Value

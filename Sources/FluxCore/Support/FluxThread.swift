@@ -17,6 +17,8 @@ import Dispatch
     @usableFromInline var pure: UnsafeRawPointer?
     /// What that code is, where it is not `handle(action:)`.
     var scope: StaticString?
+    /// What is to be done once no such code runs.
+    @usableFromInline var later: [@Sendable () -> Void]?
     /// The work whose action is being dispatched on this thread, if any; whoever dispatches keeps it.
     var sending: Unmanaged<FluxTask>?
 }
@@ -43,6 +45,14 @@ import Dispatch
             ?? makeRecord()
     }
 
+    /// The record; stops the program if pure code runs on the thread.
+    @inlinable @inline(__always) @discardableResult
+    func requireImpure(_ call: StaticString) -> UnsafeMutablePointer<FluxThread> {
+        let thread = current
+        if thread.pointee.pure != nil { fluxStopInPureCode(call) }
+        return thread
+    }
+
     @usableFromInline func makeRecord() -> UnsafeMutablePointer<FluxThread> {
         let record = UnsafeMutablePointer<FluxThread>.allocate(capacity: 1)
         record.initialize(to: FluxThread())
@@ -52,17 +62,19 @@ import Dispatch
 }
 
 nonisolated extension UnsafeMutablePointer<FluxThread> {
-    /// Runs code that is pure, under the lock of an object.
+    /// Runs code that is pure, under the lock of an object; no such code runs on the thread yet.
     @inlinable @inline(__always) func purely<Result>(_ owner: AnyObject, _ body: () -> Result) -> Result {
-        let outer = pointee.pure
         pointee.pure = UnsafeRawPointer(Unmanaged.passUnretained(owner).toOpaque())
-        defer { pointee.pure = outer }
-        return body()
+        let result = body()
+        pointee.pure = nil
+        if pointee.later != nil { doLater() }
+        return result
     }
 
-    /// Stops the program if pure code runs on this thread.
-    @inlinable @inline(__always) func requireImpure(_ call: StaticString) {
-        if pointee.pure != nil { fluxStopInPureCode(call) }
+    /// Has what was put off done, on another thread, for the locks of this one may still be held.
+    @usableFromInline func doLater() {
+        guard pointee.pure == nil, let later = fluxTake(&pointee.later) else { return }
+        DispatchQueue.global().async { for body in later { body() } }
     }
 
     /// Runs a dispatch on behalf of some work.
@@ -92,26 +104,29 @@ nonisolated public enum FluxPureCode {
         let thread = FluxThreads.shared.current
         let outer = (thread.pointee.pure, thread.pointee.scope)
         (thread.pointee.pure, thread.pointee.scope) = (UnsafeRawPointer(thread), name)
-        defer { (thread.pointee.pure, thread.pointee.scope) = outer }
+        defer {
+            (thread.pointee.pure, thread.pointee.scope) = outer
+            thread.doLater()
+        }
         return body()
     }
 
     /// Runs a closure now, or soon on another thread if the calling thread runs such code and so may hold a lock: to let go of what
     /// is the user's.
     ///
+    /// It runs once the code has returned, so what the closure captured goes after whatever that code let go of.
+    ///
     /// - Parameter body: What to run.
     public static func after(_ body: @escaping @Sendable () -> Void) {
-        if FluxThreads.shared.current.pointee.pure != nil {
-            DispatchQueue.global().async(execute: body)
-        } else {
-            body()
-        }
+        let thread = FluxThreads.shared.current
+        if thread.pointee.pure == nil { return body() }
+        thread.pointee.later = (fluxTake(&thread.pointee.later) ?? []) + [body]
     }
 
     /// Stops the program with a message if the calling thread runs pure code.
     ///
     /// - Parameter call: What was called, for the message.
-    public static func forbid(_ call: StaticString) { FluxThreads.shared.current.requireImpure(call) }
+    public static func forbid(_ call: StaticString) { FluxThreads.shared.requireImpure(call) }
 }
 
 /// Stops the program because code that has to be pure used a store, a dispatcher or a creator.

@@ -1,0 +1,49 @@
+import FluxCore
+import TestSupport
+import Testing
+
+/// A store whose last reference goes inside `handle` lets go of what is the user's later, with no lock held.
+@Suite struct LettingGoInsideHandleTests {
+    @Test func `What a state holds may use the library when it goes`() async {
+        await #expect(processExitsWith: .success) {
+            await Drawer.emptyMany { FluxStore(initialState: Holding(farewell: $0), dispatcher: nil) }
+        }
+    }
+
+    @Test func `What a handler captured may do so too`() async {
+        await #expect(processExitsWith: .success) {
+            await Drawer.emptyMany { farewell in
+                FluxStore(initialState: Counter(), dispatcher: nil).subscribe { _ in
+                    withExtendedLifetime(farewell) {}
+                }
+            }
+            await Drawer.emptyMany { farewell in
+                let store = FluxStore(initialState: Counter(), dispatcher: nil)
+                let subscription = store.subscribe { _ in withExtendedLifetime(farewell) {} }
+                return [store as any Sendable, subscription]
+            }
+        }
+    }
+
+    @Test func `What a token of watch closes over goes with the store`() async {
+        let (canary, gone) = (Locked<Canary?>(nil), Gate())
+        canary.withLock { $0 = Canary(gone) }
+        let store = Locked<FluxStore<Counter>?>(FluxStore(initialState: Counter(), dispatcher: nil))
+        let token = store.current!.watch(ended: { [canary = canary.current] in withExtendedLifetime(canary) {} }) {
+            nil
+        }
+        canary.withLock { $0 = nil }
+        store.withLock { $0 = nil }
+        await gone.opened()
+        token.unsubscribe()
+    }
+}
+
+/// A state whose content dispatches when it goes.
+private struct Holding: FluxState {
+    enum Action: FluxAction { case touch }
+
+    let farewell: Farewell
+
+    mutating func handle(action: Action) -> Holding? { self }
+}
