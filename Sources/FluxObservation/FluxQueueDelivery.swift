@@ -55,6 +55,9 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             @inlinable init(call: @escaping @Sendable (Value) -> Void) { self.call = call }
         }
 
+        @usableFromInline let bound: Bound
+        /// How many may wait: asked at each change, and slow to find in a generic enumeration.
+        @usableFromInline let room: Int
         /// Nil once it has ended and nothing waits.
         @usableFromInline var handler: Handler?
         @usableFromInline var phase = Phase.idle
@@ -67,19 +70,23 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         /// How many have come to wait, ever.
         @usableFromInline var last = 0
         /// Those who wait until so many, of all that ever came, have been handed over.
-        @usableFromInline var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
+        @usableFromInline var waiters: [ObjectIdentifier: (latch: FluxLatch, number: Int)] = [:]
+        /// The least number that any of them waits for, or waited for: looked at for each batch.
+        @usableFromInline var awaited = Int.max
 
-        @inlinable init(_ handler: @escaping @Sendable (Value) -> Void) { self.handler = Handler(call: handler) }
+        @inlinable init(_ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void) {
+            (self.bound, room, self.handler) = (bound, bound.limit ?? .max, Handler(call: handler))
+        }
 
         /// Keeps an element; says whether it needs a turn, and whether something has to be let go of.
-        @inlinable mutating func put(_ element: Value, _ bound: Bound) -> (isDue: Bool, hasGone: Bool) {
+        @inlinable mutating func put(_ element: Value) -> (isDue: Bool, hasGone: Bool) {
             var element = element
             if isEnded {
                 // What comes behind one that did not fit, before the error is handed over, is left out as well.
                 if case .failing = bound, dropped > 0, handler != nil { dropped += 1 }
                 return (false, false)
             }
-            if let limit = bound.limit, waiting.count >= limit {
+            if waiting.count >= room {
                 // The newest takes the number of the one that it replaces: who waits for that waits for this.
                 if case .latest = bound { last -= 1 } else { dropped += 1 }
                 switch bound {
@@ -97,14 +104,14 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         /// Goes on after a batch, or at the start: hands out the next, unless nothing waits or the drain pauses.
         ///
         /// A batch is one element where those that wait may still make room for others, and else all of them.
-        @inlinable mutating func next(_ batch: inout FluxWaiting<Value>, _ bound: Bound, isPausing: Bool) -> Turn {
+        @inlinable mutating func next(_ batch: inout FluxWaiting<Value>, isPausing: Bool) -> Turn {
             let done = last - waiting.count
-            var turn = Turn(waiters: waiters.filter { $0.number <= done })
-            if !turn.waiters.isEmpty { waiters.removeAll { $0.number <= done } }
+            var turn = Turn()
+            if done >= awaited { turn.waiters = takeWaiters(upTo: done) }
             phase = waiting.count == 0 ? .idle : isPausing ? .scheduled : .draining
             (turn.handler, turn.isDue) = (handler, phase == .scheduled)
             if phase == .draining {
-                if bound.limit == nil { swap(&waiting, &batch) } else { waiting.popFirst().map { batch.append($0) } }
+                if room == .max { swap(&waiting, &batch) } else { waiting.popFirst().map { batch.append($0) } }
             }
             if isEnded && phase == .idle { handler = nil }
             return turn
@@ -113,23 +120,31 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         /// Adds somebody who waits until all that waits has been handed over, or with `call` until no call is under way.
         mutating func wait(_ latch: FluxLatch, forCall: Bool) -> FluxLatch? {
             if phase == .idle || forCall && phase != .draining { return nil }
-            waiters.append((latch, forCall ? 0 : last))
+            let number = forCall ? 0 : last
+            waiters[ObjectIdentifier(latch)] = (latch, number)
+            awaited = Swift.min(awaited, number)
             return latch
+        }
+
+        @usableFromInline mutating func takeWaiters(upTo done: Int) -> [FluxLatch] {
+            let taken = waiters.values.filter { $0.number <= done }
+            waiters = waiters.filter { $0.value.number > done }
+            awaited = waiters.values.map { $0.number }.min() ?? .max
+            return taken.map { $0.latch }
         }
     }
 
     /// What a drain does next, outside the lock.
     @usableFromInline struct Turn {
-        @usableFromInline let waiters: ContiguousArray<(latch: FluxLatch, number: Int)>
+        @usableFromInline var waiters: [FluxLatch] = []
         @usableFromInline var handler: Machine.Handler?
         /// Whether the drain pauses, and is to be scheduled again.
         @usableFromInline var isDue = false
 
-        @inlinable init(waiters: ContiguousArray<(latch: FluxLatch, number: Int)>) { self.waiters = waiters }
+        @inlinable init() {}
     }
 
     @usableFromInline let lock: FluxLock<Machine>
-    @usableFromInline let bound: Bound
     @usableFromInline let turns: FluxTurns
     /// Whether no call is decided on any more, whatever has been taken to be handed over.
     @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
@@ -169,8 +184,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         work: @escaping @Sendable (FluxQueueDelivery) -> Bool
     ) {
         _ = bound.limit.map(FluxBuffered.checked)
-        (self.turns, self.bound, self.limit, self.work) = (turns, bound, limit, work)
-        lock = FluxLock(Machine(handler))
+        (self.turns, self.limit, self.work) = (turns, limit, work)
+        lock = FluxLock(Machine(bound, handler))
     }
 
     // MARK: - Putting
@@ -181,7 +196,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     /// - Returns: Who has to be settled once the caller holds no lock; nil: nobody, as it is awake already.
     /// - Complexity: O(1), amortised.
     @inlinable public func put(_ element: Value) -> (any FluxSettling)? {
-        let (isDue, hasGone) = lock.withLock { $0.put(element, bound) }
+        let (isDue, hasGone) = lock.withLock { $0.put(element) }
         let isFirst = isDue && turns.add(self)
         return hasGone ? self : isFirst ? turns : nil
     }
@@ -214,7 +229,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     private func end(_ change: (inout Machine) -> Void) {
         let (gone, waiters) = lock.withLock { machine in
             let old = (machine.waiting, machine.handler)
-            var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
+            var waiters: [ObjectIdentifier: (latch: FluxLatch, number: Int)] = [:]
             machine.isEnded = true
             change(&machine)
             if machine.waiting.count == 0 { machine.handler = nil }
@@ -222,7 +237,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             if machine.waiting.count == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
             return (old, waiters)
         }
-        for (latch, _) in waiters { latch.open() }
+        for (latch, _) in waiters.values { latch.open() }
         FluxPureCode.after { withExtendedLifetime(gone) {} }
     }
 
@@ -244,7 +259,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         await FluxLatch.wait { latch in
             lock.withLock { $0.wait(latch, forCall: forCall) }
         } withdrawing: { latch in
-            lock.withLock { $0.waiters.removeAll { $0.latch === latch } }
+            lock.withLock { $0.waiters[ObjectIdentifier(latch)] = nil }
         }
     }
 
@@ -256,8 +271,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @inlinable func drain() -> Bool {
         var batch = FluxWaiting<Value>()
         for count in 0...limit {
-            let turn = lock.withLock { $0.next(&batch, bound, isPausing: count == limit) }
-            for (latch, _) in turn.waiters { latch.open() }
+            let turn = lock.withLock { $0.next(&batch, isPausing: count == limit) }
+            for latch in turn.waiters { latch.open() }
             if batch.count == 0 { return !turn.isDue }
             while let element = batch.popFirst() {
                 // Relaxed: see cancel().

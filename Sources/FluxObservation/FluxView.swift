@@ -21,7 +21,8 @@ import Dispatch
 /// value that it announces is delivered as the subscription has it. Whoever must see each change of a store subscribes to
 /// the store.
 ///
-/// A view keeps its sources. When its last reference goes, it delivers what is due and ends its subscriptions (C10).
+/// A view keeps its sources, and the dispatchers that it found their stores at: middleware that uses a view of a store of its
+/// own dispatcher captures it weakly. When its last reference goes, it delivers what is due and ends its subscriptions (C10).
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
 /// `FluxState.handle(action:)`.

@@ -22,8 +22,8 @@ nonisolated final class FluxViewSources: Sendable {
 
     private struct Cuts {
         var number: UInt64 = 0
-        /// The dispatchers of the last cut, where the stores are always the same: seldom does one move to another.
-        var paused: [FluxDispatcher]?
+        /// Where the stores were in the last cut, where they are always the same: seldom does one move.
+        var places: FluxPlaces?
         /// Used again and again, as long as it keeps nothing.
         let unshared = FluxCut(isShared: false)
     }
@@ -53,44 +53,65 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline
     func cut(_ capture: (FluxCut) -> Void) -> UInt64? {
         let stores = stores()
-        let (known, unshared) = cuts.withLock { ($0.paused, $0.unshared) }
-        let (paused, cut) = (known ?? dispatchers(of: stores), isShared ? FluxCut() : unshared)
+        let (known, unshared) = cuts.withLock { ($0.places, $0.unshared) }
+        let (places, cut) = (known ?? FluxPlaces(of: stores), isShared ? FluxCut() : unshared)
         let number = cuts.withLock { cuts in
             cuts.number += 1
-            FluxDispatcher.paused(paused) { capture(cut) }
+            FluxDispatcher.paused(places.dispatchers) { capture(cut) }
             return cuts.number
         }
         // Only now: who attaches a store holds what guards its place while it waits for the dispatcher.
-        let now = isFixed ? stores : self.stores() + cut.found.stores
-        let isSame = isList(paused, of: now)
+        let isSame = places.hold(isFixed ? stores : self.stores() + cut.found.stores)
         if isFixed, known == nil || !isSame {
             // What was known is let go of outside the lock.
-            var next = isSame ? paused : nil
-            cuts.withLock { swap(&$0.paused, &next) }
+            var next = isSame ? places : nil
+            cuts.withLock { swap(&$0.places, &next) }
         }
         if isSame { return number }
-        return Set(paused.map(ObjectIdentifier.init)).isSuperset(of: dispatchers(of: now).map(ObjectIdentifier.init))
-            ? number : nil
+        return !isFixed && places.include(self.stores() + cut.found.stores, before: stores) ? number : nil
     }
+}
 
-    /// The dispatchers of stores at this moment; neighbours of one dispatcher count once.
-    private func dispatchers(of stores: [FluxStoreInfo]) -> [FluxDispatcher] {
-        var found: [FluxDispatcher] = []
+/// Where stores were attached, and so whom to stop so that none of them takes an action.
+///
+/// By the numbers of their attachments, for one that has moved away and come back was not stopped meanwhile.
+nonisolated private struct FluxPlaces {
+    /// Neighbours of one dispatcher have it once.
+    private(set) var dispatchers: [FluxDispatcher] = []
+    /// Of each store; nil: it was in none.
+    private var numbers: [UInt64?] = []
+
+    init(of stores: [FluxStoreInfo]) {
         for store in stores {
-            if let dispatcher = store.dispatcher, found.last !== dispatcher { found.append(dispatcher) }
+            let place = store.attachment
+            numbers.append(place?.number)
+            if let dispatcher = place?.dispatcher, dispatchers.last !== dispatcher { dispatchers.append(dispatcher) }
         }
-        return found
     }
 
-    /// Whether a list is what ``dispatchers(of:)`` would make.
-    private func isList(_ list: [FluxDispatcher], of stores: [FluxStoreInfo]) -> Bool {
-        var (rest, last) = (list[...], FluxDispatcher?.none)
-        for store in stores {
-            guard let dispatcher = store.dispatcher, dispatcher !== last else { continue }
+    /// Whether stores are those that were asked about, and each has been where it was ever since.
+    func hold(_ stores: [FluxStoreInfo]) -> Bool {
+        if stores.count != numbers.count { return false }
+        var (rest, last) = (dispatchers[...], FluxDispatcher?.none)
+        for (store, number) in zip(stores, numbers) {
+            let place = store.attachment
+            if place?.number != number { return false }
+            guard let dispatcher = place?.dispatcher, dispatcher !== last else { continue }
             if rest.popFirst() !== dispatcher { return false }
             last = dispatcher
         }
         return rest.isEmpty
+    }
+
+    /// Whether the dispatchers of stores were stopped, and none of those that were asked about has moved.
+    func include(_ stores: [FluxStoreInfo], before: [FluxStoreInfo]) -> Bool {
+        let known = Dictionary(zip(before, numbers)) { $1 }
+        let stopped = Set(dispatchers.map(ObjectIdentifier.init))
+        return stores.allSatisfy { store in
+            let place = store.attachment
+            if let number = known[store], number != place?.number { return false }
+            return place.map { stopped.contains(ObjectIdentifier($0.dispatcher)) } ?? true
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 import Dispatch
 import FluxCore
 import FluxObservation
+import Foundation
 import TestSupport
 import Testing
 
@@ -42,6 +43,45 @@ import Testing
         let torn = await tears(view) { for _ in 0..<5_000 { dispatcher.dispatch(action: Counter.Action.add(1)) } }
         #expect(torn == [])
         #expect(view.state == [5_000, 5_000, 5_000])
+    }
+
+    /// Stops in the middle of an action, between the stores before it and those behind it.
+    struct Slow: FluxState {
+        let begun = Gate()
+        let goesOn = Gate()
+
+        mutating func handle(action: Counter.Action) -> Slow? {
+            begun.open()
+            goesOn.wait()
+            return self
+        }
+    }
+
+    @Test(.stress) func `Stress: stores that go to another dispatcher and come back during a cut are in step`() async {
+        for _ in 0..<50 {
+            let (home, other) = (FluxDispatcher(), FluxDispatcher())
+            let first = FluxStore(initialState: Counter(), dispatcher: home)
+            let last = FluxStore(initialState: Other(), dispatcher: home)
+            let view = FluxView(first, last) { [$0.count, $1.count] }
+            #expect(view.state == [0, 0])
+            let state = Slow()
+            let slow = FluxStore(initialState: state, dispatcher: nil)
+            other.attach(first)
+            other.attach(slow)
+            other.attach(last)
+            await onThreads(5) { index in
+                if index == 0 { other.dispatch(action: Counter.Action.add(1)) } else { state.begun.wait() }
+                if index == 1 { home.attach(first) }
+                if index == 2 { home.attach(last) }
+                // They are on their way back, and are so until the action is over.
+                if index > 2 { while home.stores.count < 2 { sched_yield() } }
+                if index == 3 { #expect([[0, 0], [1, 1]].contains(view.state)) }
+                if index == 4 {
+                    for _ in 0..<1_000 { _ = home.stores }
+                    state.goesOn.open()
+                }
+            }
+        }
     }
 
     @Test(.stress) func `Stress: so are views of views that share stores`() async {

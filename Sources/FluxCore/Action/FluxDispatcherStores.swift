@@ -26,19 +26,20 @@ nonisolated extension FluxDispatcher {
     ///   - store: The store.
     ///   - priority: Stores of a higher one get an action first, so that those that depend on them find them updated; among
     ///     equals the one attached first. A store that was never attached by hand has 0.
-    /// - Complexity: O(1), amortised.
+    /// - Complexity: O(1), amortised; O(*n*) before *n* stores of a lower priority.
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, priority: priority)
     }
 
     /// Attaches a store and keeps it alive for as long as it is attached here, though nobody else does.
     ///
-    /// It does not keep the dispatcher in turn.
+    /// It does not keep the dispatcher in turn. Attached here once more without being kept, by another priority or a name, it stays
+    /// kept.
     ///
     /// - Parameters:
     ///   - store: The store.
     ///   - priority: Stores of a higher one get an action first.
-    /// - Complexity: O(1), amortised.
+    /// - Complexity: O(1), amortised; O(*n*) before *n* stores of a lower priority.
     public func attach<State>(keeping store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, keeping: store, priority: priority)
     }

@@ -17,6 +17,7 @@ nonisolated struct FluxMembership {
     var reactions: ContiguousArray<Reaction> = []
 
     var dispatcher: FluxDispatcher? { home as? FluxDispatcher ?? (home as? FluxWeakDispatcher)?.dispatcher }
+    var attachment: (dispatcher: FluxDispatcher, number: UInt64)? { dispatcher.map { ($0, key) } }
 }
 
 /// Refers to a dispatcher and does not keep it.
@@ -49,18 +50,21 @@ nonisolated extension FluxStoreHandle {
         membership.withLock { membership in
             let (former, old) = (membership.dispatcher, membership)
             dispatcher.routes.withLock { routes in
-                let kept = store.map { mainReducer.keeping($0, taking: State.Action.self) }
-                membership.key = routes.attach(self, kept ?? routes.main(of: State.self, mainReducer), rank: rank)
+                let known = former === dispatcher ? old.key : nil
+                let reducer =
+                    store.map { mainReducer.keeping($0) } ?? routes.main(of: State.self, at: known) ?? mainReducer
+                membership.key = routes.attach(self, reducer, rank: rank)
                 for index in membership.reactions.indices {
                     membership.reactions[index].key = routes.attach(self, old.reactions[index].reducer, rank: rank)
                 }
                 if former === dispatcher { return detach(old, from: &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
-            membership.home = store == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
-            guard let former else { return }
-            gone.append(former)
-            if former !== dispatcher { leave(former, old, &gone) }
+            gone.append(former as Any)
+            if store != nil { membership.home = FluxWeakDispatcher(dispatcher) }
+            if former === dispatcher { return }
+            if store == nil { membership.home = dispatcher }
+            if let former { leave(former, old, &gone) }
         }
         withExtendedLifetime(gone) {}
     }

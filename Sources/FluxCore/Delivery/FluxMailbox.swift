@@ -33,7 +33,7 @@
         @usableFromInline var first: UInt64 = 0
         @usableFromInline var members = FluxList<Member>()
         /// Those who wait for everything up to the end of this batch.
-        @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
+        @usableFromInline var waiters: [ObjectIdentifier: FluxLatch] = [:]
         /// Those who are members no longer, to be let go of outside the lock.
         @usableFromInline var gone: ContiguousArray<Member> = []
 
@@ -47,8 +47,9 @@
 
         /// Lets those go on who wait.
         @inlinable mutating func open() {
-            for latch in waiters { latch.open() }
-            waiters = []
+            if waiters.isEmpty { return }
+            for latch in waiters.values { latch.open() }
+            waiters = [:]
         }
 
         /// Lets go of what nobody has a use for any more, outside the lock.
@@ -69,7 +70,7 @@
     @usableFromInline var pending: ContiguousArray<State?> = []
     /// The empty buffer that `pending` is swapped for, while no drain has it.
     @usableFromInline var spare: ContiguousArray<State?> = []
-    @usableFromInline var waiters: ContiguousArray<FluxLatch> = []
+    @usableFromInline var waiters: [ObjectIdentifier: FluxLatch] = [:]
     /// Those who left while a drain had them.
     @usableFromInline var gone: ContiguousArray<Member> = []
 
@@ -103,7 +104,10 @@
     @inlinable mutating func leave(_ id: UInt64, _ rest: inout Batch) {
         guard let member = members.remove(id: id) else { return }
         if let position = fluxBisect(starters.count, for: id, { starters[$0].member.id }) {
-            rest.starters.append(starters.remove(at: position))
+            rest.starters.append(starters[position])
+            starters[position].state = nil
+            // It stays until such are the most: to close each gap would move all that stand behind it.
+            if starters.count > 2 * Int(members.filled) { starters.removeAll { $0.state == nil && !$0.member.isLive } }
         }
         if members.isEmpty { (rest.states, pending, isMarked) = (pending, [], false) }
         if phase == .draining { gone.append(member) } else { rest.gone.append(member) }
@@ -112,7 +116,7 @@
     /// Adds somebody who waits until all that is due has been delivered, or until no call is under way; false: that is so.
     @inlinable mutating func wait(_ latch: FluxLatch, forCall: Bool) -> Bool {
         if phase == .idle || forCall && phase != .draining { return false }
-        waiters.append(latch)
+        waiters[ObjectIdentifier(latch)] = latch
         return true
     }
 

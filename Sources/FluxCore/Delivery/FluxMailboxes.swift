@@ -43,7 +43,7 @@ import Dispatch
             if known.isConflated == isConflated && fluxIsSame(known.queue, queue) { found = known }
         }
         let outlet = found ?? FluxOutlet(handle, id: makeID(), queue: queue, isConflated: isConflated)
-        if list.position(of: outlet.id) == nil { list.insert(FluxMailbox(outlet), id: outlet.id) }
+        if found == nil { list.insert(FluxMailbox(outlet), id: outlet.id) }
         let member = FluxSubscriber(id: makeID(), after: newest &- skipped, outlet: outlet, handler: handler)
         let isDue = list.update(id: outlet.id) { $0.join(member, startingWith: snapshot) }
         return (member, isDue == true ? outlet : nil)
@@ -53,7 +53,7 @@ import Dispatch
     @inlinable mutating func leave(_ id: UInt64, _ outlet: UInt64) -> FluxMailbox<State>.Batch {
         var rest = FluxMailbox<State>.Batch()
         list.update(id: outlet) { $0.leave(id, &rest) }
-        drop(outlet, &rest)
+        rest.waiters = drop(outlet)
         return rest
     }
 
@@ -62,7 +62,7 @@ import Dispatch
         var rest = FluxMailbox<State>.Batch()
         isEnded = true
         list.updateEach { $0.end(&rest) }
-        for mailbox in list.removeAll(where: { $0.isAbandoned }) { rest.waiters += mailbox.waiters }
+        for mailbox in list.removeAll(where: { $0.isAbandoned }) { rest.waiters.merge(mailbox.waiters) { $1 } }
         return rest
     }
 
@@ -77,15 +77,14 @@ import Dispatch
             $0.step(step, &batch, newest: newest, current: current, isEnded: isEnded)
         }
         if isDue == true { return true }
-        var rest = FluxMailbox<State>.Batch()
-        drop(outlet, &rest)
+        drop(outlet)
         return false
     }
 
-    /// Takes a mailbox out that nobody needs any more.
-    @inlinable mutating func drop(_ outlet: UInt64, _ rest: inout FluxMailbox<State>.Batch) {
-        guard list.update(id: outlet, { $0.isAbandoned }) == true else { return }
-        if let mailbox = list.remove(id: outlet) { rest.waiters += mailbox.waiters }
+    /// Takes a mailbox out that nobody needs any more; returns those who wait for it.
+    @inlinable @discardableResult mutating func drop(_ outlet: UInt64) -> [ObjectIdentifier: FluxLatch] {
+        guard list.update(id: outlet, { $0.isAbandoned }) == true else { return [:] }
+        return list.remove(id: outlet)?.waiters ?? [:]
     }
 }
 

@@ -172,8 +172,7 @@ nonisolated extension FluxStore {
         handle.withAccess { $0.observe(watcher) }
         // Weak: a token that is kept keeps nothing of a store that has ended.
         return FluxSubscription { [handle, weak watcher] in
-            guard let watcher else { return }
-            FluxPureCode.after { handle.withAccess { $0.remove(watcher) } }
+            if let watcher { FluxPureCode.after { handle.withAccess { $0.remove(watcher) } } }
         }
     }
 

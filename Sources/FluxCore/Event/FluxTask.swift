@@ -106,7 +106,7 @@ nonisolated public final class FluxTask: Sendable {
         await FluxLatch.wait { latch in
             machine.withLock { isThere(&$0) ? nil : $0.wait(latch) }
         } withdrawing: { id in
-            machine.withLock { $0.withdraw(id) }
+            machine.withLock { $0.waiters[id] = nil }
         }
     }
 
@@ -146,16 +146,13 @@ nonisolated public final class FluxTask: Sendable {
 
     /// Runs a dispatch of an attempt, unless the work or the attempt has ended; false: refused.
     @usableFromInline func dispatch(_ attempt: Int, _ body: () -> Void) -> Bool {
-        guard machine.withLock({ $0.enter(attempt) }) else { return false }
-        FluxThreads.shared.current.sending(self, body)
-        change { $0.leave(hasSent: true) }
-        return true
+        pass(of: attempt, hasSent: true, body) != nil
     }
 
-    /// Runs a dispatch that something kept and goes on with now, unless the work was cancelled; nil: refused.
-    func pass<Result>(_ body: () -> Result) -> Result? {
-        guard machine.withLock({ $0.enter(nil) }) else { return nil }
-        defer { change { $0.leave(hasSent: false) } }
+    /// Runs a dispatch: of an attempt, or one that something kept and goes on with now, unless the work was cancelled; nil: refused.
+    func pass<Result>(of attempt: Int? = nil, hasSent: Bool = false, _ body: () -> Result) -> Result? {
+        guard machine.withLock({ $0.enter(attempt) }) else { return nil }
+        defer { change { $0.leave(hasSent: hasSent) } }
         return FluxThreads.shared.current.sending(self, body)
     }
 

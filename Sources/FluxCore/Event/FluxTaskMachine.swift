@@ -45,7 +45,7 @@ nonisolated struct FluxTaskMachine {
     private var cancellations: ContiguousArray<Cancellation> = []
     private var endings: ContiguousArray<Ending> = []
     /// Those who wait for the next event.
-    private var waiters: [ObjectIdentifier: FluxLatch] = [:]
+    var waiters: [ObjectIdentifier: FluxLatch] = [:]
 
     // MARK: - The work
 
@@ -71,8 +71,7 @@ nonisolated struct FluxTaskMachine {
         if end != nil { return nil }
         if retries.count == Self.keptRetries { retries.removeFirst() }
         retries.append((happened, attempt, error))
-        happened += 1
-        attempt += 1
+        (happened, attempt) = (happened + 1, attempt + 1)
         defer { cancellations = [] }
         return cancellations
     }
@@ -120,8 +119,6 @@ nonisolated struct FluxTaskMachine {
         waiters[ObjectIdentifier(latch)] = latch
         return ObjectIdentifier(latch)
     }
-
-    mutating func withdraw(_ id: ObjectIdentifier) { waiters[id] = nil }
 
     /// The event after so many that were seen, which it counts on; nil: none yet.
     func next(after seen: inout Int) -> FluxTask.LifeEvent? {

@@ -95,7 +95,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
             lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.wait(latch, forCall: forCall) } } == true
                 ? latch : nil
         } withdrawing: { latch in
-            lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.waiters.removeAll { $0 === latch } } }
+            lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.waiters[ObjectIdentifier(latch)] = nil } }
         }
     }
 
@@ -112,8 +112,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         set { extras.label.withLock { $0 = newValue } }
     }
 
-    /// The dispatcher that the store is attached to; nil: none.
-    public var dispatcher: FluxDispatcher? { membership.withLock { $0.dispatcher } }
+    var attachment: (dispatcher: FluxDispatcher, number: UInt64)? { membership.withLock { $0.attachment } }
 
     var extrasIfAny: FluxStoreExtras? { lazyExtras.load() }
     var extras: FluxStoreExtras { extrasIfAny ?? lazyExtras.storeIfNil(FluxStoreExtras()) }
@@ -125,7 +124,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     ///   - make: Makes it on first use; where two threads come at once, one of the two that they made is kept.
     /// - Returns: The feature.
     public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
-        if let known = featureIfAny(type) { return known }
         let made = extras.features.feature(type, make)
         // One that has ended lets go of nothing any more.
         if isEnded { extras.features.removeAll() }

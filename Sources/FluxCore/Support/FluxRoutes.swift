@@ -10,23 +10,27 @@
             _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
         ) -> UInt64
 
-    let action: ObjectIdentifier
-    /// Whether it leads to a reaction rather than to the state's own `handle`.
-    let isReaction: Bool
+    let type: any FluxAction.Type
+    /// The type of state whose own `handle` it leads to; nil: it leads to a reaction.
+    let state: ObjectIdentifier?
     let apply: Apply
     /// The store, where its dispatcher is to keep it.
-    private let kept: (any AnyObject & Sendable)?
+    let kept: (any AnyObject & Sendable)?
 
     @usableFromInline
     init(
-        _ action: Any.Type, isReaction: Bool, keeping store: (any AnyObject & Sendable)? = nil, _ apply: @escaping Apply
+        _ type: any FluxAction.Type, of state: ObjectIdentifier? = nil,
+        keeping store: (any AnyObject & Sendable)? = nil,
+        _ apply: @escaping Apply
     ) {
-        (self.action, self.isReaction, kept, self.apply) = (ObjectIdentifier(action), isReaction, store, apply)
+        (self.type, self.state, kept, self.apply) = (type, state, store, apply)
     }
+
+    var action: ObjectIdentifier { ObjectIdentifier(type) }
 
     /// Leads to the `handle` of a state.
     @inlinable static func main<State: FluxState>(_ state: State.Type) -> FluxReducer {
-        FluxReducer(State.Action.self, isReaction: false) { handle, action, thread, wakes, witness in
+        FluxReducer(State.Action.self, of: ObjectIdentifier(state)) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let action = action.assumingMemoryBound(to: State.Action.self)
             return handle.take(thread, &wakes, witness) { $0.apply(action.pointee, &$1) }
@@ -37,7 +41,7 @@
     static func reaction<State, Action: FluxAction>(
         _ change: @escaping @Sendable (Action) -> FluxChange<State>
     ) -> FluxReducer {
-        FluxReducer(Action.self, isReaction: true) { handle, action, thread, wakes, witness in
+        FluxReducer(Action.self) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let change = thread.purely(handle) { change(action.assumingMemoryBound(to: Action.self).pointee) }
             return handle.take(thread, &wakes, witness) { $0.apply(change, pastGate: false, &$1) }
@@ -45,8 +49,8 @@
     }
 
     /// The same, and keeps the store.
-    func keeping(_ store: any AnyObject & Sendable, taking action: Any.Type) -> FluxReducer {
-        FluxReducer(action, isReaction: isReaction, keeping: store, apply)
+    func keeping(_ store: any AnyObject & Sendable) -> FluxReducer {
+        FluxReducer(type, of: state, keeping: store, apply)
     }
 }
 
@@ -68,8 +72,6 @@ nonisolated struct FluxRoutes {
     private static var numberBits: UInt64 { 40 }
 
     private var routes: ContiguousArray<FluxList<Stop>> = []
-    /// The ways into the stores of each type of state.
-    private var mains: [ObjectIdentifier: FluxReducer] = [:]
     private var positions: [ObjectIdentifier: Int] = [:]
     private var lastNumber: UInt64 = 0
     /// The type of the last dispatch and its position: most dispatches in a row are of one type.
@@ -96,12 +98,12 @@ nonisolated struct FluxRoutes {
         return key
     }
 
-    /// The way into the stores of a type of state, made on the first call.
-    mutating func main(of state: Any.Type, _ make: @autoclosure () -> FluxReducer) -> FluxReducer {
-        if let known = mains[ObjectIdentifier(state)] { return known }
-        let reducer = make()
-        mains[ObjectIdentifier(state)] = reducer
-        return reducer
+    /// A way into a store that is known: that of its place, which may keep the store, or of the last of its type.
+    mutating func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
+        guard let position = position(of: ObjectIdentifier(State.Action.self)) else { return nil }
+        let stop = key.flatMap { routes[position].update(id: $0) { $0 } } ?? routes[position].last
+        let reducer = stop?.reducer.takeUnretainedValue()
+        return key != nil || reducer?.state == ObjectIdentifier(state) && reducer?.kept == nil ? reducer : nil
     }
 
     /// Takes a store out of a place; what is handed out is to be let go of outside the lock.
@@ -134,7 +136,7 @@ nonisolated struct FluxRoutes {
 
     /// All stores, in the order of priority and attachment.
     var stores: [any FluxStoreHandling] {
-        routes.flatMap(\.pairs).filter { !$0.element.reducer.takeUnretainedValue().isReaction }
+        routes.flatMap(\.pairs).filter { $0.element.reducer.takeUnretainedValue().state != nil }
             .sorted { $0.id < $1.id }
             .compactMap { $0.element.handle.takeUnretainedValue() as? any FluxStoreHandling }
     }

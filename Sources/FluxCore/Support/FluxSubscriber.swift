@@ -22,6 +22,8 @@ import Synchronization
     /// Borrowed by each call, and taken away only by who was handed this by the mailbox: then no call is under way.
     @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxCall<State>?
     @usableFromInline let live = Synchronization.Atomic<Bool>(true)
+    // Relaxed: whoever ends it asks the mailbox after that, under the lock of the store.
+    @inlinable var isLive: Bool { live.load(ordering: .relaxed) }
     /// Where it is delivered; nil once it is retired.
     @usableFromInline let outlet: FluxLock<FluxOutlet<State>?>
 
@@ -61,7 +63,7 @@ import Synchronization
     @inlinable @inline(__always) func call(_ state: State) {
         // Relaxed: where no call may follow an end, on its own queue and in the handler, that orders the two (C7). Any other
         // thread may have decided on a call before.
-        guard live.load(ordering: .relaxed) else { return }
+        guard isLive else { return }
         switch handler {
         case .some(let handler): handler(state)
         case .none: break

@@ -128,7 +128,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                 make: make,
                 close: { _, store in
                     // What is dispatched from here on is not for it: it would come after what is saved.
-                    let (dispatcher, name) = (store.handle.dispatcher, FluxStoreInfo(store.handle).name)
+                    let info = FluxStoreInfo(store.handle)
+                    let (dispatcher, name) = (info.dispatcher, info.name)
                     dispatcher?.detach(store)
                     if let error = await store.handle.failure() {
                         dispatcher?.attach(store)

@@ -48,6 +48,31 @@ import Testing
         token.unsubscribe()
     }
 
+    @Test func `It stays kept where it gets another priority, or a name, until it is detached`() async throws {
+        let (dispatcher, gone) = (FluxDispatcher(), Gate())
+        do {
+            let store = store(gone)
+            dispatcher.attach(keeping: store)
+            dispatcher.attach(store, priority: 3)
+            try dispatcher.attach(store, as: "guarded")
+        }
+        #expect(dispatcher.add(1) == 1 && dispatcher.stores.count == 1 && !gone.isOpen)
+        #expect(dispatcher.detach(Guarded.self) == 1)
+        await gone.opened()
+    }
+
+    @Test func `It is kept by the dispatcher that it was moved to only if that keeps it`() async {
+        let (dispatcher, other, gone) = (FluxDispatcher(), FluxDispatcher(), Gate())
+        do {
+            let store = store(gone)
+            dispatcher.attach(keeping: store)
+            other.attach(store)
+            #expect(dispatcher.add(1) == 0 && other.add(1) == 1)
+        }
+        await gone.opened()
+        #expect(other.stores.isEmpty)
+    }
+
     @Test func `It goes with its dispatcher`() async {
         let gone = Gate()
         do {

@@ -245,11 +245,11 @@ import Testing
         let journal = Journal()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
             handle.withAccess { $0.observe(journal) }
-            #expect(handle.dispatcher == nil)
+            #expect(FluxStoreInfo(handle).dispatcher == nil)
         }
         dispatcher.add(1)
         #expect(journal.lines.values == ["action 1 1"])
-        #expect(store.handle.dispatcher === dispatcher)
+        #expect(FluxStoreInfo(store.handle).dispatcher === dispatcher)
     }
 
     // MARK: - Dispatchers

@@ -120,7 +120,7 @@ enum C1 {
             scene.finally {
                 scene.expect(!store.entries.isEmpty, "both were missed")
                 scene.expect([1, 2].filter(store.entries.contains), in: store.entries, "in order, each once")
-                scene.expect(store.handle.dispatcher === other, "it is not where it was moved to")
+                scene.expect(FluxStoreInfo(store.handle).dispatcher === other, "it is not where it was moved to")
             }
         },
         Scenario("c4-moved-twice", "Of two who move a store one is the last, and it is in one place only") { scene in
