@@ -23,8 +23,8 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     /// The state, and the number of the change that announced it.
     var numbered: (state: State, revision: UInt64) { get }
 
-    /// Whether it follows from the same stores for good.
-    var hasFixedStores: Bool { get }
+    /// What a view follows from; nil: it is a store.
+    var sources: FluxViewSources? { get }
 
     /// The turns, on its serial queue, of all handlers that were given no other.
     var turns: FluxTurns { get }
@@ -43,7 +43,7 @@ nonisolated extension FluxStore: FluxTappable {
 
     @usableFromInline var numbered: (state: State, revision: UInt64) { handle.withAccess { ($0.state, $0.revision) } }
 
-    @usableFromInline var hasFixedStores: Bool { true }
+    @usableFromInline var sources: FluxViewSources? { nil }
 
     @usableFromInline var turns: FluxTurns {
         handle.feature(FluxTurns.self) { FluxTurns(handle.queue, isUsers: false) }
@@ -87,7 +87,7 @@ nonisolated extension FluxView: FluxTappable {
         return core.inner.handle.withAccess { ($0.state.value, $0.revision) }
     }
 
-    @usableFromInline var hasFixedStores: Bool { core.sources.isFixed }
+    @usableFromInline var sources: FluxViewSources? { core.sources }
 
     @usableFromInline var turns: FluxTurns { core.inner.turns }
 

@@ -87,11 +87,13 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     /// Takes what the value follows from for the cut of another view.
     @inlinable
     func capture(in cut: FluxCut) -> @Sendable () -> Value {
-        if !cut.isShared {
-            // No store was read in the cut before, so what is known may stand for reading them now.
-            let known = inner.state
-            if known.stamp == sources.stamp() { return { known.value } }
+        if cut.isShared {
+            let once = cut.reading(of: self) { FluxOnce(capture(cut)) }
+            return { once.value }
         }
+        // No store was read in the cut before, so what is known may stand for reading them now.
+        let known = inner.state
+        if known.stamp == sources.stamp() { return { known.value } }
         return capture(cut)
     }
 

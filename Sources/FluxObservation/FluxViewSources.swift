@@ -12,11 +12,13 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline let stamp: @Sendable () -> UInt64
     /// The stores as they are now; one may be among them more than once.
     @usableFromInline let stores: @Sendable () -> [FluxStoreInfo]
+    /// What is neither a view of sources that are always the same nor here twice: in their place stands what those are of.
+    let leaves: [any FluxSource]
     let watch: @Sendable (_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription
     /// Whether the stores are always the same.
     let isFixed: Bool
     /// Whether a store may be read more than once in a cut.
-    private let isShared: Bool
+    let isShared: Bool
     /// Held while a cut is taken: of two that read the stores at the same time, neither would be the later one in all of them.
     private let cuts: FluxLock<Cuts>
 
@@ -31,18 +33,31 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline
     init(_ sources: [any FluxSource], stamp: (@Sendable () -> UInt64)? = nil) {
         cuts = FluxLock(Cuts())
-        isFixed = sources.allSatisfy { ($0 as? any FluxTappable)?.hasFixedStores == true }
-        let fixed = isFixed ? sources.flatMap { $0.stores } : nil
-        isShared = fixed.map { Set($0).count < $0.count } ?? true
-        stores = { fixed ?? sources.flatMap { $0.stores } }
-        self.stamp = stamp ?? { sources.reduce(0) { $0 &+ $1.stamp } }
-        watch = { changed in FluxSubscription(sources.map { $0.watch(ended: {}, changed) }) }
+        let tappable = sources.map { $0 as? any FluxTappable }
+        let views = tappable.compactMap { $0?.sources }
+        isFixed = tappable.allSatisfy { $0 != nil && $0?.sources?.isFixed != false }
+        let all = zip(sources, tappable).flatMap { source, tappable in
+            if let view = tappable?.sources, view.isFixed { view.leaves } else { [source] }
+        }
+        // One of a type of the user's may be a value, which is not the same as any other.
+        var seen: Set<ObjectIdentifier> = []
+        let leaves = all.filter {
+            !($0 is any FluxTappable) || seen.insert(ObjectIdentifier($0 as AnyObject)).inserted
+        }
+        self.leaves = leaves
+        isShared = !isFixed || leaves.count < all.count || views.contains { $0.isShared }
+        let fixed = isFixed ? leaves.flatMap { $0.stores } : nil
+        stores = { fixed ?? leaves.flatMap { $0.stores } }
+        let sum: @Sendable () -> UInt64 = { leaves.reduce(0) { $0 &+ $1.stamp } }
+        // What was given was made where the types are known; but it would go every way to what is shared.
+        self.stamp = isShared ? sum : stamp ?? sum
+        watch = { changed in FluxSubscription(leaves.map { $0.watch(ended: {}, changed) }) }
     }
 
     /// Those of a group, which come and go.
     @usableFromInline
     init<Group, Key, Member, Source>(_ members: FluxMembers<Group, Key, Member, Source>) {
-        (isFixed, isShared) = (false, true)
+        (isFixed, isShared, leaves) = (false, true, [])
         cuts = FluxLock(Cuts())
         stamp = { members.stamp }
         stores = { members.stores }
@@ -141,6 +156,22 @@ nonisolated final class FluxViewAlarm: FluxSettling {
             self.isDue.store(false, ordering: .sequentiallyConsistent)
             self.work()
         }
+    }
+}
+
+/// What a view computes for a cut, once for all the ways on which others came to it.
+@usableFromInline
+nonisolated final class FluxOnce<Value: Sendable>: Sendable {
+    private let compute: @Sendable () -> Value
+    private let known = FluxLock<Value?>(nil)
+
+    @usableFromInline init(_ compute: @escaping @Sendable () -> Value) { self.compute = compute }
+
+    @usableFromInline var value: Value {
+        if let known = known.withLock({ $0 }) { return known }
+        let value = compute()
+        known.withLock { $0 = value }
+        return value
     }
 }
 

@@ -62,6 +62,30 @@ import Testing
         }
     }
 
+    @Test(.stress) func `A view that is reached in many ways is computed once, and so read and watched`() async {
+        let (computed, seen) = (Locked(0), Recorder<Int>())
+        var views = [loud.view { $0.count }]
+        for _ in 0..<40 {
+            views.append(
+                FluxView(views.last!, views.last!) { one, other in
+                    computed.withLock { $0 += 1 }
+                    return one == other ? one : -1
+                })
+        }
+        let last = views.last!
+        let token = last.subscribe { seen.record($0) }
+        for count in 1...3 {
+            computed.withLock { $0 = 0 }
+            dispatcher.add(1)
+            #expect(last.state == count && last.stores.count == 1)
+            await last.flush()
+            #expect(seen.values.last == count)
+            // Twice where the subscription and who reads take a cut at the same time.
+            #expect(computed.current <= 80)
+        }
+        token.unsubscribe()
+    }
+
     @Test func `So has a view of as many views as there are`() {
         let counts = [loud.view { $0.count }, quiet.view { $0.count }, loud.view { $0.count }]
         let outer = FluxView(counts) { $0 }

@@ -54,17 +54,16 @@ nonisolated extension FluxStoreHandle {
                 let reducer =
                     store.map { mainReducer.keeping($0) } ?? routes.main(of: State.self, at: known) ?? mainReducer
                 membership.key = routes.attach(self, reducer, rank: rank)
+                membership.home = reducer.kept == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
                 for index in membership.reactions.indices {
                     membership.reactions[index].key = routes.attach(self, old.reactions[index].reducer, rank: rank)
                 }
                 if former === dispatcher { return detach(old, from: &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
-            gone.append(former as Any)
-            if store != nil { membership.home = FluxWeakDispatcher(dispatcher) }
-            if former === dispatcher { return }
-            if store == nil { membership.home = dispatcher }
-            if let former { leave(former, old, &gone) }
+            guard let former else { return }
+            gone.append(former)
+            if former !== dispatcher { leave(former, old, &gone) }
         }
         withExtendedLifetime(gone) {}
     }
