@@ -23,6 +23,8 @@
 /// Thread safety: a value; its closures are called on any thread, under a lock.
 nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     /// Says which events a rule treats as one kind; nil: the rule does not cover the event.
+    ///
+    /// A value that does not equal itself, such as a NaN, is a kind of its own each time.
     public typealias Key = @Sendable (_ event: Event) -> (any Hashable & Sendable)?
     /// Says whether a rule applies to a pair: the event that was fired, and one in flight with the same key.
     public typealias Condition = @Sendable (_ dispatching: Event, _ executing: Event) -> Bool
@@ -166,7 +168,9 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
 
     /// A key: the name of the case of an enum event, without its payload; for others the type.
     ///
-    /// A case without a payload is told by how the event describes itself.
+    /// A case without a payload is told by how the event describes itself, and by its hash where the event is `Hashable`, as an
+    /// enum without any payload is by itself. Of an enum that is not, and that describes two such cases alike, both would have one
+    /// key: give the rule a key of your own, `{ event in switch event { … } }`.
     ///
     /// - Parameter event: The event that was fired.
     /// - Returns: The key.
@@ -176,7 +180,8 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         let mirror = Swift.Mirror(reflecting: event)
         let type = String(reflecting: mirror.subjectType)
         guard mirror.displayStyle == .enum else { return type }
-        let name = mirror.children.first?.label ?? String(describing: event)
+        let hash = (event as? any Hashable).map { " \($0.hashValue)" } ?? ""
+        let name = mirror.children.first?.label ?? "\(event)\(hash)"
         return mirror.subjectType == Event.self ? name : "\(type).\(name)"
     }
 }

@@ -26,6 +26,9 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         case attempt(UInt64)
     }
 
+    /// In place of a key that does not equal itself, and so would not be found again.
+    private struct Alone: Hashable { let id: UInt64 }
+
     /// An event, and the limits in which it needs a place once the rules let it start.
     private struct Guest {
         let ticket: FluxTicket
@@ -56,7 +59,8 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             let id = guest.ticket.task.id
             // It was here already, by way of another scheduler, and has its place.
             if guests.updateValue(guest, forKey: id) != nil { return guest.goOn() }
-            perform(machine.fire(id, event, keys: machine.rules.map { $0.key(event).map { AnyHashable($0) } }))
+            let keys = machine.rules.map { $0.key(event).map { AnyHashable($0) } }
+            perform(machine.fire(id, event, keys: keys.map { $0 == $0 ? $0 : Alone(id: id) }))
         }
 
         /// Of several rules that cover an event the first applies.

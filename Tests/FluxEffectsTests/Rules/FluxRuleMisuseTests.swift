@@ -84,4 +84,27 @@ import Testing
         #expect(name(.three(2)) == "three")
         #expect(name(.one) != name(.two))
     }
+
+    @Test func `Cases that describe themselves alike have keys of their own where they are hashable`() {
+        enum Alike: FluxEvent, CustomStringConvertible {
+            case one, two
+            var description: String { "an event" }
+        }
+        func name(_ event: Alike) -> String { "\(FluxRule<Alike>.caseName(event)!)" }
+        #expect(name(.one) != name(.two) && name(.one) == name(.one))
+    }
+
+    @Test func `A key that does not equal itself is a kind of its own, which comes to its end`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let creator = FluxActionCreator<CounterConverter>(
+            store: store,
+            rules: [
+                .debounce(for: { _ in Double.nan }, .milliseconds(1)),
+                .sequence(for: { _ in Double.nan }),
+            ])
+        creator.fire(.add(1))
+        creator.fire(.add(2))
+        #expect(await creator.flush(within: .seconds(10)))
+        #expect(store.state.count == 3)
+    }
 }
