@@ -37,9 +37,17 @@ nonisolated extension FluxDispatcher {
         FluxPureCode.forbid("attach")
         let names = feature(FluxNames.self) { FluxNames() }
         names.start(on: self)
-        if let holder = names.give(name, to: store.handle) { throw FluxNameTaken(name: name, holder: holder) }
-        attach(store, priority: priority)
-        names.label(store.handle)
+        var isAgain = false
+        repeat {
+            if let holder = names.give(name, to: store.handle) {
+                // As who detached it meanwhile has left it.
+                if isAgain { detach(store) }
+                throw FluxNameTaken(name: name, holder: holder)
+            }
+            attach(store, priority: priority)
+            isAgain = true
+            // Whoever detached it after it got the name has freed that, too.
+        } while !names.label(store.handle) && store.handle.dispatcher === self
     }
 
     /// Detaches the store that has a name.
@@ -123,10 +131,12 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
         }
     }
 
-    /// Has messages show the name, unless the store has lost it meanwhile.
-    func label<State>(_ handle: FluxStoreHandle<State>) {
+    /// Has messages show the name; false: the store has lost it meanwhile.
+    func label<State>(_ handle: FluxStoreHandle<State>) -> Bool {
         names.withLock { names in
-            if let name = names.names[FluxStoreInfo(handle)] { handle.label = name }
+            guard let name = names.names[FluxStoreInfo(handle)] else { return false }
+            handle.label = name
+            return true
         }
     }
 

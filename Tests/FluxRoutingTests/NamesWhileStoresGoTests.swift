@@ -1,0 +1,66 @@
+import FluxCore
+import Foundation
+import TestSupport
+import Testing
+
+@testable import FluxRouting
+
+/// A store that is given a name while another thread is in the middle of detaching it.
+@Suite struct NamesWhileStoresGoTests {
+    /// Runs a closure in the middle of a detaching.
+    final class Watching: FluxDispatcherObserver {
+        let body: @Sendable () -> Void
+        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+        func attached<State>(_ handle: FluxStoreHandle<State>) {}
+        func detached<State>(_ handle: FluxStoreHandle<State>) { body() }
+    }
+
+    let dispatcher = FluxDispatcher()
+    let store = FluxStore(initialState: Log(), dispatcher: nil)
+
+    /// Attaches the store as "new" while it is detached, so that the name is given before the detaching frees it; `freed` runs
+    /// after that.
+    func attachWhileDetached(freed: @escaping @Sendable (FluxNames) -> Void = { _ in }) throws {
+        let (names, started) = (Locked<FluxNames?>(nil), Gate())
+        let isFirst = Locked(true)
+        let before = Watching {
+            guard isFirst.withLock({ $0 }), let names = names.withLock({ $0 }) else { return }
+            started.open()
+            let end = ContinuousClock.now + .seconds(10)
+            while names.holder(of: "new") == nil && ContinuousClock.now < end { Thread.sleep(forTimeInterval: 0.001) }
+            #expect(names.holder(of: "new") != nil, "the name was not given for 10 seconds")
+        }
+        let after = Watching {
+            let isDue = isFirst.withLock { isFirst in
+                defer { isFirst = false }
+                return isFirst
+            }
+            if isDue, let names = names.withLock({ $0 }) { freed(names) }
+        }
+        // In this order: the names of the dispatcher look on between the two.
+        dispatcher.observe(before)
+        try dispatcher.attach(store, as: "old")
+        dispatcher.observe(after)
+        names.withLock { $0 = dispatcher.featureIfAny(FluxNames.self) }
+        let detaching = DispatchGroup()
+        DispatchQueue.global().async(group: detaching) { [dispatcher, store] in dispatcher.detach(store) }
+        started.wait()
+        defer { #expect(detaching.wait(timeout: .now() + 10) == .success) }
+        try dispatcher.attach(store, as: "new")
+    }
+
+    @Test func `It has the name once it is attached`() throws {
+        try attachWhileDetached()
+        #expect(dispatcher.stores.map(\.name) == ["new"])
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "new"))
+        #expect(dispatcher.detach(named: "new") && dispatcher.stores.isEmpty)
+    }
+
+    @Test func `It stays detached where another store has got the name meanwhile`() throws {
+        let other = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        #expect(throws: FluxNameTaken.self) {
+            try attachWhileDetached { names in #expect(names.give("new", to: other.handle) == nil) }
+        }
+        #expect(dispatcher.stores.count == 1 && dispatcher.stores[0].isOf(other))
+    }
+}
