@@ -44,7 +44,10 @@ let package = Package(
         ),
         .target(
             name: "SQLiteLog",
-            dependencies: flux("FluxCore", "FluxPersistence") + [.product(name: "GRDB", package: "GRDB.swift")]
+            dependencies: flux("FluxCore", "FluxPersistence") + [
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ]
         ),
         .executableTarget(
             name: "durable-counter",

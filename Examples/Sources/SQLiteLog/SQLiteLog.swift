@@ -2,10 +2,12 @@ import FluxCore
 import FluxPersistence
 import Foundation
 import GRDB
+import GRDBSQLite
 
 /// A log of actions in an SQLite database: a transaction for each batch, and a snapshot now and then.
 ///
-/// Copy this file into a target that depends on FluxPersistence and GRDB 7; it needs nothing else.
+/// Copy this file into a target that depends on FluxPersistence and on GRDB 7, the products `GRDB` and `GRDBSQLite`; it needs
+/// nothing else.
 ///
 /// ```swift
 /// let log = try SQLiteLog<Todo>(path: "/var/lib/todo/log.sqlite", coding: .json())
@@ -15,7 +17,8 @@ import GRDB
 ///
 /// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It is
 /// locked for as long as it is open, so that it belongs to one store of one process. A database of something else is
-/// refused as it is. Each row has a checksum, and the pages are checked before they are read: what has been damaged is not
+/// refused as it is. Nothing is acknowledged once its file has been deleted, moved or replaced while it was open; its `-wal` file
+/// is not looked at, and is to be left alone. Each row has a checksum, and the pages are checked before they are read: what has been damaged is not
 /// taken for what was written. What it cannot read it reports and leaves as it is: a store does not write to a log that it
 /// could not read.
 ///
@@ -83,6 +86,22 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         public var description: String { "it is a database of something else" }
     }
 
+    /// Another log has the database open, of this process or of another, and it belongs to one.
+    public struct InUse: Error, CustomStringConvertible {
+        /// One line that says what to do.
+        public var description: String {
+            "the database is locked: another store or process has it open; close that one, or wait longer, by `patience`"
+        }
+    }
+
+    /// The file was deleted, moved or replaced while the database was open: what goes into it would be found by nobody.
+    public struct Moved: Error, CustomStringConvertible {
+        /// One line that says what to do.
+        public var description: String {
+            "the file was deleted, moved or replaced while it was open; put it back, or open the log anew"
+        }
+    }
+
     /// The database, or a row of it, is not what was written.
     public struct Damaged: Error, CustomStringConvertible {
         /// One line that says where.
@@ -133,6 +152,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                         """)
                 try Self.addChecksums(in: database)
             }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            throw Failure(path: path, reason: InUse())
         } catch {
             throw Failure(path: path, reason: error)
         }
@@ -226,12 +247,18 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// Runs a body in a transaction.
+    /// Runs a body in a transaction, which nothing is left of if the file is not where it was.
     private func perform<Value: Sendable>(
         _ body: @escaping @Sendable (Database, Coding) throws -> Value
     ) async throws -> Value {
         do {
-            return try await database.write { [coding] database in try body(database, coding) }
+            return try await database.write { [coding] database in
+                let value = try body(database, coding)
+                var hasMoved: Int32 = 0
+                sqlite3_file_control(database.sqliteConnection, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved)
+                if hasMoved != 0 { throw Moved() }
+                return value
+            }
         } catch {
             throw Failure(path: path, reason: error)
         }

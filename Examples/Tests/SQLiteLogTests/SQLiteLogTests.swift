@@ -51,8 +51,29 @@ import Testing
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) {
             try SQLiteLog<Words>(path: self.path, coding: .json(), patience: 0)
         }
-        #expect(error?.description.contains("database is locked") == true)
+        #expect(error?.reason is SQLiteLog<Words>.InUse)
+        #expect(
+            error?.description.hasPrefix(path + ": the database is locked: another store or process has it") == true)
         try await log.append([FluxLogEntry(number: 1, action: .append("a"))])
+    }
+
+    @Test func `Nothing is acknowledged once the file is deleted, moved or replaced, until it is back`() async throws {
+        let (log, away) = (try open(), path + ".away")
+        let entries = [FluxLogEntry(number: 1, action: Words.Action.append("a"))]
+        func isRefused() async -> Bool {
+            await #expect(throws: SQLiteLog<Words>.Failure.self) { try await log.append(entries) }?.reason
+                is SQLiteLog<Words>.Moved
+        }
+        try FileManager.default.moveItem(atPath: path, toPath: away)
+        #expect(await isRefused())
+        try Data().write(to: URL(fileURLWithPath: path))
+        #expect(await isRefused())
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.moveItem(atPath: away, toPath: path)
+        #expect(try await log.load().entries.isEmpty)
+        try await log.append(entries)
+        try FileManager.default.removeItem(atPath: path)
+        #expect(await isRefused())
     }
 
     // MARK: - Bad input
