@@ -180,8 +180,9 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         let mirror = Swift.Mirror(reflecting: event)
         let type = String(reflecting: mirror.subjectType)
         guard mirror.displayStyle == .enum else { return type }
-        let hash = (event as? any Hashable).map { " \($0.hashValue)" } ?? ""
-        let name = mirror.children.first?.label ?? "\(event)\(hash)"
+        let name =
+            mirror.children.first?.label
+            ?? String(describing: event) + ((event as? any Hashable).map { " \($0.hashValue)" } ?? "")
         return mirror.subjectType == Event.self ? name : "\(type).\(name)"
     }
 }
