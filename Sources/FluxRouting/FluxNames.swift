@@ -47,7 +47,7 @@ nonisolated extension FluxDispatcher {
             attach(store, priority: priority)
             isAgain = true
             // Whoever detached it after it got the name has freed that, too.
-        } while !names.label(store.handle) && store.handle.dispatcher === self
+        } while !names.label(store.handle) && FluxStoreInfo(store.handle).dispatcher === self
     }
 
     /// Detaches the store that has a name.

@@ -17,10 +17,10 @@ import GRDBSQLite
 ///
 /// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It is
 /// locked for as long as it is open, so that it belongs to one store of one process. A database of something else is
-/// refused as it is. Nothing is acknowledged once its file has been deleted, moved or replaced while it was open; its `-wal` file
-/// is not looked at, and is to be left alone. Each row has a checksum, and the pages are checked before they are read: what has been damaged is not
-/// taken for what was written. What it cannot read it reports and leaves as it is: a store does not write to a log that it
-/// could not read.
+/// refused as it is. Nothing is acknowledged once its file has been deleted, moved or replaced while it was open; its `-wal`
+/// file is not looked at, and is to be left alone. Each row has a checksum, and the pages are checked before they are read:
+/// what has been damaged is not taken for what was written. What it cannot read it reports and leaves as it is: a store does
+/// not write to a log that it could not read.
 ///
 /// Thread safety: all of it may be used from any thread; the database takes one call at a time.
 public final class SQLiteLog<State: FluxState>: FluxLog {

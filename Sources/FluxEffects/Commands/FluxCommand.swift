@@ -70,7 +70,7 @@ nonisolated extension FluxStore {
     ///   - dependency: What its work needs from outside.
     ///   - rules: What it has in common with commands of other types, behind the rules of its own: a ``FluxRules``.
     /// - Returns: The work, to be awaited, watched or cancelled.
-    /// - Complexity: O(log *n*) of the commands of its type in flight.
+    /// - Complexity: O(log *n*) of the commands of its type in flight; each part copies the collections that it changes.
     @discardableResult
     public func run<Command: FluxCommand>(
         _ command: Command, dependency: Command.Dependency, rules: (any FluxScheduler)? = nil

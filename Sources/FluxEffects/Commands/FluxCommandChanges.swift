@@ -5,7 +5,9 @@
 /// What a command changes in the state of its store; a part that is left to its default says so by ``FluxUnchanged``.
 ///
 /// Implement the parts in a ``FluxCommand``, as functions that do not throw. One that finds nothing to announce may throw
-/// `FluxUnchanged()`: then nothing is announced, recorded or saved.
+/// `FluxUnchanged()`: then nothing is announced, recorded or saved, and what it changed before that is taken back. So the state
+/// before a part is kept while it runs, and a part that changes a large collection copies that first, under the lock of the store:
+/// let it send an action of the state instead, by a converter.
 ///
 /// Thread safety: called under the lock of the store, and pure as `handle(action:)` is.
 nonisolated public protocol FluxCommandChanges<State> {
