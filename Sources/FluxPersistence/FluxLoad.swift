@@ -22,7 +22,9 @@ nonisolated extension FluxStorage {
             do {
                 await FluxUnwritten.settle(at: place, before: number)
                 try _Concurrency.Task.checkCancellation()
-                let contents = try await FluxLoadMark.$current.withValue(answer.mark) { try await log.load() }
+                let contents = try await FluxUnwritten.$store.withValue(number) {
+                    try await FluxLoadMark.$current.withValue(answer.mark) { try await log.load() }
+                }
                 guard let start else { return }
                 answer.give(.success(try FluxRecovery(contents, initialState: start.state)))
             } catch {

@@ -167,7 +167,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     ///
     /// Detached: what it writes is not for the task alone that happens to be the first.
     @usableFromInline
-    func settle() { work { await FluxUnwritten.$isWriting.withValue(true) { await self.writer(self) } } }
+    func settle() { work { await FluxUnwritten.$store.withValue(self.storage.number) { await self.writer(self) } } }
 
     /// Does something in a task of its own, during which who loads from the same place waits.
     private func work(_ body: @escaping @Sendable () async -> Void) {
@@ -223,8 +223,9 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         let delay =
             fluxIsPermanent(error) ? nil : storage.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
         let deadline = delay.map(storage.deadline)
-        storage.onFailure(
-            FluxPersistenceFailure(operation: step, error: error, attempt: attempt, retryAfter: delay))
+        let failure = FluxPersistenceFailure(operation: step, error: error, attempt: attempt, retryAfter: delay)
+        // What is opened in there is no part of the write, and may have to wait for the next attempt.
+        FluxUnwritten.$store.withValue(.max) { storage.onFailure(failure) }
         for waiter in informed { waiter.open() }
         if let deadline { return (try? await deadline()) ?? () }
         let (told, gone) = lock.withLock { $0.close(error) }

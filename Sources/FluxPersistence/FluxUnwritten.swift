@@ -4,8 +4,8 @@
 
 /// The stores of this process that have something to write, by the place it goes to, for as long as they write it.
 ///
-/// Who loads from a place waits for those that are older than itself, so that no two wait for each other. One that has written
-/// all, or never will, is in here no longer.
+/// Who loads from a place waits for those that are older than itself, and what a store's own code loads for those that are
+/// older than the store: so no two wait for each other. One that has written all, or never will, is in here no longer.
 ///
 /// | input    | older ones at the place    | none            |
 /// |----------|----------------------------|-----------------|
@@ -21,8 +21,8 @@ nonisolated struct FluxUnwritten: Sendable {
     }
 
     static let shared = FluxLock(FluxUnwritten())
-    /// Whether a task writes for a store: what that loads waits for nobody, or it might wait for itself.
-    @TaskLocal static var isWriting = false
+    /// The number of the store that a task loads or writes for; the highest: it does so for none.
+    @TaskLocal static var store = UInt64.max
 
     /// By place, and then by a number of their own: a store that writes again may be here twice.
     private(set) var entries: [String: [UInt64: Entry]] = [:]
@@ -59,8 +59,8 @@ nonisolated struct FluxUnwritten: Sendable {
     static func leave(_ id: UInt64, at place: String) { _ = shared.withLock { $0.remove(id, at: place) } }
 
     /// Waits until those made before a store have written what is due at a place, or the task is cancelled.
-    static func settle(at place: String?, before store: UInt64 = .max) async {
-        guard let place, !isWriting else { return }
+    static func settle(at place: String?, before store: UInt64 = FluxUnwritten.store) async {
+        guard let place else { return }
         while let (id, entry) = shared.withLock({ $0.newest(at: place, before: store) }) {
             await entry.flush()
             if _Concurrency.Task.isCancelled { return }

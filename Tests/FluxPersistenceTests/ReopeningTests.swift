@@ -200,6 +200,57 @@ import Testing
         #expect(failures.values.count == 1)
     }
 
+    @Test(.timeLimit(.minutes(1))) func `A store that is opened because a save has failed waits for the next attempt`()
+        async throws
+    {
+        let (clock, next, direct) = (TestClock(), Locked<FluxStore<Counter>?>(nil), Locked<Task<Int?, any Error>?>(nil))
+        do {
+            let store = FluxStore(
+                initialState: Counter(), dispatcher: nil, persistence: Failing(file: file()),
+                backoff: .exponential(.seconds(1)), clock: clock,
+                onFailure: { _ in
+                    next.withLock { $0 = self.store(file()) }
+                    direct.withLock { $0 = Task { try await file().load()?.count } }
+                })
+            store.dispatch(action: .add(1))
+        }
+        await clock.sleepers(1)
+        for _ in 0..<100 { await Task.yield() }
+        clock.advance(by: .seconds(60))
+        expect(await next.current?.ready ?? .loading, is: "restored")
+        #expect(next.current?.state.count == 1)
+        #expect(try await direct.current?.value == 1)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A store that is opened while another saves waits for what is due in its place`()
+        async throws
+    {
+        let encoding = Gate()
+        await letGo(saving: encoding)
+        let count = Locked<Task<Int, any Error>?>(nil)
+        let other = store(Opening(file: file(), count: count))
+        other.dispatch(action: .add(7))
+        await other.flush()
+        for _ in 0..<100 { await Task.yield() }
+        encoding.open()
+        #expect(try await count.current?.value == 1)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `What loads another file while it loads waits for what is due there`()
+        async throws
+    {
+        let encoding = Gate()
+        await letGo(saving: encoding)
+        let migrating = Migrating(old: file(), new: file(folder.path + "/new"))
+        let count = Task {
+            try await FluxStore.restored(from: migrating, initialState: Counter(), dispatcher: nil).state.count
+        }
+        for _ in 0..<100 { await Task.yield() }
+        encoding.open()
+        #expect(try await count.value == 1)
+    }
+
     // MARK: - Stress
 
     @Test(.stress, arguments: zip([1_000, 200], [false, true]))
@@ -268,5 +319,52 @@ import Testing
             return state.current
         }
         func save(_ state: Counter) async throws { self.state.withLock { $0 = state } }
+    }
+    /// Fails once.
+    struct Failing: FluxPersistence {
+        let file: FluxFile<Counter>
+        let failures = Locked(0)
+        var place: String? { file.place }
+
+        func load() async throws -> Counter? { try await file.load() }
+
+        func save(_ state: Counter) async throws {
+            let count = failures.withLock { failures in
+                failures += 1
+                return failures
+            }
+            if count == 1 { throw CocoaError(.fileWriteOutOfSpace) }
+            try await file.save(state)
+        }
+    }
+
+    /// Opens a store of a file in a task that outlives the save.
+    struct Opening: FluxPersistence {
+        let file: FluxFile<Counter>
+        let count: Locked<Task<Int, any Error>?>
+
+        func load() async throws -> Counter? { nil }
+
+        func save(_ state: Counter) async throws {
+            count.withLock {
+                $0 = Task {
+                    try await FluxStore.restored(from: file, initialState: Counter(), dispatcher: nil).state.count
+                }
+            }
+        }
+    }
+
+    /// Goes on from an old file where there is no new one.
+    struct Migrating: FluxPersistence {
+        let old: FluxFile<Counter>
+        let new: FluxFile<Counter>
+        var place: String? { new.place }
+
+        func load() async throws -> Counter? {
+            if let state = try await new.load() { return state }
+            return try await old.load()
+        }
+
+        func save(_ state: Counter) async throws { try await new.save(state) }
     }
 }
