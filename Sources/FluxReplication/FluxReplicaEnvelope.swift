@@ -99,6 +99,10 @@ nonisolated struct FluxReplicaImage: Equatable {
         let version = try reader.version()
         ledger = FluxReplicaLedger()
         (ledger.position, ledger.count) = try (reader.number(), reader.number())
+        // Positions rise by one or more, so that the count never passes what a number holds.
+        if ledger.count > ledger.position {
+            throw FluxReplicaMalformed(description: "it has \(ledger.count) entries up to \(ledger.position)")
+        }
         var writers = try reader.number()
         while writers > 0 {
             let id = try reader.number()

@@ -48,6 +48,15 @@ import Testing
         #expect(FluxReplicaBytes.checksum(Array("foobar".utf8)) == 0x8594_4171_f739_67e8)
     }
 
+    @Test("A snapshot of more entries than there are positions up to it is damaged", arguments: [1_001, UInt64.max])
+    func damaged(count: UInt64) {
+        var image = Self.image
+        image.ledger.count = count
+        #expect(throws: FluxReplicaMalformed(description: "it has \(count) entries up to 1000")) {
+            try FluxReplicaImage(image.bytes)
+        }
+    }
+
     @Test("What is cut off or of another format is found, at every length")
     func damaged() {
         for bytes in [Self.envelopes[1].bytes, Self.image.bytes.dropLast(3)] as [[UInt8]] {
