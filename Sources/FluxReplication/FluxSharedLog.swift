@@ -9,7 +9,7 @@
 ///
 /// Positions are above 0 and rise in the order of the entries. They may have gaps, as where many keys share one stream.
 /// What fails in a way that trying again may cure throws ``FluxSharedLogError/unavailable(_:)``. So does what ends because its
-/// task was cancelled; it ends soon then. Hand your log to `FluxConformance.sharedLog` of `FluxTesting`.
+/// task was cancelled, soon then; a `read` may also just return. Hand your log to `FluxConformance.sharedLog` of `FluxTesting`.
 ///
 /// Thread safety: all of it may be used from any thread, by many tasks at once.
 nonisolated public protocol FluxSharedLog<Entry>: Sendable {
@@ -33,7 +33,7 @@ nonisolated public protocol FluxSharedLog<Entry>: Sendable {
     ///   - position: The last that is known; 0 to read from the start.
     ///   - receive: Gets the next entries, at least one. There is no next call before it has returned.
     /// - Throws: ``FluxSharedLogError/trimmed(through:)`` where an entry after the position may be gone; what `receive` throws; and
-    ///   what ends the reading otherwise. It returns without an error only where its task was cancelled.
+    ///   what ends the reading otherwise. It may return without an error only where its task was cancelled.
     func read(after position: UInt64, _ receive: ([FluxSharedEntry<Entry>]) async throws -> Void) async throws
 
     /// The end of the log: whatever was acknowledged to anybody before the call is not behind it.

@@ -65,7 +65,9 @@ nonisolated public enum FluxConformance {
 
     // MARK: - A log
 
-    /// Throws unless a log keeps what was appended, in order and once, and drops what a snapshot covers.
+    /// Throws unless a log keeps what was appended, in order and once, and the newest snapshot.
+    ///
+    /// What a snapshot covers may go or stay: a store passes it over.
     ///
     /// - Parameters:
     ///   - initialState: What the first action is applied to.

@@ -11,6 +11,18 @@ import Testing
         try await FluxConformance.sharedLog { log }
     }
 
+    @Test("A reading that was cancelled may also throw that the log is unavailable")
+    func unavailable() async throws {
+        let log = WrongSharedLog(nil)
+        try await FluxConformance.sharedLog { log }
+    }
+
+    @Test("Who has all the time there is may say so")
+    func forGood() async throws {
+        let log = FluxTestLog()
+        try await FluxConformance.sharedLog(within: .seconds(Int64.max)) { log }
+    }
+
     @Test("A wrong log is found", arguments: WrongSharedLog.Fault.allCases)
     func wrong(fault: WrongSharedLog.Fault) async {
         let log = WrongSharedLog(fault)
@@ -19,35 +31,47 @@ import Testing
         }
     }
 
-    /// A log with one thing wrong.
+    /// A log with one thing wrong, or none; a reading of it that was cancelled throws.
     final class WrongSharedLog: FluxSharedLog {
         enum Fault: CaseIterable {
             case oldEnd, swapped, missing, repeated, notLive, onlyOldOnes, samePosition, startsOver, cancelledThrows,
                 swallowsErrors
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
+            case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
         }
 
         private let base = FluxTestLog()
-        private let fault: Fault
+        private let fault: Fault?
         private let trimmed = FluxLock<UInt64>(0)
         private let newest = FluxLock<FluxSharedSnapshot<[UInt8]>?>(nil)
 
-        init(_ fault: Fault) { self.fault = fault }
+        init(_ fault: Fault?) { self.fault = fault }
 
         func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+            let key = fault == .contentForKey ? "\(entry)" : fault == .shortKeys ? String(key.prefix(8)) : key
             let position = try await base.append(entry, key: key)
             return fault == .samePosition ? 1 : position
         }
 
         func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+            if fault == .emptyBatch { try await receive([]) }
+            var isFirst = true
             do {
                 try await base.read(after: fault == .startsOver ? 0 : position) { entries in
+                    if isFirst, fault == .firstTwice { try await receive(entries) }
+                    isFirst = false
                     try await hand(entries, receive)
                 }
-            } catch FluxSharedLogError.trimmed where fault == .silentTrim {
-                try await base.read(after: trimmed.withLock { $0 }, receive)
+            } catch FluxSharedLogError.trimmed(let through) where isSilent(position) {
+                try await base.read(after: through, receive)
             } catch  where fault == .swallowsErrors {}
+            if fault == nil { throw FluxSharedLogError.unavailable("the task was cancelled") }
             if fault == .cancelledThrows { throw CancellationError() }
+        }
+
+        /// Whether nobody is told that entries after a position are gone.
+        private func isSilent(_ position: UInt64) -> Bool {
+            fault == .silentTrim || fault == .lowersTrim && position >= trimmed.withLock { $0 }
         }
 
         private func hand(
@@ -86,7 +110,8 @@ import Testing
 
         func trim(through position: UInt64) async throws(FluxSharedLogError) {
             let position = fault == .trimsMore ? position + 3 : position
-            trimmed.withLock { $0 = max($0, position) }
+            trimmed.withLock { $0 = position }
+            if fault == .trimsSnapshot { newest.withLock { $0 = nil } }
             try await base.trim(through: position)
         }
     }
