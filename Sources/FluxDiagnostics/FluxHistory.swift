@@ -189,9 +189,9 @@ nonisolated struct FluxHistoryMove: FluxAction {
         by action: any FluxAction, _ state: State, _ revision: UInt64?, _ machine: inout FluxHistoryMachine<State>
     ) -> FluxHistoryMachine<State>.Forgotten? {
         let revision = revision ?? machine.revision
-        if (action as? FluxHistoryMove)?.recorder != ObjectIdentifier(self) {
-            return machine.count == 0 ? machine.restart(state, revision) : nil
-        }
+        let move = action as? FluxHistoryMove
+        if move == nil, machine.count == 0 { return machine.restart(state, revision) }
+        if move?.recorder != ObjectIdentifier(self) { return nil }
         machine.revision = revision
         return FluxHistoryMachine.Forgotten()
     }

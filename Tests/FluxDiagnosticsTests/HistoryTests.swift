@@ -141,6 +141,17 @@ import Testing
         #expect(store.state.count == 1)
     }
 
+    @Test func `What another history puts back is recorded also where nothing has been yet`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let one = FluxHistory(store, limit: 10)
+        store.dispatch(action: .add(1))
+        let other = FluxHistory(store, limit: 10)
+        one.undo()
+        #expect(other.start.count == 1 && other.entries.map(\.state.count) == [0])
+        other.undo()
+        #expect(store.state.count == 1)
+    }
+
     @Test func `A history may be let go of where a store is being changed`() {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
