@@ -65,6 +65,20 @@ import Testing
         #expect(folder.names == ["state.new"])
     }
 
+    @Test func `A pipe where the new file goes is named, and not tried again`() async {
+        #expect(mkfifo(folder.state + ".new", 0o600) == 0)
+        let error = await #expect(throws: FluxFileError.self) { try await folder.file().save("new") }
+        #expect(error?.description == "\(folder.state): open \(folder.state).new: No such device or address")
+        #expect(error?.isPermanent == true)
+    }
+
+    @Test func `A name that leaves no room for that of the new file is refused by the load`() async {
+        let path = folder.path + "/" + String(repeating: "x", count: 252)
+        let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).load() }
+        #expect(error?.description == "\(path): stat \(path).new: File name too long")
+        #expect(error?.isPermanent == true)
+    }
+
     @Test(arguments: ["", "a\0b", "/\0"]) func `What is no path is refused, by a load and by a save`(path: String) async
     {
         let file = Folder.file(at: path)

@@ -26,9 +26,10 @@ import Dispatch
 /// stores cannot share a file. Where a store was let go, the next load of its path in the same process waits for the save
 /// that is due.
 ///
-/// Its directory has to exist and to allow new files, or a load throws. One that may be written but not read, or whose file system syncs no directories, is not
-/// synced: a save counts once the file has its name, and a loss of power may bring the old state back. The file can be
-/// read and written by its owner alone. A symbolic link is not followed: it is not a file.
+/// Its directory has to exist and to allow new files, and its name to leave room for `.new`, or a load throws. A directory
+/// that may be written but not read, or whose file system syncs none, is not synced: a save counts once the file has its
+/// name, and a loss of power may bring the old state back. The file can be read and written by its owner alone. A
+/// symbolic link is not followed: it is not a file.
 ///
 /// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
@@ -72,8 +73,7 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     /// - Throws: ``FluxFileError``, with the path; `CancellationError`, at once, in a task that is cancelled: what is read
     ///   then counts as not read.
     public func load() async throws -> State? {
-        // That of a store has done so before.
-        if FluxLoadMark.current == nil { await FluxUnwritten.settle(at: place) }
+        await FluxUnwritten.settle(at: place)
         try _Concurrency.Task.checkCancellation()
         // A store that has given up on the load goes on from another state, so the file counts as not read then.
         let answer = FluxLoadAnswer<State?>(partOf: .current)

@@ -77,9 +77,10 @@ nonisolated struct FluxFileCalls: Sendable {
         if path.isEmpty || path.utf8.contains(0) { throw FluxFileError(path, .notAPath) }
     }
 
-    /// Sees that new files may be made in the folder.
+    /// Sees that new files may be made in the folder, and that the name of one is not too long.
     func checkFolder() throws(FluxFileError) {
         try perform(.access, at: folder) { system.mayWrite(in: folder) }
+        _ = try identity(at: path + ".new")
     }
 
     /// What is at a path; nil: nothing.
@@ -200,7 +201,8 @@ nonisolated extension FluxFileError {
     /// A full disk, an error of a device and too many open files may pass; a missing folder, or missing rights, may not.
     public var isPermanent: Bool {
         switch reason {
-        case .notAPath, .notAFile, .newer, .changedByAnother: true
+        // The last is what a pipe or a socket in the way of the new file leads to.
+        case .notAPath, .notAFile, .newer, .changedByAnother, .system("open", ENXIO): true
         // Where a file that was there is gone when it is to be renamed, somebody else was at it.
         case .system(let call, ENOENT): call == "open" || call == "access"
         case .system(_, let code): [EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG].contains(code)
