@@ -68,8 +68,11 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var isWriting = false
 
     /// Those who wait, each with the number of what was noted last when the wait began.
-    @usableFromInline var waiters:
-        ContiguousArray<(id: UInt64, need: FluxStorageNeed, number: UInt64, waiter: Waiter)> = []
+    ///
+    /// For each need in the order in which they came, which is the one in which they get it. Slices, since many may wait
+    /// while each write tells a few.
+    @usableFromInline var waiters = ContiguousArray(
+        repeating: ArraySlice<(id: UInt64, number: UInt64, waiter: Waiter)>(), count: FluxStorageNeed.allCases.count)
     @usableFromInline var lastID: UInt64 = 0
     /// How many were given room for an action that has not been noted yet.
     @usableFromInline var granted = 0
@@ -148,26 +151,28 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     mutating func wait(for need: FluxStorageNeed, _ waiter: Waiter) -> UInt64? {
         if grants(need, last) { return nil }
         lastID += 1
-        waiters.append((lastID, need, last, waiter))
+        waiters[need.rawValue].append((lastID, last, waiter))
         return lastID
     }
 
     /// Removes one who waits no longer; false: it has been told.
     @inlinable
     mutating func withdraw(_ id: UInt64) -> Bool {
-        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return false }
-        waiters.remove(at: index)
-        return true
+        let need = waiters.firstIndex { $0.contains { $0.id == id } }
+        if let need { waiters[need].removeAll { $0.id == id } }
+        return need != nil
     }
 
     /// Removes those who have what they wait for; they are to be told outside the lock.
     @inlinable
     mutating func settle() -> ContiguousArray<Waiter> {
-        let all = waiters
-        waiters = []
         var told: ContiguousArray<Waiter> = []
-        for one in all {
-            if grants(one.need, one.number) { told.append(one.waiter) } else { waiters.append(one) }
+        for need in FluxStorageNeed.allCases {
+            while let first = waiters[need.rawValue].first, grants(need, first.number) {
+                told.append(waiters[need.rawValue].removeFirst().waiter)
+            }
+            // A slice keeps those that were taken from it until it is another.
+            if waiters[need.rawValue].isEmpty { waiters[need.rawValue] = [] }
         }
         return told
     }
@@ -241,7 +246,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
 /// What one may wait for.
 @usableFromInline
-nonisolated enum FluxStorageNeed {
+nonisolated enum FluxStorageNeed: Int, CaseIterable {
     /// The end of the load.
     case load
     /// The write of all that was noted so far.

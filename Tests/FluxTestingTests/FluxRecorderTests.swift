@@ -45,4 +45,22 @@ import Testing
         await waiting.value
         token.unsubscribe()
     }
+
+    @Test(.timeLimit(.minutes(1))) func `Of many who wait each goes on with the element that it waits for`() async {
+        let (recorder, counts) = (FluxRecorder<Int>(), [3, 1, 2, 4, 2, 1])
+        // In a group, so that the end of the time ends the waits as well.
+        await withTaskGroup(of: Int.self) { group in
+            for count in counts {
+                group.addTask {
+                    await recorder.count(count)
+                    return recorder.elements.count - count
+                }
+            }
+            for _ in 0..<100 { await Task.yield() }
+            for element in 1...4 {
+                recorder.record(element)
+                for count in counts where count == element { #expect(await group.next() == 0) }
+            }
+        }
+    }
 }
