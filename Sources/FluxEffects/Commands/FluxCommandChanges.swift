@@ -20,18 +20,18 @@ nonisolated public protocol FluxCommandChanges<State> {
     /// Changes the state before the work, once however often that is retried; by default not at all.
     ///
     /// - Parameter state: The state of the store.
-    /// - Throws: `FluxUnchanged` if there is nothing to announce.
+    /// - Throws: `FluxUnchanged` if there is nothing to announce, and nothing else: that stops the program with a message.
     @_disfavoredOverload
-    func begin(state: inout State) throws(FluxUnchanged)
+    func begin(state: inout State) throws
 
     /// Brings what came of the work into the state; by default, for `Void`, nothing changes.
     ///
     /// - Parameters:
     ///   - state: The state of the store as it is by then.
     ///   - output: What `execute` returned.
-    /// - Throws: `FluxUnchanged` if there is nothing to announce.
+    /// - Throws: `FluxUnchanged` if there is nothing to announce, and nothing else: that stops the program with a message.
     @_disfavoredOverload
-    func reduce(state: inout State, output: Output) throws(FluxUnchanged)
+    func reduce(state: inout State, output: Output) throws
 
     /// Brings the failure of the work into the state; by default nothing changes.
     ///
@@ -40,9 +40,9 @@ nonisolated public protocol FluxCommandChanges<State> {
     /// - Parameters:
     ///   - state: The state of the store as it is by then.
     ///   - error: What `execute` threw the last time.
-    /// - Throws: `FluxUnchanged` if there is nothing to announce.
+    /// - Throws: `FluxUnchanged` if there is nothing to announce, and nothing else: that stops the program with a message.
     @_disfavoredOverload
-    func reduce(state: inout State, error: any Error) throws(FluxUnchanged)
+    func reduce(state: inout State, error: any Error) throws
 }
 
 /// Says that a part of a command has changed nothing.
@@ -63,13 +63,13 @@ nonisolated extension FluxCommandChanges {
     public func reduce(state: inout State, error: any Error) throws(FluxUnchanged) { throw FluxUnchanged() }
 
     // By names of their own: inside FluxCommand the overloads that do not throw would be meant.
-    func tryBegin(_ state: inout State) throws(FluxUnchanged) { try begin(state: &state) }
+    func tryBegin(_ state: inout State) throws { try begin(state: &state) }
 
-    func tryReduce(_ state: inout State, _ output: Output) throws(FluxUnchanged) {
+    func tryReduce(_ state: inout State, _ output: Output) throws {
         try reduce(state: &state, output: output)
     }
 
-    func tryReduce(_ state: inout State, error: any Error) throws(FluxUnchanged) {
+    func tryReduce(_ state: inout State, error: any Error) throws {
         try reduce(state: &state, error: error)
     }
 }

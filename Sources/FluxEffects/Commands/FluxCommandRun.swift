@@ -23,16 +23,22 @@ nonisolated struct FluxCommandStep<State>: FluxAction, CustomStringConvertible {
     /// False: it changed nothing.
     let body: @Sendable (inout State) -> Bool
 
-    init(
-        _ command: any Any.Type, _ part: String, _ body: @escaping @Sendable (inout State) throws(FluxUnchanged) -> Void
-    ) {
+    init(_ command: any Any.Type, _ part: String, _ body: @escaping @Sendable (inout State) throws -> Void) {
         description = "\(command).\(part)"
         self.body = { state in
             let before = state
-            do throws(FluxUnchanged) {
+            do {
                 try body(&state)
                 return true
             } catch {
+                if !(error is FluxUnchanged) {
+                    fatalError(
+                        """
+                        FluxCore: \(command).\(part) threw \(error). What a command changes in the state may throw \
+                        FluxUnchanged alone, to say that it is as it was. Throw from execute, and bring the failure into \
+                        the state by reduce(state:error:).
+                        """)
+                }
                 // What it did change all the same would be seen by nobody.
                 state = before
                 return false
@@ -82,7 +88,7 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
         }
         if conversion.attempt > 1 { return mark.goOn() }
         conversion.send(
-            Action(Command.self, "begin") { (state) throws(FluxUnchanged) in
+            Action(Command.self, "begin") { state in
                 defer { mark.goOn() }
                 try command.tryBegin(&state)
             })
@@ -96,13 +102,13 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
             let output = try await command.execute(state: conversion.dependency.state, dependency: run.dependency)
             conversion.end(
                 .completed,
-                sending: Action(Command.self, "reduce") { (state) throws(FluxUnchanged) in
+                sending: Action(Command.self, "reduce") { state in
                     try command.tryReduce(&state, output)
                 })
         } catch {
             conversion.end(
                 .failed(error),
-                sending: Action(Command.self, "reduce") { (state) throws(FluxUnchanged) in
+                sending: Action(Command.self, "reduce") { state in
                     try command.tryReduce(&state, error: error)
                     // Relaxed: the thread that reads it has applied this before.
                     run.hasToldOfFailure.store(true, ordering: .relaxed)

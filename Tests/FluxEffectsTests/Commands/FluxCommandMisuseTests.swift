@@ -27,6 +27,17 @@ import Testing
         func reduce(state: inout Counter, output: Int) { state.count = output }
     }
 
+    /// Its first part may throw anything.
+    struct Throwing: FluxCommand {
+        let error: any Error
+        func begin(state: inout Counter) throws {
+            state.count += 1
+            throw error
+        }
+        func execute(state: Counter, dependency: Void) async throws -> Int { 10 }
+        func reduce(state: inout Counter, output: Int) throws { state.count += output }
+    }
+
     /// Time of its own, by which it waits and is tried again.
     struct Patient: FluxCommand {
         static let time = TestClock()
@@ -50,6 +61,21 @@ import Testing
         let canary: Canary
         let done: Gate
         mutating func handle(action: Counter.Action) -> Guarded? { self }
+    }
+
+    @Test func `A part that is declared to throw anything is called, and may say that nothing has changed`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        #expect(await store.run(Throwing(error: FluxUnchanged())).outcome.isCompleted)
+        #expect(store.state.count == 10 && store.revision == 1)
+    }
+
+    @Test func `A part that throws something else stops the program, and is told where to throw it`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            FluxStore(initialState: Counter(), dispatcher: nil).run(Throwing(error: Failure()))
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("Throwing.begin threw Failure()"))
+        #expect(message.contains("Throw from execute"))
     }
 
     @Test func `A failure that the state is not told of is written to the standard error output, once`() async {
