@@ -99,6 +99,6 @@ nonisolated private final class FluxMemberWatch<
             tokens = change(tokens)
             return old
         }
-        withExtendedLifetime(gone) {}
+        FluxPureCode.after { withExtendedLifetime(gone) {} }
     }
 }

@@ -12,7 +12,7 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline let stamp: @Sendable () -> UInt64
     /// The stores as they are now; one may be among them more than once.
     @usableFromInline let stores: @Sendable () -> [FluxStoreInfo]
-    /// What is neither a view of sources that are always the same nor here twice: in their place stands what those are of.
+    /// What it follows from, each once; views are not among them, but those of a group, which have no leaves.
     let leaves: [any FluxSource]
     let watch: @Sendable (_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription
     /// Whether the stores are always the same.
@@ -37,7 +37,7 @@ nonisolated final class FluxViewSources: Sendable {
         let views = tappable.compactMap { $0?.sources }
         isFixed = tappable.allSatisfy { $0 != nil && $0?.sources?.isFixed != false }
         let all = zip(sources, tappable).flatMap { source, tappable in
-            if let view = tappable?.sources, view.isFixed { view.leaves } else { [source] }
+            if let leaves = tappable?.sources?.leaves, !leaves.isEmpty { leaves } else { [source] }
         }
         // One of a type of the user's may be a value, which is not the same as any other.
         var seen: Set<ObjectIdentifier> = []
@@ -93,14 +93,14 @@ nonisolated final class FluxViewSources: Sendable {
 nonisolated private struct FluxPlaces {
     /// Neighbours of one dispatcher have it once.
     private(set) var dispatchers: [FluxDispatcher] = []
-    /// Of each store; nil: it was in none.
-    private var numbers: [UInt64?] = []
+    /// Of each store.
+    private var numbers: [UInt64] = []
 
     init(of stores: [FluxStoreInfo]) {
         for store in stores {
             let place = store.attachment
-            numbers.append(place?.number)
-            if let dispatcher = place?.dispatcher, dispatchers.last !== dispatcher { dispatchers.append(dispatcher) }
+            numbers.append(place.number)
+            if let dispatcher = place.dispatcher, dispatchers.last !== dispatcher { dispatchers.append(dispatcher) }
         }
     }
 
@@ -110,8 +110,8 @@ nonisolated private struct FluxPlaces {
         var (rest, last) = (dispatchers[...], FluxDispatcher?.none)
         for (store, number) in zip(stores, numbers) {
             let place = store.attachment
-            if place?.number != number { return false }
-            guard let dispatcher = place?.dispatcher, dispatcher !== last else { continue }
+            if place.number != number { return false }
+            guard let dispatcher = place.dispatcher, dispatcher !== last else { continue }
             if rest.popFirst() !== dispatcher { return false }
             last = dispatcher
         }
@@ -124,8 +124,8 @@ nonisolated private struct FluxPlaces {
         let stopped = Set(dispatchers.map(ObjectIdentifier.init))
         return stores.allSatisfy { store in
             let place = store.attachment
-            if let number = known[store], number != place?.number { return false }
-            return place.map { stopped.contains(ObjectIdentifier($0.dispatcher)) } ?? true
+            if let number = known[store], number != place.number { return false }
+            return place.dispatcher.map { stopped.contains(ObjectIdentifier($0)) } ?? true
         }
     }
 }

@@ -19,6 +19,8 @@ nonisolated extension FluxStorage {
         try _Concurrency.Task.checkCancellation()
         let (answer, start) = (FluxLoadAnswer<FluxRecovery<State>>(), FluxLoadStart(initialState))
         let loading = _Concurrency.Task { [log, place, number, weak start] in
+            // In what a store's own code opens, no newer one is waited for than by that store.
+            let number = Swift.min(number, FluxUnwritten.store)
             do {
                 await FluxUnwritten.settle(at: place, before: number)
                 try _Concurrency.Task.checkCancellation()

@@ -4,8 +4,8 @@
 
 /// The stores of this process that have something to write, by the place it goes to, for as long as they write it.
 ///
-/// Who loads from a place waits for those that are older than itself, and what a store's own code loads for those that are
-/// older than the store: so no two wait for each other. One that has written all, or never will, is in here no longer.
+/// Who loads from a place waits for those that are older than itself, and what a store's own code loads or opens for those that
+/// are older than that store, too: so no two wait for each other. One that has written all, or never will, is in here no longer.
 ///
 /// | input    | older ones at the place    | none            |
 /// |----------|----------------------------|-----------------|

@@ -237,6 +237,21 @@ import Testing
         #expect(try await count.current?.value == 1)
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `A save that opens its own place, or that of one that opens this, waits for nobody`()
+        async throws
+    {
+        let other = file(folder.path + "/other")
+        let one = store(Looking(file: file(), place: file().place, at: other))
+        let two = store(Looking(file: other, place: other.place, at: file()))
+        let three = store(Looking(file: file(folder.path + "/own"), place: nil, at: file(folder.path + "/own")))
+        for store in [one, two, three] { store.dispatch(action: .add(1)) }
+        for store in [one, two, three] { await store.flush() }
+        #expect(try await file().load()?.count == 1)
+        #expect(try await other.load()?.count == 1)
+        #expect(try await file(folder.path + "/own").load()?.count == 1)
+    }
+
     @Test(.timeLimit(.minutes(1))) func `What loads another file while it loads waits for what is due there`()
         async throws
     {
@@ -351,6 +366,20 @@ import Testing
                     try await FluxStore.restored(from: file, initialState: Counter(), dispatcher: nil).state.count
                 }
             }
+        }
+    }
+
+    /// Opens a store of another file while it saves, and waits until that is there.
+    struct Looking: FluxPersistence {
+        let file: FluxFile<Counter>
+        let place: String?
+        let at: FluxFile<Counter>
+
+        func load() async throws -> Counter? { try await file.load() }
+
+        func save(_ state: Counter) async throws {
+            _ = try await FluxStore.restored(from: at, initialState: Counter(), dispatcher: nil)
+            try await file.save(state)
         }
     }
 

@@ -6,7 +6,7 @@ import Testing
 @testable import FluxRouting
 
 /// A store that is given a name while another thread is in the middle of detaching it.
-@Suite struct NamesWhileStoresGoTests {
+@Suite(.timeLimit(.minutes(5))) struct NamesWhileStoresGoTests {
     /// Runs a closure in the middle of a detaching.
     final class Watching: FluxDispatcherObserver {
         let body: @Sendable () -> Void
@@ -26,9 +26,7 @@ import Testing
         let before = Watching {
             guard isFirst.withLock({ $0 }), let names = names.withLock({ $0 }) else { return }
             started.open()
-            let end = ContinuousClock.now + .seconds(10)
-            while names.holder(of: "new") == nil && ContinuousClock.now < end { Thread.sleep(forTimeInterval: 0.001) }
-            #expect(names.holder(of: "new") != nil, "the name was not given for 10 seconds")
+            while names.holder(of: "new") == nil { sched_yield() }
         }
         let after = Watching {
             let isDue = isFirst.withLock { isFirst in
@@ -45,7 +43,7 @@ import Testing
         let detaching = DispatchGroup()
         DispatchQueue.global().async(group: detaching) { [dispatcher, store] in dispatcher.detach(store) }
         started.wait()
-        defer { #expect(detaching.wait(timeout: .now() + 10) == .success) }
+        defer { detaching.wait() }
         try dispatcher.attach(store, as: "new")
     }
 

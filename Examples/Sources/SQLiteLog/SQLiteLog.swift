@@ -247,17 +247,27 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
+    private static func requireInPlace(_ database: Database) throws {
+        var hasMoved: Int32 = 0
+        sqlite3_file_control(database.sqliteConnection, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved)
+        if hasMoved != 0 { throw Moved() }
+    }
+
     /// Runs a body in a transaction, which nothing is left of if the file is not where it was.
     private func perform<Value: Sendable>(
         _ body: @escaping @Sendable (Database, Coding) throws -> Value
     ) async throws -> Value {
         do {
-            return try await database.write { [coding] database in
-                let value = try body(database, coding)
-                var hasMoved: Int32 = 0
-                sqlite3_file_control(database.sqliteConnection, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved)
-                if hasMoved != 0 { throw Moved() }
-                return value
+            return try await database.writeWithoutTransaction { [coding] database in
+                var value: Value?
+                try database.inTransaction {
+                    value = try body(database, coding)
+                    try Self.requireInPlace(database)
+                    return .commit
+                }
+                // Once more: it may have gone in between, and what is there now may be told to somebody.
+                try Self.requireInPlace(database)
+                return value!
             }
         } catch {
             throw Failure(path: path, reason: error)

@@ -17,7 +17,6 @@ nonisolated struct FluxMembership {
     var reactions: ContiguousArray<Reaction> = []
 
     var dispatcher: FluxDispatcher? { home as? FluxDispatcher ?? (home as? FluxWeakDispatcher)?.dispatcher }
-    var attachment: (dispatcher: FluxDispatcher, number: UInt64)? { dispatcher.map { ($0, key) } }
 }
 
 /// Refers to a dispatcher and does not keep it.

@@ -76,7 +76,7 @@ nonisolated public final class FluxCut {
     /// What was read of an object before, or is now.
     ///
     /// - Parameters:
-    ///   - object: What is read, such as the handle of a store.
+    ///   - object: What is read, such as the handle of a store; it outlives the cut.
     ///   - read: Reads it.
     /// - Returns: What was read first.
     @inlinable public func reading<Reading>(of object: AnyObject, _ read: () -> Reading) -> Reading {

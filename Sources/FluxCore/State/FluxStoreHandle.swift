@@ -112,7 +112,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         set { extras.label.withLock { $0 = newValue } }
     }
 
-    var attachment: (dispatcher: FluxDispatcher, number: UInt64)? { membership.withLock { $0.attachment } }
+    var attachment: (dispatcher: FluxDispatcher?, number: UInt64) { membership.withLock { ($0.dispatcher, $0.key) } }
 
     var extrasIfAny: FluxStoreExtras? { lazyExtras.load() }
     var extras: FluxStoreExtras { extrasIfAny ?? lazyExtras.storeIfNil(FluxStoreExtras()) }
@@ -124,6 +124,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     ///   - make: Makes it on first use; where two threads come at once, one of the two that they made is kept.
     /// - Returns: The feature.
     public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
+        if let known = featureIfAny(type) { return known }
         let made = extras.features.feature(type, make)
         // One that has ended lets go of nothing any more.
         if isEnded { extras.features.removeAll() }

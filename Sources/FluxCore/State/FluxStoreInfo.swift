@@ -20,10 +20,10 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     public var state: any FluxState { handle.anyState }
 
     /// The dispatcher that it is attached to; nil: none.
-    public var dispatcher: FluxDispatcher? { attachment?.dispatcher }
+    public var dispatcher: FluxDispatcher? { attachment.dispatcher }
 
-    /// The dispatcher that it is attached to, and a number that it has each time it is attached there anew; nil: none.
-    public var attachment: (dispatcher: FluxDispatcher, number: UInt64)? { handle.attachment }
+    /// The dispatcher that it is attached to, if any, and a number: another one each time that it was attached there.
+    public var attachment: (dispatcher: FluxDispatcher?, number: UInt64) { handle.attachment }
 
     /// Its name, or the type of its state.
     public var description: String { handle.label ?? "FluxStore<\(stateType)>" }
@@ -66,7 +66,7 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
 /// The handle of a store of any type.
 nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     var stateType: any FluxState.Type { get }
-    var attachment: (dispatcher: FluxDispatcher, number: UInt64)? { get }
+    var attachment: (dispatcher: FluxDispatcher?, number: UInt64) { get }
     var label: String? { get }
     var anyState: any FluxState { get }
     /// Which code runs under its lock.

@@ -10,7 +10,7 @@
             _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
         ) -> UInt64
 
-    let type: any FluxAction.Type
+    let action: ObjectIdentifier
     /// The type of state whose own `handle` it leads to; nil: it leads to a reaction.
     let state: ObjectIdentifier?
     let apply: Apply
@@ -19,18 +19,16 @@
 
     @usableFromInline
     init(
-        _ type: any FluxAction.Type, of state: ObjectIdentifier? = nil,
+        _ action: ObjectIdentifier, of state: ObjectIdentifier? = nil,
         keeping store: (any AnyObject & Sendable)? = nil,
         _ apply: @escaping Apply
     ) {
-        (self.type, self.state, kept, self.apply) = (type, state, store, apply)
+        (self.action, self.state, kept, self.apply) = (action, state, store, apply)
     }
-
-    var action: ObjectIdentifier { ObjectIdentifier(type) }
 
     /// Leads to the `handle` of a state.
     @inlinable static func main<State: FluxState>(_ state: State.Type) -> FluxReducer {
-        FluxReducer(State.Action.self, of: ObjectIdentifier(state)) { handle, action, thread, wakes, witness in
+        FluxReducer(.init(State.Action.self), of: .init(state)) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let action = action.assumingMemoryBound(to: State.Action.self)
             return handle.take(thread, &wakes, witness) { $0.apply(action.pointee, &$1) }
@@ -41,7 +39,7 @@
     static func reaction<State, Action: FluxAction>(
         _ change: @escaping @Sendable (Action) -> FluxChange<State>
     ) -> FluxReducer {
-        FluxReducer(Action.self) { handle, action, thread, wakes, witness in
+        FluxReducer(.init(Action.self)) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let change = thread.purely(handle) { change(action.assumingMemoryBound(to: Action.self).pointee) }
             return handle.take(thread, &wakes, witness) { $0.apply(change, pastGate: false, &$1) }
@@ -50,7 +48,7 @@
 
     /// The same, and keeps the store.
     func keeping(_ store: any AnyObject & Sendable) -> FluxReducer {
-        FluxReducer(type, of: state, keeping: store, apply)
+        FluxReducer(action, of: state, keeping: store, apply)
     }
 }
 
@@ -101,7 +99,7 @@ nonisolated struct FluxRoutes {
     /// A way into a store that is known: that of its place, which may keep the store, or of the last of its type.
     mutating func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
         guard let position = position(of: ObjectIdentifier(State.Action.self)) else { return nil }
-        let stop = key.flatMap { routes[position].update(id: $0) { $0 } } ?? routes[position].last
+        let stop = if let key { routes[position].update(id: key) { $0 } } else { routes[position].last }
         let reducer = stop?.reducer.takeUnretainedValue()
         return key != nil || reducer?.state == ObjectIdentifier(state) && reducer?.kept == nil ? reducer : nil
     }

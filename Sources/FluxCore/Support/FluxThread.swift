@@ -120,7 +120,7 @@ nonisolated public enum FluxPureCode {
     public static func after(_ body: @escaping @Sendable () -> Void) {
         let thread = FluxThreads.shared.current
         if thread.pointee.pure == nil { return body() }
-        thread.pointee.later = (fluxTake(&thread.pointee.later) ?? []) + [body]
+        if thread.pointee.later?.append(body) == nil { thread.pointee.later = [body] }
     }
 
     /// Stops the program with a message if the calling thread runs pure code.

@@ -86,7 +86,9 @@ nonisolated extension FluxCommand {
     /// Changes the state as the command does before its work, if it does.
     ///
     /// - Parameter state: The state of the store.
-    public func begin<Whole>(state: inout Whole) where Whole == State { try? tryBegin(&state) }
+    public func begin<Whole>(state: inout Whole) where Whole == State {
+        _ = fluxChanges("\(Self.self).begin") { try tryBegin(&state) }
+    }
 
     /// Changes the state as the command does by its output, if it does.
     ///
@@ -94,7 +96,7 @@ nonisolated extension FluxCommand {
     ///   - state: The state of the store.
     ///   - output: What `execute` returned.
     public func reduce<Whole>(state: inout Whole, output: Output) where Whole == State {
-        try? tryReduce(&state, output)
+        _ = fluxChanges("\(Self.self).reduce") { try tryReduce(&state, output) }
     }
 
     /// Changes the state as the command does by its failure, if it does.
@@ -103,6 +105,6 @@ nonisolated extension FluxCommand {
     ///   - state: The state of the store.
     ///   - error: What `execute` threw.
     public func reduce<Whole>(state: inout Whole, error: any Error) where Whole == State {
-        try? tryReduce(&state, error: error)
+        _ = fluxChanges("\(Self.self).reduce") { try tryReduce(&state, error: error) }
     }
 }

@@ -27,23 +27,26 @@ nonisolated struct FluxCommandStep<State>: FluxAction, CustomStringConvertible {
         description = "\(command).\(part)"
         self.body = { state in
             let before = state
-            do {
-                try body(&state)
-                return true
-            } catch {
-                if !(error is FluxUnchanged) {
-                    fatalError(
-                        """
-                        FluxCore: \(command).\(part) threw \(error). What a command changes in the state may throw \
-                        FluxUnchanged alone, to say that it is as it was. Throw from execute, and bring the failure into \
-                        the state by reduce(state:error:).
-                        """)
-                }
-                // What it did change all the same would be seen by nobody.
-                state = before
-                return false
-            }
+            let hasChanged = fluxChanges("\(command).\(part)") { try body(&state) }
+            // What it did change all the same would be seen by nobody.
+            if !hasChanged { state = before }
+            return hasChanged
         }
+    }
+}
+
+/// Runs a part of a command; false: it has thrown ``FluxUnchanged``.
+nonisolated func fluxChanges(_ part: @autoclosure () -> String, _ body: () throws -> Void) -> Bool {
+    do {
+        try body()
+        return true
+    } catch {
+        if error is FluxUnchanged { return false }
+        fatalError(
+            """
+            FluxCore: \(part()) threw \(error). What a command changes in the state may throw FluxUnchanged alone, to say \
+            that it is as it was. Throw from execute, and bring the failure into the state by reduce(state:error:).
+            """)
     }
 }
 

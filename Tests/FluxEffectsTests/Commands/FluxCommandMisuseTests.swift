@@ -78,6 +78,21 @@ import Testing
         #expect(message.contains("Throw from execute"))
     }
 
+    /// Has another command do its first part, without a `try`.
+    struct Wrapping<Inner: FluxCommand>: FluxCommand where Inner.State == Counter {
+        let inner: Inner
+        func begin(state: inout Counter) { inner.begin(state: &state) }
+        func execute(state: Counter, dependency: Void) async throws {}
+    }
+
+    @Test func `So it does where another command calls that part`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            FluxStore(initialState: Counter(), dispatcher: nil).run(Wrapping(inner: Throwing(error: Failure())))
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("Throwing.begin threw Failure()"))
+    }
+
     @Test func `A failure that the state is not told of is written to the standard error output, once`() async {
         let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
