@@ -76,14 +76,15 @@ nonisolated final class FluxViewSources: Sendable {
             return cuts.number
         }
         // Only now: who attaches a store holds what guards its place while it waits for the dispatcher.
-        let isSame = places.hold(isFixed ? stores : self.stores() + cut.found.stores)
+        let now = isFixed ? stores : self.stores() + cut.found.stores
+        let isSame = places.hold(now)
         if isFixed, known == nil || !isSame {
             // What was known is let go of outside the lock.
             var next = isSame ? places : nil
             cuts.withLock { swap(&$0.places, &next) }
         }
         if isSame { return number }
-        return !isFixed && places.include(self.stores() + cut.found.stores, before: stores) ? number : nil
+        return !isFixed && places.include(now, before: stores) ? number : nil
     }
 }
 

@@ -106,7 +106,7 @@ nonisolated public final class FluxTask: Sendable {
         await FluxLatch.wait { latch in
             machine.withLock { isThere(&$0) ? nil : $0.wait(latch) }
         } withdrawing: { id in
-            machine.withLock { $0.waiters[id] = nil }
+            machine.withLock { $0.withdraw(id) }
         }
     }
 

@@ -45,7 +45,7 @@ nonisolated struct FluxTaskMachine {
     private var cancellations: ContiguousArray<Cancellation> = []
     private var endings: ContiguousArray<Ending> = []
     /// Those who wait for the next event.
-    var waiters: [ObjectIdentifier: FluxLatch] = [:]
+    private var waiters: [ObjectIdentifier: FluxLatch] = [:]
 
     // MARK: - The work
 
@@ -119,6 +119,8 @@ nonisolated struct FluxTaskMachine {
         waiters[ObjectIdentifier(latch)] = latch
         return ObjectIdentifier(latch)
     }
+
+    mutating func withdraw(_ id: ObjectIdentifier) { waiters[id] = nil }
 
     /// The event after so many that were seen, which it counts on; nil: none yet.
     func next(after seen: inout Int) -> FluxTask.LifeEvent? {

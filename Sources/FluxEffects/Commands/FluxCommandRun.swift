@@ -24,10 +24,11 @@ nonisolated struct FluxCommandStep<State>: FluxAction, CustomStringConvertible {
     let body: @Sendable (inout State) -> Bool
 
     init(_ command: any Any.Type, _ part: String, _ body: @escaping @Sendable (inout State) throws -> Void) {
-        description = "\(command).\(part)"
+        let name = "\(command).\(part)"
+        description = name
         self.body = { state in
             let before = state
-            let hasChanged = fluxChanges("\(command).\(part)") { try body(&state) }
+            let hasChanged = fluxChanges(name) { try body(&state) }
             // What it did change all the same would be seen by nobody.
             if !hasChanged { state = before }
             return hasChanged

@@ -59,8 +59,10 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             let id = guest.ticket.task.id
             // It was here already, by way of another scheduler, and has its place.
             if guests.updateValue(guest, forKey: id) != nil { return guest.goOn() }
-            let keys = machine.rules.map { $0.key(event).map { AnyHashable($0) } }
-            perform(machine.fire(id, event, keys: keys.map { $0 == $0 ? $0 : Alone(id: id) }))
+            let keys = machine.rules.map { rule in
+                rule.key(event).map { AnyHashable($0) }.map { $0 == $0 ? $0 : AnyHashable(Alone(id: id)) }
+            }
+            perform(machine.fire(id, event, keys: keys))
         }
 
         /// Of several rules that cover an event the first applies.

@@ -59,7 +59,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     func write(_ state: State) throws {
         try calls.checkPath()
         let content = try coding { try encode(state) }
-        let name = calls.path + ".new"
+        let name = calls.newPath
         try writeNew(name) { descriptor throws(FluxFileError) in
             try calls.writeFile(descriptor, FluxFileFormat.head(version: version, content: content))
             try calls.writeFile(descriptor, content)

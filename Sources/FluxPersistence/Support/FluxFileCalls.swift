@@ -62,6 +62,9 @@ nonisolated struct FluxFileCalls: Sendable {
     /// The folder of the file.
     var folder: String { slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "." }
 
+    /// Where a save writes before it renames.
+    var newPath: String { path + ".new" }
+
     /// What tells the path from all others, however it is written; nil: its folder is not to be found.
     var place: String? {
         var status = stat()
@@ -80,7 +83,7 @@ nonisolated struct FluxFileCalls: Sendable {
     /// Sees that new files may be made in the folder, and that the name of one is not too long.
     func checkFolder() throws(FluxFileError) {
         try perform(.access, at: folder) { system.mayWrite(in: folder) }
-        _ = try identity(at: path + ".new")
+        _ = try identity(at: newPath)
     }
 
     /// What is at a path; nil: nothing.
