@@ -98,42 +98,53 @@ public func findProgram(_ name: String, package: String, in folders: [String] = 
     return found
 }
 
+/// Where this process looks for the next port: processes that start after one another look far from each other.
+private let nextPort = Atomic(Int(getpid()) * 100)
+
+/// Ports that no system gives to who connects, or asks for any: nobody else takes one before a server listens there.
+private let portsOfServers = 20_000..<32_000
+
 /// A port of the loopback that nobody listens at, at the moment.
 ///
-/// - Returns: The port.
-/// - Throws: ``ServerFailure`` where the system has none.
+/// - Returns: The port; another one with each call.
+/// - Throws: ``ServerFailure`` where there is none.
 public func freePort() throws(ServerFailure) -> Int {
-    let ports = try freePorts(1)
-    return ports[0]
+    for _ in portsOfServers {
+        let next = nextPort.wrappingAdd(1, ordering: .relaxed).newValue
+        let port = portsOfServers.lowerBound + next % portsOfServers.count
+        if isFree(port) { return port }
+    }
+    throw ServerFailure(description: "there is no free port on the loopback from \(portsOfServers)")
 }
 
 /// Ports of the loopback that nobody listens at, at the moment, all different.
 ///
 /// - Parameter count: How many.
 /// - Returns: The ports.
-/// - Throws: ``ServerFailure`` where the system has none.
+/// - Throws: ``ServerFailure`` where there are not so many.
 public func freePorts(_ count: Int) throws(ServerFailure) -> [Int] {
-    var sockets: [Int32] = []
-    defer { for socket in sockets { close(socket) } }
     var ports: [Int] = []
-    for _ in 0..<count {
-        #if canImport(Glibc)
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        #else
-            let descriptor = socket(AF_INET, SOCK_STREAM, 0)
-        #endif
-        sockets.append(descriptor)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let status = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(descriptor, pointer, length) == 0 ? getsockname(descriptor, pointer, &length) : -1
-            }
-        }
-        guard status == 0 else { throw ServerFailure(description: "the system has no free port on the loopback") }
-        ports.append(Int(UInt16(bigEndian: address.sin_port)))
-    }
+    while ports.count < count { ports.append(try freePort()) }
     return ports
+}
+
+private func isFree(_ port: Int) -> Bool {
+    #if canImport(Glibc)
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    #else
+        let descriptor = socket(AF_INET, SOCK_STREAM, 0)
+    #endif
+    defer { close(descriptor) }
+    // As a server asks: what has closed a moment ago is in nobody's way.
+    var yes: Int32 = 1
+    setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = in_port_t(port).bigEndian
+    address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+    return withUnsafePointer(to: &address) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+            bind(descriptor, pointer, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+        }
+    }
 }

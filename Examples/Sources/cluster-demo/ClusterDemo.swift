@@ -136,7 +136,7 @@ struct Run: AsyncParsableCommand {
                 let request = HTTPClientRequest(url: "\(node.address)/health")
                 let response = try await HTTPClient.shared.execute(request, timeout: .seconds(1))
                 if response.status == .ok { return }
-            } catch  where ContinuousClock.now > deadline {
+            } catch  where !node.isRunning || ContinuousClock.now > deadline {
                 throw ServerFailure(description: "\(node.name) does not serve: \(node.lastWords)")
             } catch {}
             try await Task.sleep(for: .milliseconds(100))

@@ -19,7 +19,7 @@ private struct PeerContext: RequestContext, RemoteAddressRequestContext {
     }
 }
 
-@Suite("Who may look", .timeLimit(.minutes(1)))
+@Suite("Who may look", .timeLimit(.minutes(3)))
 struct GuardianTests {
     /// Asks a router, as if from elsewhere.
     private func answer(

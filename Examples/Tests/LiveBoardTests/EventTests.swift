@@ -148,7 +148,7 @@ import Testing
         try await stream.until("revision \(revision)") { $0.id == revision }
         #expect(memory(of: server) - before < 120_000_000, "\(before) bytes before, \(memory(of: server)) after")
 
-        let said = try await within(30, "the newest state") {
+        let said = try await within(100, "the newest state") {
             var said = ""
             while let more = await slow[0].read(), !said.contains("event: state\nid: \(revision)\n") { said += more }
             return said

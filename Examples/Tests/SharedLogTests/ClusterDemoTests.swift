@@ -5,6 +5,13 @@ import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct ClusterDemoTests {
+    /// One that does not try again to connect: what has ended is known at once.
+    private static let client = {
+        var configuration = HTTPClient.Configuration.singletonConfiguration
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
+
     private func ask(_ url: String, post body: String? = nil) async throws -> String {
         var request = HTTPClientRequest(url: url)
         if let body {
@@ -12,7 +19,7 @@ struct ClusterDemoTests {
             request.headers.add(name: "Content-Type", value: "application/json")
             request.body = .bytes(ByteBuffer(string: body))
         }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
+        let response = try await Self.client.execute(request, timeout: .seconds(60))
         return String(buffer: try await response.body.collect(upTo: 1 << 16))
     }
 

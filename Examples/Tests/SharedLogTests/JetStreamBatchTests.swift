@@ -4,7 +4,7 @@ import Testing
 
 @testable import JetStreamLog
 
-@Suite(.timeLimit(.minutes(1))) struct JetStreamBatchTests {
+@Suite(.timeLimit(.minutes(3))) struct JetStreamBatchTests {
     @Test("The entries of a message come out as they went in, at positions that end where the message's do")
     func packing() throws {
         let entries: [[UInt8]] = [[1, 2, 3], [], Array(repeating: 7, count: 70_000)]

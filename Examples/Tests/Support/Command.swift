@@ -41,8 +41,9 @@ public final class Command: @unchecked Sendable {
         process.terminationHandler = { [exit] _ in exit.signal() }
         try process.run()
         if other != nil { try output.fileHandleForWriting.close() }
-        // A program that hangs is a test that fails: its output ends. It may well be deaf to other signals.
-        DispatchQueue.global().asyncAfter(deadline: .now() + 60) { [weak self] in self?.send(SIGKILL) }
+        // A program that hangs is a test that fails: its output ends. It may well be deaf to other signals. It has the time that
+        // a busy machine takes, where all the tests start their programs at once.
+        DispatchQueue.global().asyncAfter(deadline: .now() + 150) { [weak self] in self?.send(SIGKILL) }
     }
 
     deinit { send(SIGKILL) }

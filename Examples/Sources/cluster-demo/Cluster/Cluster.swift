@@ -103,6 +103,7 @@ final class NodeProcess: Sendable {
     func send(_ signal: Int32) { process.withLock { $0 }?.send(signal) }
     func kill() { process.withLock { $0.take() }?.kill() }
     func end() { process.withLock { $0.take() }?.end() }
+    var isRunning: Bool { process.withLock { $0 }?.isRunning ?? false }
 
     /// The last lines of what it has told.
     var lastWords: String {

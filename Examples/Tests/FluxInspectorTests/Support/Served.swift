@@ -41,9 +41,9 @@ struct Late: Error, CustomStringConvertible {
     let description: String
 }
 
-/// Does something, and fails with a message where that takes too long.
+/// Does something, and fails with a message where that takes too long even for a busy machine.
 func within<Value: Sendable>(
-    _ what: String, seconds: Int = 30, _ body: @escaping @Sendable () async throws -> Value
+    _ what: String, seconds: Int = 120, _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
     try await withThrowingTaskGroup(of: Value.self) { group in
         group.addTask { try await body() }
@@ -74,7 +74,7 @@ struct Served: Sendable {
     }
 
     func get(_ path: String, headers: [String: String] = [:]) async throws -> HTTPClientResponse {
-        try await HTTPClient.shared.execute(request(path, headers: headers), timeout: .seconds(30))
+        try await HTTPClient.shared.execute(request(path, headers: headers), timeout: .seconds(120))
     }
 
     func text(_ path: String) async throws -> String {
@@ -147,7 +147,7 @@ func serving(
     var configuration = ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0))
     configuration.serverName = "tests"
     let application = Application(router: router, configuration: configuration)
-    try await within("the test and the end of its server", seconds: 60) {
+    try await within("the test and the end of its server", seconds: 150) {
         try await application.test(.live) { client in try await test(Served(port: try #require(client.port))) }
     }
 }

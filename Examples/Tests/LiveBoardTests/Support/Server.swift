@@ -82,7 +82,7 @@ final class Server: Sendable {
             request.headers.add(name: "Content-Type", value: type)
             request.body = .bytes(ByteBuffer(string: body))
         }
-        let response = try await Self.client.execute(request, timeout: .seconds(20))
+        let response = try await Self.client.execute(request, timeout: .seconds(100))
         let bytes = try await response.body.collect(upTo: 16 << 20)
         return Answer(
             status: Int(response.status.code),
@@ -152,7 +152,7 @@ final class EventStream: @unchecked Sendable {
 
     /// The next event, comments left out; nil at the end of the stream.
     func next() async throws -> Event? {
-        try await within(20, "the next event") { try await self.read() }
+        try await within(100, "the next event") { try await self.read() }
     }
 
     /// The next event of a name.
@@ -223,7 +223,7 @@ func within<Value: Sendable>(
 
 /// Looks again and again until something is so, for so many seconds at most.
 func eventually(
-    _ what: String, within seconds: Double = 20, _ isSo: @escaping @Sendable () async throws -> Bool
+    _ what: String, within seconds: Double = 100, _ isSo: @escaping @Sendable () async throws -> Bool
 ) async throws {
     try await within(seconds, what) {
         while try await !isSo() { try await Task.sleep(for: .milliseconds(10)) }
