@@ -40,9 +40,10 @@ import Testing
                 }
                 var values = whole
                 for _ in 0...Int.random(in: 0...2, using: &random) { Self.damage(&values, &random) }
-                guard let row = try Row.fetchOne(select, arguments: StatementArguments(values)) else { continue }
+                let rows = try Row.fetchCursor(select, arguments: StatementArguments(values))
+                guard try rows.next() != nil else { continue }
                 var read: [Int64] = []
-                guard let readBytes = try? SQLiteLogChecksum.contents(of: row, &read) else {
+                guard let readBytes = try? SQLiteLogChecksum.contents(of: select.sqliteStatement, &read) else {
                     if values == whole { throw Wrong(description: "what was written is refused: \(whole)") }
                     continue
                 }
