@@ -36,7 +36,9 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
     mutating func push(_ element: Element) -> Bool {
         let count = waiting.count
         switch rule {
-        case _ where end != nil: gone.append(element)
+        case _ where end != nil:
+            // What comes behind one that did not fit, before the error is thrown, is left out as well.
+            if case .end(_?) = end { drop(element) } else { gone.append(element) }
         case .oldest(let room) where count >= room: drop(element)
         case .failing(let room) where count >= room:
             drop(element)
@@ -133,6 +135,7 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
     var dropped: Int { lock.withLock { $0.dropped } }
 
     /// Puts an element behind those that wait; returns whom to settle once no lock is held.
+    @_specialize(where Element == Void)
     func put(_ element: Element) -> (any FluxSettling)? {
         lock.withLock { $0.push(element) } ? self : nil
     }
@@ -150,6 +153,7 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
         }
     }
 
+    @_specialize(where Element == Void)
     func settle() {
         let (wake, gone) = lock.withLock { $0.settle() }
         wake?.open()

@@ -14,13 +14,6 @@
 ///
 /// Thread safety: may be used from any thread; an iterator belongs to one task.
 nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
-    /// Where an iterator takes from.
-    enum Intake {
-        case queue(FluxChannel<Element>)
-        /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
-        case newest(FluxChannel<Void>, any FluxTappable<Element>)
-    }
-
     let start: @Sendable () -> Iterator
 
     /// Starts watching.
@@ -32,9 +25,12 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
     ///
     /// Thread safety: belongs to one task.
     public struct Iterator: AsyncIteratorProtocol {
-        let intake: Intake
+        /// Where it takes from; nil: from the source.
+        let channel: FluxChannel<Element>?
+        /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
+        let signal: (due: FluxChannel<Void>, source: any FluxTappable<Element>)?
         let subscription: FluxSubscription
-        /// What of the intake the iterator gives, compared outside the lock of the channel: comparing is the user's.
+        /// What of that the iterator gives, compared outside the lock of the channel: comparing is the user's.
         let distinct: FluxDistinct<Element>
         /// Kept while it is iterated.
         let source: any Sendable
@@ -42,7 +38,7 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
 
         /// How many changes it was not handed because there was no room for them.
         public var dropped: Int {
-            if case .queue(let channel) = intake { channel.dropped } else { 0 }
+            channel?.dropped ?? 0
         }
 
         /// Waits for the next state.
@@ -55,24 +51,22 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         ) async throws(Failure) -> Element? {
             // An optimising compiler may let go of what is not used any more, field by field.
             defer { withExtendedLifetime((source, subscription)) {} }
-            while true {
-                switch intake {
-                case .queue(let channel):
-                    switch await channel.next(isolation: actor) {
-                    case .element(let element): if distinct.change(to: element) != nil { return element }
-                    case .end(let error):
-                        if let error = error as? Failure { throw error }
-                        return nil
-                    }
-                case .newest(let signal, let source):
-                    guard case .element = await signal.next(isolation: actor) else { return nil }
-                    let (state, newest) = source.numbered
-                    // Told of a change that was read already, together with the one before.
-                    if newest == revision { continue }
-                    revision = newest
-                    if distinct.change(to: state) != nil { return state }
+            while let signal {
+                guard case .element = await signal.due.next(isolation: actor) else { return nil }
+                // Nil: told of a change that was read already, together with the one before.
+                if let state = signal.source.newest(after: &revision), distinct.change(to: state) != nil {
+                    return state
                 }
             }
+            while let channel {
+                switch await channel.next(isolation: actor) {
+                case .element(let element): if distinct.change(to: element) != nil { return element }
+                case .end(let error):
+                    if let error = error as? Failure { throw error }
+                    return nil
+                }
+            }
+            return nil
         }
     }
 }
@@ -104,7 +98,7 @@ nonisolated extension FluxSource {
                 signal.put(())?.settle()
             }
             return FluxStates<State, Never>.Iterator(
-                intake: .newest(signal, source), subscription: token, distinct: FluxDistinct(by: difference),
+                channel: nil, signal: (signal, source), subscription: token, distinct: FluxDistinct(by: difference),
                 source: self)
         }
     }
@@ -233,7 +227,7 @@ nonisolated extension FluxSource {
                 token = follow(tap, startingWithCurrent: startingWithCurrent)
             }
             return FluxStates<Element, Failure>.Iterator(
-                intake: .queue(channel), subscription: token, distinct: given, source: self)
+                channel: channel, signal: nil, subscription: token, distinct: given, source: self)
         }
     }
 }

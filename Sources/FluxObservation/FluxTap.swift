@@ -20,8 +20,8 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     /// Reads a part of the state, in one step with the changes of it; keeps the state, and not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// The state, and the number of the change that announced it.
-    var numbered: (state: State, revision: UInt64) { get }
+    /// The state, unless it is that of the revision; its own goes there.
+    func newest(after revision: inout UInt64?) -> State?
 
     /// What a view follows from; nil: it is a store.
     var sources: FluxViewSources? { get }
@@ -41,7 +41,13 @@ nonisolated extension FluxStore: FluxTappable {
         subscribe(.latest, on: iteratorQueue, startingWithCurrent: startingWithCurrent, ended: ended) { _ in changed() }
     }
 
-    @usableFromInline var numbered: (state: State, revision: UInt64) { handle.withAccess { ($0.state, $0.revision) } }
+    @usableFromInline func newest(after revision: inout UInt64?) -> State? {
+        handle.withAccess { access in
+            if access.revision == revision { return nil }
+            revision = access.revision
+            return access.state
+        }
+    }
 
     @usableFromInline var sources: FluxViewSources? { nil }
 
@@ -82,9 +88,9 @@ nonisolated extension FluxView: FluxTappable {
         core.following { core.inner.signal(startingWithCurrent: startingWithCurrent, ended: ended, changed) }
     }
 
-    @usableFromInline var numbered: (state: State, revision: UInt64) {
+    @usableFromInline func newest(after revision: inout UInt64?) -> State? {
         _ = core.upToDate()
-        return core.inner.handle.withAccess { ($0.state.value, $0.revision) }
+        return core.inner.newest(after: &revision)?.value
     }
 
     @usableFromInline var sources: FluxViewSources? { core.sources }

@@ -27,6 +27,8 @@ nonisolated extension FluxDispatcher {
     ///
     /// Each dispatcher has one order of its own (C4); between the two there is none but that of C3.
     ///
+    /// Each child, as each middleware, is a call within the one before it: a stack of 512 KB has room for some hundred of them.
+    ///
     /// - Parameters:
     ///   - child: The dispatcher; this one keeps it alive.
     ///   - priority: Its place among the middleware.
@@ -38,14 +40,14 @@ nonisolated extension FluxDispatcher {
         FluxPureCode.forbid("attach")
         // One at a time in the whole program: two that are attached to each other at once would not see the cycle. What was
         // looked at is let go of outside the lock.
-        var seen: [any FluxDispatchInterceptor] = []
+        var seen: [ObjectIdentifier: [any FluxDispatchInterceptor]] = [:]
         let registration: FluxRegistration? = fluxAttachingChildren.withLock { _ in
             if child.leads(to: self, &seen) { return nil }
             return add(FluxChildEntry(child: child), priority: priority) {
                 ($0 as? FluxChildEntry)?.child === child
             }
         }
-        seen = []
+        seen = [:]
         guard let registration else { throw FluxCycle() }
         return registration
     }
@@ -67,10 +69,14 @@ nonisolated extension FluxDispatcher {
         interceptors.compactMap { ($0 as? FluxChildEntry)?.child }
     }
 
-    private func leads(to dispatcher: FluxDispatcher, _ seen: inout [any FluxDispatchInterceptor]) -> Bool {
+    /// Looks at each dispatcher once, however many ways lead to it.
+    private func leads(
+        to dispatcher: FluxDispatcher, _ seen: inout [ObjectIdentifier: [any FluxDispatchInterceptor]]
+    ) -> Bool {
         if self === dispatcher { return true }
+        if seen[ObjectIdentifier(self)] != nil { return false }
         let interceptors = interceptors
-        seen += interceptors
+        seen[ObjectIdentifier(self)] = interceptors
         for case let entry as FluxChildEntry in interceptors where entry.child.leads(to: dispatcher, &seen) {
             return true
         }

@@ -55,10 +55,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
         // By their positions: a copy of one would retain three objects.
         let observers = observers
         for index in observers.indices { observers[index].applying(change) }
-        var revision: UInt64?
-        if change.apply(to: &current) {
-            revision = announce(&wakes)
-        } else {
+        let revision = change.apply(to: &current) ? announce(&wakes) : nil
+        if revision == nil {
             guard case .action = change else { return nil }
             silent &+= 1
         }
@@ -112,15 +110,18 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     ///
     /// - Parameter observer: Who is told, behind those that were added before.
     @inlinable public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer) {
-        makeObserving().observers.append(FluxObserverEntry(observer))
+        let observing = makeObserving()
+        observing.observers.append(FluxObserverEntry(observer))
+        observing.ids.append(ObjectIdentifier(observer))
     }
 
     /// Tells somebody of no change from now on.
     ///
     /// - Parameter observer: Who was told.
     public mutating func remove(_ observer: AnyObject) {
-        while let index = observing?.observers.firstIndex(where: { $0.observer === observer }) {
-            letGo(of: observing!.observers.remove(at: index))
+        while let observing, let index = observing.ids.firstIndex(of: ObjectIdentifier(observer)) {
+            observing.ids.remove(at: index)
+            letGo(of: observing.observers.remove(at: index))
         }
     }
 
@@ -147,18 +148,16 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// Lets go of something once the lock is free: it may be the last reference to what a `deinit` of the user's is in.
     ///
     /// - Parameter value: What is to go.
-    public mutating func letGo(of value: Any) { makeObserving().gone.append(value) }
+    public mutating func letGo(of value: Any) { makeObserving().rest.gone.append(value) }
 
     @usableFromInline mutating func settleLater(_ wakes: FluxWakes) {
-        if let first = wakes.first { makeObserving().wakes += [first] + (wakes.rest ?? []) }
+        if let first = wakes.first { makeObserving().rest.wakes += [first] + (wakes.rest ?? []) }
     }
 
     /// Hands out whom to settle and what to let go of.
-    @usableFromInline mutating func takeRest() -> (ContiguousArray<any FluxSettling>, [Any]) {
-        guard let observing else { return ([], []) }
-        let rest = (observing.wakes, observing.gone)
-        (observing.wakes, observing.gone) = ([], [])
+    @usableFromInline mutating func takeRest(_ rest: inout (wakes: ContiguousArray<any FluxSettling>, gone: [Any])) {
+        guard let observing else { return }
+        swap(&rest, &observing.rest)
         if observing.observers.isEmpty && observing.gate == nil { self.observing = nil }
-        return rest
     }
 }
