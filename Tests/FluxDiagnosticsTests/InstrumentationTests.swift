@@ -76,6 +76,22 @@ import Testing
         #expect(store.state.entries == [10])
     }
 
+    @Test func `On a dispatcher: a store that leaves right after it has applied is told of`() {
+        struct Leaving: FluxInstrumentation {
+            let dispatcher: FluxDispatcher
+
+            func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+                dispatcher.detach(store)
+            }
+        }
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let watcher = Watcher()
+        dispatcher.instrument(watcher)
+        store.instrument(Leaving(dispatcher: dispatcher))
+        #expect(dispatcher.add(1) == 1 && dispatcher.add(1) == 0)
+        #expect(watcher.notes.values == [.dispatched(nil), .applied(revision: 1), .dispatched(nil)])
+    }
+
     @Test func `On a dispatcher: one note for the action and one for each store`() throws {
         let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
         let watcher = Watcher()

@@ -37,8 +37,8 @@ import Testing
         #expect(await [newest.next()?.count, newest.next()?.count] == [9, 10])
         #expect(await [oldest.next()?.count, oldest.next()?.count] == [0, 1])
         #expect(await latest.next()?.count == 10)
-        let dropped: [Int] = [newest.dropped, oldest.dropped, every.dropped]
-        #expect(dropped == [9, 9, 0])
+        let dropped: [Int] = [newest.dropped, oldest.dropped, every.dropped, failing.dropped]
+        #expect(dropped == [9, 9, 0, 8])
         for count in 0...2 {
             let next = try? await failing.next()
             #expect(next?.count == count)

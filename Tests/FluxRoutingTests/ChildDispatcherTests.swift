@@ -96,6 +96,20 @@ import Testing
         try child.attach(main)
     }
 
+    @Test func `Where many ways lead to a dispatcher it is looked at once for a cycle`() throws {
+        var top = FluxDispatcher()
+        let bottom = top
+        for _ in 0..<60 {
+            let (left, right, next) = (FluxDispatcher(), FluxDispatcher(), FluxDispatcher())
+            for side in [left, right] {
+                try side.attach(top)
+                try next.attach(side)
+            }
+            top = next
+        }
+        #expect(throws: FluxCycle.self) { try bottom.attach(top) }
+    }
+
     @Test func `Two threads that attach two dispatchers to each other: one of them is refused`() async {
         for _ in 0..<200 {
             let dispatchers = [FluxDispatcher(), FluxDispatcher()]
