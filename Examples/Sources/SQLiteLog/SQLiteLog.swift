@@ -94,6 +94,12 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
+    /// The path is empty, or has a zero byte: SQLite would make a database that goes when it is closed, or one of another name.
+    public struct NotAPath: Error, CustomStringConvertible {
+        /// One line that says so.
+        public var description: String { "a path must not be empty, and must not have a zero byte" }
+    }
+
     /// The file was deleted, moved or replaced while the database was open: what goes into it would be found by nobody.
     public struct Moved: Error, CustomStringConvertible {
         /// One line that says what to do.
@@ -137,7 +143,9 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                 sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
         }
         do {
-            database = try DatabaseQueue(path: path, configuration: configuration)
+            if path.isEmpty || path.utf8.contains(0) { throw NotAPath() }
+            // Some names that are no absolute paths are none of files for SQLite, such as `:memory:`.
+            database = try DatabaseQueue(path: path.hasPrefix("/") ? path : "./" + path, configuration: configuration)
             try database.write { database in
                 try database.execute(
                     sql: """

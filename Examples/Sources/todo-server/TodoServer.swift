@@ -19,7 +19,10 @@ struct TodoServer {
     static func run(_ logger: Logger) async throws {
         let settings = ProcessInfo.processInfo.environment
         let host = settings["HOST"] ?? "127.0.0.1"
-        let port = settings["PORT"].flatMap { Int($0) } ?? 8080
+        guard let port = UInt16(settings["PORT"] ?? "8080").map(Int.init) else {
+            logger.critical("PORT has to be a number up to 65535")
+            exit(1)
+        }
         let folder = settings["FOLDER"] ?? "lists"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
 

@@ -105,6 +105,15 @@ import Testing
         #expect(error?.description.hasPrefix(path + "/none/log: ") == true)
     }
 
+    @Test func `What SQLite would take for no file, or for another, is refused with the path`() throws {
+        for path in ["", self.path + "\0/other", "file:\(self.path)?mode=memory"] {
+            let error = #expect(throws: SQLiteLog<Words>.Failure.self) {
+                try SQLiteLog<Words>(path: path, coding: .json())
+            }
+            #expect(error?.description.hasPrefix(path + ": ") == true)
+        }
+    }
+
     @Test func `A directory in its place is refused with the path`() throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }

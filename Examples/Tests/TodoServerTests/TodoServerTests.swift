@@ -144,6 +144,13 @@ import Testing
         #expect(try await Set(again.todos("busy").keys) == answered.all)
     }
 
+    @Test("What is no port is one line of the log and status 1", arguments: ["abc", "70000", "-1"])
+    func noPort(port: String) async throws {
+        let (status, output, errors) = try await Server.start(folder, port: port).finish()
+        #expect(status == 1 && output.isEmpty)
+        #expect(errors.contains("PORT has to be a number up to 65535") && errors.count { $0 == "\n" } == 1, "\(errors)")
+    }
+
     @Test("A port that is taken is one line of the log and status 1")
     func takenPort() async throws {
         let server = try await Server(folder)

@@ -16,6 +16,11 @@ nonisolated struct FluxRuleGroup {
 
     var ids: [ID] { members.sorted { $0.key < $1.key }.map(\.value) }
 
+    /// The last that has passed the rule before a place, of those that are wanted.
+    func last(before place: UInt64, where isWanted: (ID) -> Bool) -> (key: UInt64, value: ID)? {
+        members.filter { $0.key < place }.sorted { $0.key < $1.key }.last { isWanted($0.value) }
+    }
+
     mutating func add(_ id: ID) -> UInt64 {
         lastPlace += 1
         members[lastPlace] = id

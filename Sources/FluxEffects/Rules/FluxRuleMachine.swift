@@ -45,6 +45,8 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         var places: [(stage: Int, place: UInt64)] = []
         var blockers: Set<ID> = []
         var dependents: Set<ID> = []
+        /// The rule by whose condition it waits, and the place before which others may be that it has to wait for as well.
+        var looking: (stage: Int, place: UInt64)?
         var isExecuting = false
         /// Cancelled while it ran: its end is still to come.
         var isEnding = false
@@ -112,6 +114,10 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     /// Takes an event through its rules until one holds it or it starts.
     private mutating func advance(_ id: ID) {
         while let entry = entries[id], entry.blockers.isEmpty {
+            if let (stage, place) = entry.looking {
+                look(id, stage, before: place)
+                continue
+            }
             guard entry.stage < rules.count else {
                 entries[id]?.isExecuting = true
                 effects.append(.start(id))
@@ -144,8 +150,8 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
             if matching(stage, key, event, condition).isEmpty { return true }
             end(id, .dropped)
             return false
-        case .sequence(let condition?):
-            block(id, until: matching(stage, key, event, condition))
+        case .sequence(_?):
+            look(id, stage, before: .max)
         case .sequence(nil), .concurrency:
             if groups[stage][key]?.isHolding != true && hasRoom(stage, key) { return true }
             if isFull(stage, key) { end(id, .dropped) } else { hold(stage, id, key) }
@@ -248,6 +254,18 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
             entries[id]?.blockers.insert(other)
             entries[other]?.dependents.insert(id)
         }
+    }
+
+    /// Has an event wait for the last before a place that the condition is true of: that has waited for most of the others. When it
+    /// has ended, the event looks for the next, so that no event keeps more than one.
+    private mutating func look(_ id: ID, _ stage: Int, before place: UInt64) {
+        entries[id]?.looking = nil
+        guard let entry = entries[id], let key = entry.keys[stage], case .sequence(let condition?) = rules[stage].kind,
+            let last = groups[stage][key]?.last(
+                before: place, where: { other in entries[other].map { condition(entry.event, $0.event) } ?? false })
+        else { return }
+        entries[id]?.looking = (stage, last.key)
+        block(id, until: [last.value])
     }
 
     /// Cancels others, and has an event wait for those that run.

@@ -139,6 +139,22 @@ import Testing
         #expect(rig.weight == 0)
     }
 
+    @Test func `With a condition each keeps one other, however many there are that it waits for`() {
+        let rig = RuleRig([.sequence(for: Named.letter, when: Named.areLoud)])
+        var weights = [0]
+        for _ in 1...3 {
+            for _ in 1...10 { _ = rig.input("a!") }
+            weights.append(rig.weight)
+        }
+        #expect(weights[3] - weights[2] == weights[2] - weights[1])
+        // Those that go before it is their turn leave the others in their order.
+        for id in [29, 3, 2] { #expect(rig.input("end \(id)") == "") }
+        #expect(rig.input("end 1") == "start 4")
+        for id in 4...27 { #expect(rig.input("end \(id)") == "start \(id + 1)") }
+        #expect(rig.input("end 28") == "start 30")
+        #expect(rig.input("end 30") == "" && rig.weight == 0)
+    }
+
     // MARK: - Debounce and throttle
 
     @Test func `A debounce lets the last go on once it is quiet`() {
