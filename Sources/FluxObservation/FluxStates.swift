@@ -30,8 +30,8 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
         let signal: (due: FluxChannel<Void>, source: any FluxTappable<Element>)?
         let subscription: FluxSubscription
-        /// What of that the iterator gives, compared outside the lock of the channel: comparing is the user's.
-        let distinct: FluxDistinct<Element>
+        /// Says what of that the iterator gives, nil: all of it; outside the lock of the channel, as comparing is the user's.
+        let distinct: FluxDistinct<Element>?
         /// Kept while it is iterated.
         let source: any Sendable
         var revision: UInt64?
@@ -51,22 +51,28 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         ) async throws(Failure) -> Element? {
             // An optimising compiler may let go of what is not used any more, field by field.
             defer { withExtendedLifetime((source, subscription)) {} }
-            while let signal {
-                guard case .element = await signal.due.next(isolation: actor) else { return nil }
+            if let channel { return try await next(of: channel, isolation: actor) }
+            while let signal, case .element = await signal.due.next(isolation: actor) {
                 // Nil: told of a change that was read already, together with the one before.
-                if let state = signal.source.newest(after: &revision), distinct.change(to: state) != nil {
+                if let state = signal.source.newest(after: &revision), distinct?.isChange(to: state) != false {
                     return state
                 }
             }
-            while let channel {
+            return nil
+        }
+
+        /// A function of its own: where nothing is known of the element, each type that one names is asked for at its start.
+        private func next(
+            of channel: FluxChannel<Element>, isolation actor: isolated (any _Concurrency.Actor)?
+        ) async throws(Failure) -> Element? {
+            while true {
                 switch await channel.next(isolation: actor) {
-                case .element(let element): if distinct.change(to: element) != nil { return element }
+                case .element(let element): if distinct?.isChange(to: element) != false { return element }
                 case .end(let error):
                     if let error = error as? Failure { throw error }
                     return nil
                 }
             }
-            return nil
         }
     }
 }
@@ -98,7 +104,8 @@ nonisolated extension FluxSource {
                 signal.put(())?.settle()
             }
             return FluxStates<State, Never>.Iterator(
-                channel: nil, signal: (signal, source), subscription: token, distinct: FluxDistinct(by: difference),
+                channel: nil, signal: (signal, source), subscription: token,
+                distinct: difference.map { FluxDistinct(by: $0) },
                 source: self)
         }
     }

@@ -256,8 +256,9 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         }
     }
 
-    /// Has an event wait for the last before a place that the condition is true of: that has waited for most of the others. When it
-    /// has ended, the event looks for the next, so that no event keeps more than one.
+    /// Has an event wait for the last before a place that the condition is true of.
+    ///
+    /// When that has ended, it looks for the next: so no event keeps more than one of all that it waits for.
     private mutating func look(_ id: ID, _ stage: Int, before place: UInt64) {
         entries[id]?.looking = nil
         guard let entry = entries[id], let key = entry.keys[stage], case .sequence(let condition?) = rules[stage].kind,

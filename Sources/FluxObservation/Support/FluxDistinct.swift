@@ -19,6 +19,9 @@ nonisolated final class FluxDistinct<Value: Sendable>: Sendable {
         (self.isSame, self.last, self.isAlone) = (isSame, last, isAlone)
     }
 
+    /// Whether something has changed.
+    func isChange(to new: Value) -> Bool { change(to: new) != nil }
+
     /// What was before a change, nil for the first, and what is now; nil if nothing has changed.
     @inlinable
     func change(to new: Value) -> (old: Value?, new: Value)? {
