@@ -35,7 +35,7 @@ extension Workload {
             },
         ],
         floor: Name.floor,
-        bounds: [.ratio(atMost: 1.2)]
+        bounds: [.ratio(atMost: 1.15)]
     )
 
     static let throughDispatcher = Workload(
@@ -43,7 +43,7 @@ extension Workload {
         title: "dispatcher.dispatch with one store, no subscriber",
         cells: [.lockedDispatch, .dispatcherDispatch],
         floor: Name.floor,
-        bounds: [.ratio(Name.dispatcher, atMost: 4)]
+        bounds: [.ratio(Name.dispatcher, atMost: 2.3)]
     )
 }
 

@@ -42,8 +42,7 @@ extension Workload {
                 },
             ],
             floor: Name.batches,
-            // At least 0.8 times as many a second.
-            bounds: [.ratio(atMost: 1.25)]
+            bounds: [.ratio(atMost: 1.1)]
         )
     }
 
@@ -69,7 +68,8 @@ extension Workload {
                 }
             },
         ],
-        floor: Name.byHand
+        floor: Name.byHand,
+        bounds: [.ratio(atMost: 1.5)]
     )
 }
 

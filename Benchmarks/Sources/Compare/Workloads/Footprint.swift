@@ -33,8 +33,10 @@ extension Workload {
                 }),
         ],
         bounds: [
-            .value("\(Name.flux), heap", atMost: 512),
-            .value("\(Name.flux), to make", atMost: 500),
+            .value("\(Name.flux), heap", atMost: 416),
+            .value("\(Name.flux), heap after a change each", atMost: 800),
+            .ratio("\(Name.flux), to make", atMost: 2.5, of: "\(Name.floor), to make"),
+            .ratio("\(Name.flux), to drop", atMost: 8, of: "\(Name.floor), to drop"),
         ]
     )
 

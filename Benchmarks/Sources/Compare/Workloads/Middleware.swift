@@ -20,9 +20,10 @@ extension Workload {
             },
         floor: Name.floor,
         bounds: [
-            .ratio("0 middleware", atMost: 4),
-            .value("1 middleware", atMost: 300),
-            .value("10 middleware", atMost: 1_000),
+            // A dispatch, and 5 and 25 floors on top of it.
+            .ratio("0 middleware", atMost: 2.3),
+            .ratio("1 middleware", atMost: 2.3 + 5),
+            .ratio("10 middleware", atMost: 2.3 + 25),
         ]
     )
 
@@ -30,6 +31,7 @@ extension Workload {
         name: "wh",
         title: "what instrumentation adds to an action",
         cells: [
+            .lockedDispatch,
             Cell("on a store") { effort in
                 try added(effort) { store, _ in
                     store.instrument(Watcher())
@@ -45,7 +47,8 @@ extension Workload {
                 }
             },
         ],
-        bounds: [.value("on a store", atMost: 100), .value("on a dispatcher", atMost: 100)]
+        floor: Name.floor,
+        bounds: [.ratio("on a store", atMost: 5), .ratio("on a dispatcher", atMost: 5)]
     )
 
     private static func added(

@@ -33,17 +33,19 @@ extension Workload {
             },
         ],
         floor: Name.floor,
-        bounds: [.ratio(atMost: 4)]
+        bounds: [.ratio(atMost: 2.5)]
     )
 
     static let selectors = Workload(
         name: "w9",
         title: "1,000 selectors, per subscriber and change",
         cells: [
+            .lockedDispatch,
             Cell("unchanged") { try measureSelectors($0, actions: 1_000) { $0.ballast.count } },
             Cell("changed") { try measureSelectors($0, actions: 1_000) { $0.count } },
         ],
-        bounds: [.value("unchanged", atMost: 20), .value("changed", atMost: 120)]
+        floor: Name.floor,
+        bounds: [.ratio("unchanged", atMost: 1.1), .ratio("changed", atMost: 12)]
     )
 
     private static func measureSelectors(
@@ -97,7 +99,7 @@ extension Workload {
             },
         ],
         floor: "AsyncStream each",
-        bounds: [.ratio(atMost: 1, of: "share")]
+        bounds: [.ratio(atMost: 0.4), .ratio(atMost: 1, of: "share")]
     )
 
     /// One change at a time, until every iterator has seen it.

@@ -7,7 +7,7 @@ extension Workload {
         title: "one lossless subscriber, until it saw the last",
         subscribers: 1,
         actions: 100_000,
-        atMost: 3
+        atMost: 2.3
     )
 
     static let manySubscribers = notified(
@@ -15,7 +15,7 @@ extension Workload {
         title: "1,000 lossless subscribers, per notification",
         subscribers: 1_000,
         actions: 1_000,
-        atMost: 0.3
+        atMost: 0.2
     )
 
     /// Dispatches to a store with subscribers, and waits until each of them saw the last state.
