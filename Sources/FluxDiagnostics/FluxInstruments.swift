@@ -82,7 +82,7 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
             }
         }
         let announced = telling(action)
-        // Where this is a child, those behind come up as well. One that has left by now is told of here.
+        // Where this is a child, those behind come up as well. One that has left by now is told of by each on the way.
         for applied in times.withLock({ $0.applied }) where applied.store.dispatcher ?? dispatcher === dispatcher {
             instrumentation.applied(
                 action, to: applied.store, revision: applied.revision, in: .nanoseconds(Int64(applied.duration)))

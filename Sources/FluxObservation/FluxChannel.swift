@@ -6,7 +6,7 @@
 ///
 /// | input    | nothing waits                 | something waits                 | over                         |
 /// |----------|-------------------------------|---------------------------------|------------------------------|
-/// | `push`   | kept; settle                  | kept, as the rule has it        | goes; settle                 |
+/// | `push`   | kept; settle                  | kept, as the rule has it        | goes, counted before an error; settle |
 /// | `take`   | nil                           | the first; by `latest`, the one | the end, after what waits    |
 /// | `wait`   | kept until there is something | not kept: there is something    | not kept                     |
 /// | `finish` | over; settle                  | over, after what waits          | nothing                      |

@@ -25,18 +25,19 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
     ///
     /// Thread safety: belongs to one task.
     public struct Iterator: AsyncIteratorProtocol {
-        /// Where it takes from; nil: from the source.
+        // One of these two is there. An enum of both would be asked for its types at each wake.
+        /// Where what it takes waits; nil: it reads the newest of the source.
         let channel: FluxChannel<Element>?
         /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
         let signal: (due: FluxChannel<Void>, source: any FluxTappable<Element>)?
         let subscription: FluxSubscription
-        /// Says what of that the iterator gives, nil: all of it; outside the lock of the channel, as comparing is the user's.
+        /// Leaves out what is as good as the last, with no lock held, as comparing is the user's; nil: gives all.
         let distinct: FluxDistinct<Element>?
         /// Kept while it is iterated.
         let source: any Sendable
         var revision: UInt64?
 
-        /// How many changes it was not handed because there was no room for them.
+        /// How many changes it was not handed because there was no room for them, until it ended.
         public var dropped: Int {
             channel?.dropped ?? 0
         }
@@ -61,6 +62,8 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
             return nil
         }
 
+        /// Takes the next of what waits.
+        ///
         /// A function of its own: where nothing is known of the element, each type that one names is asked for at its start.
         private func next(
             of channel: FluxChannel<Element>, isolation actor: isolated (any _Concurrency.Actor)?

@@ -27,7 +27,7 @@ nonisolated extension FluxDispatcher {
     ///
     /// Each dispatcher has one order of its own (C4); between the two there is none but that of C3.
     ///
-    /// Each child, as each middleware, is a call within the one before it: a stack of 512 KB has room for some hundred of them.
+    /// Each child, as each middleware, is a call within the one before it: a stack of 512 KB has room for some six hundred children.
     ///
     /// - Parameters:
     ///   - child: The dispatcher; this one keeps it alive.

@@ -99,9 +99,10 @@ public func findProgram(_ name: String, package: String, in folders: [String] = 
 }
 
 /// Where this process looks for the next port: processes that start after one another look far from each other.
-private let nextPort = Atomic(Int(getpid()) * 100)
+private let nextPort = Atomic(Int(getpid()) * 7_919)
 
-/// Ports that no system gives to who connects, or asks for any: nobody else takes one before a server listens there.
+/// Ports that are given, unless a system is set up otherwise, to nobody who connects or asks for any: so nobody else takes one
+/// before a server listens there.
 private let portsOfServers = 20_000..<32_000
 
 /// A port of the loopback that nobody listens at, at the moment.
@@ -112,7 +113,7 @@ public func freePort() throws(ServerFailure) -> Int {
     for _ in portsOfServers {
         let next = nextPort.wrappingAdd(1, ordering: .relaxed).newValue
         let port = portsOfServers.lowerBound + next % portsOfServers.count
-        if isFree(port) { return port }
+        if try isFree(port) { return port }
     }
     throw ServerFailure(description: "there is no free port on the loopback from \(portsOfServers)")
 }
@@ -128,12 +129,13 @@ public func freePorts(_ count: Int) throws(ServerFailure) -> [Int] {
     return ports
 }
 
-private func isFree(_ port: Int) -> Bool {
+private func isFree(_ port: Int) throws(ServerFailure) -> Bool {
     #if canImport(Glibc)
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     #else
         let descriptor = socket(AF_INET, SOCK_STREAM, 0)
     #endif
+    guard descriptor >= 0 else { throw ServerFailure(description: "no socket can be opened, to look for a free port") }
     defer { close(descriptor) }
     // As a server asks: what has closed a moment ago is in nobody's way.
     var yes: Int32 = 1

@@ -123,7 +123,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// Opens a database, and makes it if there is none.
     ///
     /// - Parameters:
-    ///   - path: The file; its folder has to exist.
+    ///   - path: The file, whatever it is called; its folder has to exist.
     ///   - coding: How states and actions become bytes, and back.
     ///   - patience: How long to wait, in seconds, for another who has it open, such as a store that is just going.
     /// - Throws: ``Failure``, with the path.
@@ -144,7 +144,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
         do {
             if path.isEmpty || path.utf8.contains(0) { throw NotAPath() }
-            // Some names that are no absolute paths are none of files for SQLite, such as `:memory:`.
+            // With `./` before it a name such as `:memory:` is that of a file.
             database = try DatabaseQueue(path: path.hasPrefix("/") ? path : "./" + path, configuration: configuration)
             try database.write { database in
                 try database.execute(

@@ -7,7 +7,7 @@ import Testing
 #endif
 
 /// Waits for what the program prints, never for time to pass.
-@Suite("access-watch --follow", .serialized, .timeLimit(.minutes(2)))
+@Suite("access-watch --follow", .serialized, .timeLimit(.minutes(3)))
 struct FollowTests {
     private let folder: TemporaryFolder
     private let path: String

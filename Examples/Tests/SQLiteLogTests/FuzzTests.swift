@@ -41,6 +41,8 @@ import Testing
                 var values = whole
                 for _ in 0...Int.random(in: 0...2, using: &random) { Self.damage(&values, &random) }
                 let rows = try Row.fetchCursor(select, arguments: StatementArguments(values))
+                // It is where the cursor is, until that goes.
+                defer { withExtendedLifetime(rows) {} }
                 guard try rows.next() != nil else { continue }
                 var read: [Int64] = []
                 guard let readBytes = try? SQLiteLogChecksum.contents(of: select.sqliteStatement, &read) else {

@@ -105,7 +105,7 @@ import Testing
         #expect(error?.description.hasPrefix(path + "/none/log: ") == true)
     }
 
-    @Test func `What SQLite would take for no file, or for another, is refused with the path`() throws {
+    @Test func `What is no path, or a database in memory to SQLite, is refused with the path`() throws {
         for path in ["", self.path + "\0/other", "file:\(self.path)?mode=memory"] {
             let error = #expect(throws: SQLiteLog<Words>.Failure.self) {
                 try SQLiteLog<Words>(path: path, coding: .json())

@@ -42,7 +42,7 @@ public final class Command: @unchecked Sendable {
         try process.run()
         if other != nil { try output.fileHandleForWriting.close() }
         // A program that hangs is a test that fails: its output ends. It may well be deaf to other signals. It has the time that
-        // a busy machine takes, where all the tests start their programs at once.
+        // a busy machine takes.
         DispatchQueue.global().asyncAfter(deadline: .now() + 150) { [weak self] in self?.send(SIGKILL) }
     }
 

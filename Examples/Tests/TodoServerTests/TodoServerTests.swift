@@ -144,7 +144,7 @@ import Testing
         #expect(try await Set(again.todos("busy").keys) == answered.all)
     }
 
-    @Test("What is no port is one line of the log and status 1", arguments: ["abc", "70000", "-1"])
+    @Test("What is no port is one line of the log and status 1", arguments: ["abc", "70000", "-1", ""])
     func noPort(port: String) async throws {
         let (status, output, errors) = try await Server.start(folder, port: port).finish()
         #expect(status == 1 && output.isEmpty)

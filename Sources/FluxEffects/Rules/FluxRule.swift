@@ -27,6 +27,8 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     /// A value that does not equal itself, such as a NaN, is a kind of its own each time.
     public typealias Key = @Sendable (_ event: Event) -> (any Hashable & Sendable)?
     /// Says whether a rule applies to a pair: the event that was fired, and one in flight with the same key.
+    ///
+    /// It may be asked of a pair more than once, also later, and has to answer the same each time.
     public typealias Condition = @Sendable (_ dispatching: Event, _ executing: Event) -> Bool
 
     /// Which of two events with one key gives way.

@@ -4,6 +4,8 @@ nonisolated struct FluxRuleGroup {
 
     /// Those that have passed the rule, by their places in that order.
     private(set) var members: [UInt64: ID] = [:]
+    /// Their places in order, and for a while those of some that have left.
+    private var order: ContiguousArray<UInt64> = []
     /// Those that the rule holds, by the order in which they came.
     private(set) var held: [UInt64: ID] = [:]
     /// No place before this one is taken by any that is held.
@@ -14,16 +16,25 @@ nonisolated struct FluxRuleGroup {
     var isHolding: Bool { !held.isEmpty }
     var isIdle: Bool { members.isEmpty && !isHolding && !isTiming }
 
-    var ids: [ID] { members.sorted { $0.key < $1.key }.map(\.value) }
+    var ids: [ID] { order.compactMap { members[$0] } }
 
     /// The last that has passed the rule before a place, of those that are wanted.
-    func last(before place: UInt64, where isWanted: (ID) -> Bool) -> (key: UInt64, value: ID)? {
-        members.filter { $0.key < place }.sorted { $0.key < $1.key }.last { isWanted($0.value) }
+    func last(before place: UInt64, where isWanted: (ID) -> Bool) -> (place: UInt64, id: ID)? {
+        var (low, high) = (0, order.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if order[middle] < place { low = middle + 1 } else { high = middle }
+        }
+        for place in order[..<low].reversed() {
+            if let id = members[place], isWanted(id) { return (place, id) }
+        }
+        return nil
     }
 
     mutating func add(_ id: ID) -> UInt64 {
         lastPlace += 1
         members[lastPlace] = id
+        order.append(lastPlace)
         return lastPlace
     }
 
@@ -46,5 +57,7 @@ nonisolated struct FluxRuleGroup {
     /// One has ended that was in a place.
     mutating func leave(_ place: UInt64) {
         if held.removeValue(forKey: place) == nil { members[place] = nil }
+        // Taken out once they are half of all.
+        if order.count > 2 * members.count { order.removeAll { members[$0] == nil } }
     }
 }

@@ -265,8 +265,8 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
             let last = groups[stage][key]?.last(
                 before: place, where: { other in entries[other].map { condition(entry.event, $0.event) } ?? false })
         else { return }
-        entries[id]?.looking = (stage, last.key)
-        block(id, until: [last.value])
+        entries[id]?.looking = (stage, last.place)
+        block(id, until: [last.id])
     }
 
     /// Cancels others, and has an event wait for those that run.
