@@ -122,7 +122,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         guard await wait(for: .room) else { throw .cancelled }
         if let restoration = lock.withLock({ $0.isClosed ? $0.restoration : nil }) { throw .logNotRead(restoration) }
         var (revision, number): (UInt64?, UInt64) = (nil, 0)
-        let isWritten = await wait { latch in
+        let isWritten = await wait(for: .writes) { latch in
             handle.withAccess { access in
                 revision = access.apply(.action(action), pastGate: true)
                 return lock.withLock { machine in
@@ -143,14 +143,14 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     func wait(for need: FluxStorageNeed) async -> Bool {
         // Most need no latch: it costs as much as all the rest.
         if lock.withLock({ $0.grants(need, $0.last) }) { return true }
-        return await wait { latch in lock.withLock { $0.wait(for: need, latch) } }
+        return await wait(for: need) { latch in lock.withLock { $0.wait(for: need, latch) } }
     }
 
     @inlinable
-    func wait(joining join: (FluxLatch) -> UInt64?) async -> Bool {
+    func wait(for need: FluxStorageNeed, joining join: (FluxLatch) -> UInt64?) async -> Bool {
         var isThere = true
         await FluxLatch.wait(joining: join) { id in
-            isThere = !_Concurrency.Task.isCancelled || lock.withLock { !$0.withdraw(id) }
+            isThere = !_Concurrency.Task.isCancelled || lock.withLock { !$0.withdraw(id, from: need) }
         }
         return isThere
     }

@@ -73,6 +73,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// while each write tells a few.
     @usableFromInline var waiters = ContiguousArray(
         repeating: ArraySlice<(id: UInt64, number: UInt64, waiter: Waiter)>(), count: FluxStorageNeed.allCases.count)
+    /// Those among them who have given up.
+    @usableFromInline var withdrawn: Set<UInt64> = []
     @usableFromInline var lastID: UInt64 = 0
     /// How many were given room for an action that has not been noted yet.
     @usableFromInline var granted = 0
@@ -156,11 +158,22 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     }
 
     /// Removes one who waits no longer; false: it has been told.
+    ///
+    /// - Parameters:
+    ///   - id: What `wait` returned.
+    ///   - need: What it waited for.
+    /// - Complexity: O(1), amortised.
     @inlinable
-    mutating func withdraw(_ id: UInt64) -> Bool {
-        let need = waiters.firstIndex { $0.contains { $0.id == id } }
-        if let need { waiters[need].removeAll { $0.id == id } }
-        return need != nil
+    mutating func withdraw(_ id: UInt64, from need: FluxStorageNeed) -> Bool {
+        // They are told in the order of their ids.
+        guard let first = waiters[need.rawValue].first, first.id <= id else { return false }
+        withdrawn.insert(id)
+        // All at once, when they are half of all: one by one each would move those behind it.
+        if 2 * withdrawn.count >= waiters.reduce(0, { $0 + $1.count }) {
+            for need in waiters.indices { waiters[need].removeAll { [withdrawn] in withdrawn.contains($0.id) } }
+            withdrawn = []
+        }
+        return true
     }
 
     /// Removes those who have what they wait for; they are to be told outside the lock.
@@ -168,8 +181,11 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     mutating func settle() -> ContiguousArray<Waiter> {
         var told: ContiguousArray<Waiter> = []
         for need in FluxStorageNeed.allCases {
-            while let first = waiters[need.rawValue].first, grants(need, first.number) {
-                told.append(waiters[need.rawValue].removeFirst().waiter)
+            while let first = waiters[need.rawValue].first {
+                let isWithdrawn = !withdrawn.isEmpty && withdrawn.remove(first.id) != nil
+                guard isWithdrawn || grants(need, first.number) else { break }
+                waiters[need.rawValue].removeFirst()
+                if !isWithdrawn { told.append(first.waiter) }
             }
             // A slice keeps those that were taken from it until it is another.
             if waiters[need.rawValue].isEmpty { waiters[need.rawValue] = [] }

@@ -71,8 +71,8 @@ nonisolated struct FluxReplicaMachine {
     /// The actions above the floor that nobody waits for any more, though they may be in the log: they are too late for it now.
     private var givenUp: [UInt64] = []
     private var waits: [UInt64: Wait] = [:]
-    /// The positions that are waited for, and by whom.
-    private var goals: [(position: UInt64, id: UInt64)] = []
+    /// The positions that are waited for, by the number of who does.
+    private var goals: [UInt64: UInt64] = [:]
 
     /// What this node has had for checksums, the newest last.
     private var checks: [FluxReplicaCheck] = []
@@ -173,7 +173,7 @@ nonisolated struct FluxReplicaMachine {
             if isLoaded && position <= ledger.position {
                 give(id, .success(ledger.position), &effects)
             } else {
-                goals.append((position, id))
+                goals[id] = position
             }
             return false
         case .failure(.unavailable(let reason)):
@@ -203,7 +203,7 @@ nonisolated struct FluxReplicaMachine {
     mutating func finish(_ id: UInt64) -> Answer {
         guard let wait = waits.removeValue(forKey: id) else { return .failure(.cancelled) }
         let isDispatch = wait.kind == .dispatch
-        if !isDispatch { goals.removeAll { $0.id == id } }
+        goals[id] = nil
         let answer = wait.answer ?? .failure(isDispatch ? .unconfirmed("the task was cancelled") : .cancelled)
         if case .failure(.unconfirmed) = answer { givenUp.append(id) }
         return answer
@@ -266,8 +266,10 @@ nonisolated struct FluxReplicaMachine {
     /// Lets out who has waited for a position.
     private mutating func reached(_ effects: inout FluxReplicaEffects) {
         let position = ledger.position
-        for goal in goals where goal.position <= position { give(goal.id, .success(position), &effects) }
-        goals.removeAll { $0.position <= position }
+        for (id, goal) in goals where goal <= position {
+            give(id, .success(position), &effects)
+            goals[id] = nil
+        }
     }
 
     /// Nothing comes from the log any more, until it is read again.

@@ -34,7 +34,7 @@ import Testing
         #expect(machine.it.wait(for: .load, 10) == 1)
         #expect(machine.it.hold("b") == true)
         #expect(machine.it.wait(for: .load, 20) == 2)
-        #expect(machine.it.withdraw(1) == true)
+        #expect(machine.it.withdraw(1, from: .load) == true)
         #expect(machine.it.settle().isEmpty)
         #expect(machine.it.end(.restored, number: 0, snapshot: nil) == ["a", "b"])
         #expect(machine.it.settle().isEmpty, "what was held back is not applied yet")
@@ -42,7 +42,7 @@ import Testing
         let (told, finish) = machine.it.open()
         #expect(told == [20])
         #expect(finish == nil)
-        #expect(machine.it.withdraw(2) == false, "it has been told")
+        #expect(machine.it.withdraw(2, from: .load) == false, "it has been told")
         #expect(!machine.it.isLoading)
     }
 
@@ -56,8 +56,8 @@ import Testing
         #expect(machine.it.note("held back") == true, "takes a place before those who wait")
         #expect(machine.it.wait(for: .room, 40) != nil, "nobody comes before those who wait")
         #expect(machine.it.open().told == [10])
-        #expect(machine.it.withdraw(ids[1]) == true, "not yet: so it has given up")
-        #expect(machine.it.withdraw(ids[0]) == false)
+        #expect(machine.it.withdraw(ids[1], from: .room) == true, "not yet: so it has given up")
+        #expect(machine.it.withdraw(ids[0], from: .room) == false)
     }
 
     @Test func `After the end nothing is held, and nobody waits`() {
@@ -128,10 +128,34 @@ import Testing
         _ = machine.it.note("a")
         let id = machine.it.wait(for: .writes, 1)!
         _ = machine.it.wait(for: .writes, 2)
-        #expect(machine.it.withdraw(id) == true)
+        #expect(machine.it.withdraw(id, from: .writes) == true)
         _ = machine.it.begin()
         _ = machine.it.succeed()
         #expect(machine.it.settle() == [2])
+    }
+
+    @Test func `However many give up behind one who waits on, they take no place, and the others are told in order`() {
+        let machine = Self.log(capacity: 1)
+        _ = machine.it.note("a")
+        var kept: [Int] = []
+        for waiter in 0..<1_000 {
+            let id = machine.it.wait(for: .room, waiter)!
+            let write = machine.it.wait(for: .writes, waiter + 1_000)!
+            if waiter.isMultiple(of: 100) {
+                kept.append(waiter)
+            } else {
+                #expect(machine.it.withdraw(id, from: .room) && machine.it.withdraw(write, from: .writes))
+            }
+            #expect(machine.it.waiters.reduce(0) { $0 + $1.count } <= 4 * kept.count + 2)
+        }
+        _ = machine.it.begin()
+        _ = machine.it.succeed()
+        #expect(Set(machine.it.settle()) == Set(kept.map { $0 + 1_000 } + [0]), "there is room for one")
+        for waiter in kept.dropFirst() {
+            machine.it.granted -= 1
+            #expect(machine.it.settle() == [waiter], "one who has given up gets no room")
+        }
+        #expect(machine.it.granted == 1 && machine.it.withdrawn.isEmpty)
     }
 
     // MARK: - A log
@@ -240,9 +264,9 @@ import Testing
         _ = machine.it.succeed()
         #expect(machine.it.settle() == [10, 20])
         #expect(machine.it.wait(for: .room, 40) != nil, "both places are given away, and 30 was before")
-        #expect(machine.it.withdraw(third) == true, "not yet: so it has given up")
-        #expect(machine.it.withdraw(second) == false)
-        #expect(machine.it.withdraw(first) == false)
+        #expect(machine.it.withdraw(third, from: .room) == true, "not yet: so it has given up")
+        #expect(machine.it.withdraw(second, from: .room) == false)
+        #expect(machine.it.withdraw(first, from: .room) == false)
         #expect(machine.it.settle().isEmpty, "nothing was noted yet in the two places")
         machine.it.granted -= 2
         #expect(machine.it.settle() == [40])
