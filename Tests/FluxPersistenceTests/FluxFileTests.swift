@@ -84,8 +84,8 @@ import Testing
             var damaged = whole
             damaged[index] ^= 0x10
             folder.write(damaged)
-            // A higher number where the version of the format stands is refused as newer; that one stays in its place.
-            await #expect(throws: FluxFileError.self, "byte \(index)") { try await folder.file().load() }
+            let error = await #expect(throws: FluxFileError.self, "byte \(index)") { try await folder.file().load() }
+            #expect(error?.keptAt != nil, "byte \(index)")
         }
         folder.write(whole + [0])
         await #expect(throws: FluxFileError.self) { try await folder.file().load() }
@@ -214,11 +214,29 @@ import Testing
         for attempt in [{ _ = try await file.load() }, { try await file.save("old") }] as [() async throws -> Void] {
             let error = await #expect(throws: FluxFileError.self) { try await attempt() }
             #expect(
-                error?.description
-                    == "\(folder.state): the file is of version 2, which comes after the one this program knows")
+                error?.description == "\(folder.state): a newer program has written the file, as version 2")
         }
         #expect(folder.read() == bytes)
         #expect(folder.names == ["state"])
+    }
+
+    @Test func `What a later format of the file has is left as it is; damage in its number is damage`() async throws {
+        let bytes: [UInt8] = [2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        let sum = bytes.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        let later = FluxFileFormat.mark + bytes + (0..<8).map { UInt8(truncatingIfNeeded: sum >> (8 * $0)) }
+        folder.write(later)
+        let newer = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+        #expect(newer?.description == "\(folder.state): a newer program has written the file, as version 1")
+        #expect(newer?.isPermanent == true && folder.names == ["state"])
+        try await Folder.file(at: folder.path + "/other").save("")
+        var damaged = folder.read("other")
+        damaged[8] = 2
+        folder.write(damaged)
+        let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+        #expect(
+            error?.description
+                == "\(folder.state): the content of the file is damaged; it has been kept as \(folder.state).unreadable"
+        )
     }
 
     struct Note: FluxState {

@@ -26,7 +26,7 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         case damaged
         /// The content is of a version from before, and there is no migration.
         case noMigration(version: Int)
-        /// The content is of a version that comes after the one that the program knows.
+        /// The content is of a version that comes after the one that the program knows, or the file of a newer format.
         case newer(version: Int)
         /// The content was not to be encoded, decoded or migrated: what the closure has thrown.
         case coding(any Error)
@@ -75,7 +75,7 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         case .truncated: "the file is incomplete"
         case .damaged: "the content of the file is damaged"
         case .noMigration(let version): "there is no migration from version \(version)"
-        case .newer(let version): "the file is of version \(version), which comes after the one this program knows"
+        case .newer(let version): "a newer program has written the file, as version \(version)"
         case .coding(let error): "the content does not convert: \(error)"
         case .changedByAnother: "something else has written the file in the meantime; it is left as it is"
         }

@@ -12,7 +12,8 @@
 /// | 24..<32 | how many bytes the content has                        |
 /// | 32..<40 | FNV-1a, of 64 bits, over bytes 8..<32 and the content |
 ///
-/// Numbers are stored with their lowest byte first.
+/// Numbers are stored with their lowest byte first. Whatever comes after the head in a later format, it has the same head: so
+/// one that is newer is told from one that is damaged.
 nonisolated enum FluxFileFormat {
     static let mark: [UInt8] = Array("FluxFile".utf8)
     static let headSize = 40
@@ -37,11 +38,12 @@ nonisolated enum FluxFileFormat {
         if !isOurs { throw FluxFileError(path, .foreign) }
         if file.count < headSize { throw FluxFileError(path, .truncated) }
         let version = Int(Int64(bitPattern: number(in: file, at: 16)))
-        if number(in: file, at: 8) > format { throw FluxFileError(path, .newer(version: version)) }
         if number(in: file, at: 24) != UInt64(file.count - headSize) { throw FluxFileError(path, .truncated) }
         let content = Array(file[headSize...])
         let isWhole = number(in: file, at: 32) == checksum(Array(file[8..<32]), content)
-        if !isWhole || number(in: file, at: 8) != format { throw FluxFileError(path, .damaged) }
+        if !isWhole || number(in: file, at: 8) < format { throw FluxFileError(path, .damaged) }
+        // Only now: a damaged number is no format.
+        if number(in: file, at: 8) > format { throw FluxFileError(path, .newer(version: version)) }
         return (version, content)
     }
 
