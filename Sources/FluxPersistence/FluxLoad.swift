@@ -25,9 +25,9 @@ nonisolated extension FluxStorage {
                 await FluxUnwritten.settle(at: place, before: number)
                 try _Concurrency.Task.checkCancellation()
                 let contents = try await FluxUnwritten.$store.withValue(number) {
-                    try await FluxLoadMark.$current.withValue(answer.mark) { try await log.load() }
+                    try await FluxLoadMark.$current.withValue(answer.mark) { try await log.current?.load() }
                 }
-                guard let start else { return }
+                guard let start, let contents else { return }
                 answer.give(.success(try FluxRecovery(contents, initialState: start.state)))
             } catch {
                 answer.give(.failure(error))

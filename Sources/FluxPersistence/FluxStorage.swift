@@ -5,7 +5,7 @@
 /// Where a store's state outlives the process, how patient the store is with that, and whom it tells.
 @usableFromInline
 nonisolated struct FluxStorage<State: FluxState>: Sendable {
-    @usableFromInline let log: any FluxLog<State>
+    @usableFromInline let log: FluxStorageLog<State>
     /// Whether it keeps actions, or only the newest state.
     @usableFromInline let isLog: Bool
     /// How many actions may be unwritten.
@@ -44,7 +44,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
                 "FluxCore: with a capacity of \(capacity) no action could be dispatched durably. Give it 1 or more.")
         }
         let persistence = (log as? FluxStateOnlyLog<State>)?.persistence
-        (self.log, isLog) = (log, persistence == nil)
+        (self.log, isLog) = (FluxStorageLog(log), persistence == nil)
         (place, number) = (persistence?.place, FluxUnwritten.shared.withLock { $0.nextNumber() })
         (self.capacity, self.compactEvery) = (capacity, UInt64(compactEvery))
         (self.loadTimeout, self.backoff, self.clock) = (loadTimeout, backoff, clock)
@@ -62,6 +62,25 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
             return { try await clock.sleep(until: end, tolerance: nil) }
         }
         return deadline(on: clock)
+    }
+}
+
+/// The log of a store, until that was let go of: what still runs for a moment then keeps it open no longer.
+@usableFromInline
+nonisolated final class FluxStorageLog<State: FluxState>: Sendable {
+    private let log: FluxLock<(any FluxLog<State>)?>
+
+    init(_ log: any FluxLog<State>) { self.log = FluxLock(log) }
+
+    /// The log; nil once nothing is written to it any more.
+    @usableFromInline var current: (any FluxLog<State>)? { log.withLock { $0 } }
+
+    func close() {
+        let gone = log.withLock { log in
+            defer { log = nil }
+            return log
+        }
+        withExtendedLifetime(gone) {}
     }
 }
 

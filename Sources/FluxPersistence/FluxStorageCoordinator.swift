@@ -85,7 +85,9 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     /// A store that is let go while it loads still applies what it has held back; what is due then is written by a task.
     @usableFromInline
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
-        let (isPutOff, isDue) = lock.withLock { ($0.letGo(finish), $0.isDue) }
+        let (isPutOff, isDue, isClosed) = lock.withLock { ($0.letGo(finish), $0.isDue, $0.isClosed) }
+        // At once, whatever still holds this for a moment: who has flushed the store may open its log again.
+        if isClosed { storage.log.close() }
         // While it writes it is known already.
         if isDue, isPutOff, storage.place != nil { work { await self.flush() } }
         return isPutOff
@@ -184,9 +186,9 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         while let write = begin() {
             do {
                 switch write {
-                case .snapshot(let snapshot): try await storage.log.compact(snapshot)
+                case .snapshot(let snapshot): try await storage.log.current?.compact(snapshot)
                 case .actions(let actions, let last):
-                    try await storage.log.append(
+                    try await storage.log.current?.append(
                         actions.enumerated().map { FluxLogEntry(number: last + 1 + UInt64($0), action: $1) })
                 }
                 let (told, gone) = lock.withLock { machine in

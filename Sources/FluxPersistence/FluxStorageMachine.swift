@@ -11,7 +11,7 @@
 /// | input     | loading            | idle                  | writing                          | closed  |
 /// |-----------|--------------------|-----------------------|----------------------------------|---------|
 /// | `hold`    | held back          | refused: apply it now | refused                          | refused |
-/// | `letGo`   | put off to `open`  | at once               | at once                          | at once |
+/// | `letGo`   | put off to `open`  | at once, and closed   | at once, and closed if none due  | at once |
 /// | `end`     | idle, or closed    | never                 | never                            | never   |
 /// | `note`    | nothing            | start a writer        | with the next write              | nothing |
 /// | `begin`   | never              | never                 | the next write; idle if none due | never   |
@@ -99,6 +99,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// The store was let go; true: it ends only with the load.
     mutating func letGo(_ finish: @escaping @Sendable () -> Void) -> Bool {
         if isLoading { self.finish = finish }
+        if isReady && done == last { isClosed = true }
         return isLoading
     }
 

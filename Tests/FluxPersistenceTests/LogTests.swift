@@ -16,6 +16,23 @@ import Testing
         #expect(recovered.revision == 2)
     }
 
+    @Test(arguments: [false, true])
+    func `Once its store is flushed and let go of, a log is let go of too, and can be opened again at once`(
+        isRestored: Bool
+    ) async throws {
+        func used() async throws -> Weak {
+            let log = MemoryLog<Counter>()
+            let store =
+                isRestored
+                ? try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+                : FluxStore(initialState: Counter(), dispatcher: nil, log: log)
+            store.dispatch(action: .add(1))
+            await store.flush()
+            return Weak(log)
+        }
+        for _ in 0..<500 { #expect(try await used().object == nil) }
+    }
+
     @Test func `Recovery is the snapshot plus the actions, through handle, and revisions and numbers go on`()
         async throws
     {
