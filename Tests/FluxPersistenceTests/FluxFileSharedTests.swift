@@ -23,6 +23,16 @@ import Testing
         }
     }
 
+    @Test func `A disk that is mounted again, under another number, has the same file; one written since is another`() {
+        var status = stat()
+        (status.st_dev, status.st_ino, status.st_size) = (1, 2, 3)
+        let before = FluxFileCalls.Identity(status)
+        status.st_dev = 9
+        #expect(FluxFileCalls.Identity(status) == before)
+        status.st_size = 4
+        #expect(FluxFileCalls.Identity(status) != before)
+    }
+
     @Test func `Of two that have found no file the second is refused, and the file of the first stays`() async throws {
         let (one, other) = (folder.file(), folder.file())
         #expect(try await one.load() == nil)

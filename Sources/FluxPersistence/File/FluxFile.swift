@@ -23,7 +23,8 @@ import Dispatch
 /// that is taken) and reported. One that a save finds there, and that was never read, gets such a name besides its own,
 /// which it has until the new file takes that; on a file system without second names it is renamed just before. One of a
 /// newer version stays in its place, and saves are refused. One that something else has written meanwhile stays too: two
-/// stores cannot share a file. Where a store was let go, the next load of its path in the same process waits for the save
+/// stores cannot share a file. They cannot share an object of this class either, and nothing tells them apart then: make
+/// one for each store. Where a store was let go, the next load of its path in the same process waits for the save
 /// that is due.
 ///
 /// Its directory has to exist and to allow new files, and its name to leave room for `.new`, or a load throws. A directory

@@ -34,14 +34,13 @@ nonisolated struct FluxFileCalls: Sendable {
 
     /// What tells one file from another, and from its own later content.
     struct Identity: Equatable, Sendable {
-        let device: UInt64
+        // The number of the device is no part of it: a disk that is mounted again may have another.
         let number: UInt64
         let size: Int64
         let modified: Swift.Duration
         let isFile: Bool
 
         init(_ status: stat) {
-            device = UInt64(truncatingIfNeeded: status.st_dev)
             number = UInt64(truncatingIfNeeded: status.st_ino)
             size = Int64(status.st_size)
             #if canImport(Darwin)
