@@ -18,7 +18,8 @@ import Dispatch
 /// A key is made once however many ask for it at the same time. A member is open as long as anybody has a lease, and for a while
 /// after that. Then its key is open no longer, it is closed (a store is flushed), and let go of. Who asks meanwhile waits until that is
 /// done and gets it anew, so that no two members of one key are there at once. A member that cannot be closed stays, is told of, and is
-/// tried again after the same while; it holds up nobody but those who ask for its key.
+/// tried again after the same while; it holds up nobody but those who ask for its key. A store that can never be saved any more, as
+/// its `flush()` ends and it is not, is let go of at the next attempt, which fails too: who asks then has it made anew of what is stored.
 ///
 /// As a source its state is the open members by their keys: what watches it is told before a member is closed, and keeps none of them
 /// open. It may be handed old members for a moment, and `state` keeps in memory what it had.
@@ -32,8 +33,7 @@ import Dispatch
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Sendable>: FluxSource {
-    typealias Grant = (slot: Int, member: Member)
-    typealias Machine = FluxFamilyMachine<Key, Member, FluxFamilyAnswer<Grant>, FluxFamilyAnswer<Bool>>
+    typealias Machine = FluxFamilyMachine<Key, Member, FluxFamilyAnswer<Int>, FluxFamilyAnswer<Bool>>
 
     /// What the user gave.
     private struct Ways: Sendable {
@@ -69,7 +69,9 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             for (key, member) in members {
                 open.dispatch(action: .closed(key))
                 _Concurrency.Task.detached {
-                    do { try await ways.close(key, member) } catch { ways.onFailure?(key, error) }
+                    do { try await ways.close(key, member) } catch {
+                        ways.onFailure?(key, (error as? FluxFamilyLoss)?.error ?? error)
+                    }
                 }
             }
         }
@@ -132,6 +134,12 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                     let (dispatcher, name) = (info.dispatcher, info.name)
                     dispatcher?.detach(store)
                     if let error = await store.handle.failure() {
+                        let fate = store.handle.feature(FluxFamilyFate.self) { FluxFamilyFate() }
+                        if fate.isLost.withLock({ $0 }) { throw FluxFamilyLoss(error: error) }
+                        _Concurrency.Task.detached {
+                            await store.flush()
+                            if await store.handle.failure() != nil { fate.isLost.withLock { $0 = true } }
+                        }
                         dispatcher?.attach(store)
                         if let name { try? dispatcher?.attach(store, as: name) }
                         throw error
@@ -161,9 +169,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation,
         _ body: (_ member: Member) async throws -> Result
     ) async throws -> Result {
-        let (slot, member) = try await ask(for: key, isolation: actor)
+        let slot = try await ask(for: key, isolation: actor)
         defer { release(slot) }
-        return try await body(member)
+        // Not kept here: with the release it may be let go of, and be made anew.
+        return try await body(machine.withLock { $0.member(of: slot)! })
     }
 
     /// Takes a lease of the member of a key, which is open until that is released or let go of.
@@ -178,8 +187,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     public func lease(
         _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation
     ) async throws -> FluxLease<Member> {
-        let (slot, member) = try await ask(for: key, isolation: actor)
-        return FluxLease(member) { self.release(slot) }
+        let slot = try await ask(for: key, isolation: actor)
+        return FluxLease(machine.withLock { $0.member(of: slot)! }) { self.release(slot) }
     }
 
     // MARK: - Putting away
@@ -190,8 +199,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// of the same key. A key that is not open is none to wait for.
     ///
     /// - Parameter key: The key.
-    /// - Throws: What closing the member has thrown, or why its store could not be saved: it stays then; `CancellationError`, at once, where the task is cancelled: a
-    ///   member that is being closed then still is.
+    /// - Throws: What closing the member has thrown, or why its store could not be saved: it stays then, unless that is known to be for
+    ///   good from an attempt before; `CancellationError`, at once, where the task is cancelled: a member that is being closed then still is.
     public func close(_ key: Key) async throws {
         try _Concurrency.Task.checkCancellation()
         let closer = FluxFamilyAnswer<Bool>()
@@ -240,20 +249,20 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     // MARK: - What the machine decides
 
-    /// Where it is called, so that an open member costs no way to another thread and back.
-    private func ask(for key: Key, isolation actor: isolated (any _Concurrency.Actor)?) async throws -> Grant {
+    /// Takes a lease, and returns its slot; where it is called, so that an open member costs no way to another thread and back.
+    private func ask(for key: Key, isolation actor: isolated (any _Concurrency.Actor)?) async throws -> Int {
         try _Concurrency.Task.checkCancellation()
-        var visitor: FluxFamilyAnswer<Grant>?
+        var visitor: FluxFamilyAnswer<Int>?
         let (answer, effects) = machine.withLock { machine in
             machine.ask(key) {
-                let new = FluxFamilyAnswer<Grant>()
+                let new = FluxFamilyAnswer<Int>()
                 visitor = new
                 return new
             }
         }
         perform(effects)
         guard let (slot, id, member) = answer else { throw FluxFamilyError.shutDown(key: "\(key)") }
-        if let member { return (slot, member) }
+        if member != nil { return slot }
         defer { machine.withLock { $0.withdraw(id, from: slot) } }
         return try await visitor!.wait()
     }
@@ -274,9 +283,9 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                 // First of all: who watches is told, and lets go of the member soon.
                 open.dispatch(action: .closed(key))
                 _Concurrency.Task.detached { await self.putAway(slot, key) }
-            case .admit(let visitors, let slot, let member):
+            case .admit(let visitors, let slot):
                 // Who gave up in the meantime has no use for it.
-                for visitor in visitors where !visitor.give(.success((slot, member))) { release(slot) }
+                for visitor in visitors where !visitor.give(.success(slot)) { release(slot) }
             case .refuse(let visitors, let error): for visitor in visitors { visitor.give(.failure(error)) }
             case .answer(let closers, let result): for closer in closers { closer.give(result) }
             case .sleep: sleep()
@@ -300,6 +309,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     private func putAway(_ slot: Int, _ key: Key) async {
         guard let error = await close(slot, key) else { return perform(closed(slot)) }
+        if let loss = error as? FluxFamilyLoss {
+            ways.onFailure?(key, loss.error)
+            return perform(closed(slot, .failure(loss.error)))
+        }
         let now = timer.now()
         let effects = machine.withLock { $0.kept(slot, error, at: now) }
         ways.onFailure?(key, error)
@@ -314,13 +327,15 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             return nil
         } catch {
             // Before the machine says so, as when it was made.
-            open.dispatch(action: .opened(key, member))
+            if !(error is FluxFamilyLoss) { open.dispatch(action: .opened(key, member)) }
             return error
         }
     }
 
     /// Lets go of a member, before another is made in its place: it may hold what there is only one of.
-    private func closed(_ slot: Int) -> [Machine.Effect] { machine.withLock { $0.closed(slot) }.1 }
+    private func closed(_ slot: Int, _ result: Swift.Result<Bool, any Error> = .success(true)) -> [Machine.Effect] {
+        machine.withLock { $0.closed(slot, result) }.1
+    }
 
     private func sleep() {
         // Started with the lock held: else one that ended before it was noted here would be noted in the place of the next.
@@ -415,13 +430,23 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 }
 
+/// Whether a store that could not be saved never will be: then a flush ends all the same.
+nonisolated private final class FluxFamilyFate: Sendable {
+    let isLost = FluxLock(false)
+}
+
+/// A store that can never be saved is let go of, with what it has not saved.
+nonisolated private struct FluxFamilyLoss: Error {
+    let error: any Error
+}
+
 /// What has become of the members of a ``FluxFamily`` that was shut down.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxFamilyShutdown<Key: Hashable & Sendable>: Sendable {
     /// Those that were closed and let go of.
     public internal(set) var closed: [Key] = []
-    /// Those that could not be closed, and why; they stay, and are tried again.
+    /// Those that could not be closed, and why; they stay, and are tried again, but for stores that can never be saved.
     public internal(set) var failed: [Key: any Error] = [:]
     /// Those that were still in use, being made or being closed; they are put away once that has ended.
     public internal(set) var late: [Key] = []

@@ -31,7 +31,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         /// Tell that a key is open no longer, and close its member.
         case close(Int, Key)
         /// Hand each a lease, which has been counted.
-        case admit([Visitor], Int, Member)
+        case admit([Visitor], Int)
         case refuse([Visitor], any Error)
         /// Tell how it ended: true for a member that was put away, false for none.
         case answer([Closer], Swift.Result<Bool, any Error>)
@@ -134,8 +134,10 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     func member(of slot: Int) -> Member? { slots[slot].entry?.member }
 
-    /// The member of a slot has been put away; returns it, to be let go of before the effects.
-    mutating func closed(_ slot: Int) -> (Member?, [Effect]) {
+    /// The member of a slot has been put away, or lost; returns it, to be let go of before the effects.
+    mutating func closed(
+        _ slot: Int, _ result: Swift.Result<Bool, any Error> = .success(true)
+    ) -> (Member?, [Effect]) {
         let entry = slots[slot].entry!
         slots[slot].entry!.member = nil
         if entry.visitors.isEmpty {
@@ -145,7 +147,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
             slots[slot].entry!.closers = [:]
             effects.append(.make(slot, entry.key))
         }
-        answer(entry.closers, .success(true))
+        answer(entry.closers, result)
         return (entry.member, takeEffects())
     }
 
@@ -236,7 +238,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         if visitors.isEmpty { return rest(&self) }
         slots[slot].entry!.visitors = [:]
         slots[slot].entry!.leases = visitors.count
-        effects.append(.admit(Array(visitors.values), slot, slots[slot].entry!.member!))
+        effects.append(.admit(Array(visitors.values), slot))
     }
 
     /// Nobody uses a member any more.

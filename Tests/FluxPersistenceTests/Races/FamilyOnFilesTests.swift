@@ -1,5 +1,6 @@
 import FluxCore
 import FluxRouting
+import Foundation
 import TestSupport
 import Testing
 
@@ -96,6 +97,55 @@ import Testing
             for id in ["a", "b"] { try await rooms.with(id) { store in store.dispatch(action: .bid(1)) } }
         }
         for id in ["a", "b"] { #expect(try await rooms(in: folder.path).with(id) { $0.state.bids } == 50) }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `What can never be saved is let go of, and told each time; once that is mended its key is open again`()
+        async throws
+    {
+        let failures = Recorder<String>()
+        let made = Recorder<String>()
+        let folder = folder.path + "/later"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        let rooms = FluxFamily(onFailure: { failures.record("\($0): \($1)") }) { (id: String) in
+            made.record(id)
+            return try await FluxStore.restored(
+                from: FluxFile<Room>(
+                    path: folder + "/" + id, encode: { try Room.bytes($0) }, decode: { try Room.room($0) }),
+                initialState: Room(), dispatcher: nil, onFailure: { _ in })
+        }
+        try await rooms.with("a") { store in store.dispatch(action: .bid(7)) }
+        try FileManager.default.removeItem(atPath: folder)
+        try await rooms.with("a") { store in
+            store.dispatch(action: .bid(8))
+            await store.flush()
+        }
+        await #expect(throws: FluxFileError.self) { try await rooms.close("a") }
+        #expect(rooms.keys == ["a"], "what it has can still be read")
+        while !Task.isCancelled, rooms.keys == ["a"] {
+            await #expect(throws: FluxFileError.self) { try await rooms.close("a") }
+        }
+        #expect(failures.values.count >= 2 && failures.values.allSatisfy { $0.hasPrefix("a: \(folder)/a: ") })
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        #expect(try await rooms.with("a") { store in store.dispatch(action: .bid(1)) } == 1)
+        try await rooms.close("a")
+        #expect(made.values.count == 2)
+    }
+
+    @Test func `A member has let go of its log by the time it is made anew, so that the log may be locked`()
+        async throws
+    {
+        let last = Locked<Weak?>(nil)
+        let rooms = FluxFamily { (_: Int) in
+            #expect(last.current?.object == nil)
+            let log = MemoryLog<Counter>()
+            last.withLock { $0 = Weak(log) }
+            return try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        }
+        for _ in 0..<500 {
+            try await rooms.with(1) { store in store.dispatch(action: .add(1)) }
+            try await rooms.close(1)
+        }
     }
 
     @Test func `A family can be flushed, and says whether all was done`() async throws {

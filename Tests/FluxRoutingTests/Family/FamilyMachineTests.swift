@@ -31,7 +31,7 @@ import Testing
             switch effect {
             case .make(_, let key): "make \(key)"
             case .close(_, let key): "close \(key)"
-            case .admit(let visitors, _, let member): "admit \(visitors.sorted()) to \(member)"
+            case .admit(let visitors, let slot): "admit \(visitors.sorted()) to \(machine.it.member(of: slot)!)"
             case .refuse(let visitors, let error): "refuse \(visitors.sorted()): \(error)"
             case .answer(let closers, .success(let isClosed)): "answer \(closers.sorted()): \(isClosed)"
             case .answer(let closers, .failure(let error)): "answer \(closers.sorted()): \(error)"
