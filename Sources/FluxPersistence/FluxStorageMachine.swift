@@ -163,6 +163,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// - Parameters:
     ///   - id: What `wait` returned.
     ///   - need: What it waited for.
+    /// - Returns: Whether it was still waiting.
     /// - Complexity: O(1), amortised.
     @inlinable
     mutating func withdraw(_ id: UInt64, from need: FluxStorageNeed) -> Bool {
