@@ -108,7 +108,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// Makes a family of stores, each of which is flushed before it is let go of.
     ///
     /// It is detached from its dispatcher before that; one that cannot be saved is attached again, with priority 0, under the name
-    /// that it had unless another has got that meanwhile.
+    /// that it had unless another has got that meanwhile, and not at all if it was attached to one meanwhile.
     ///
     /// - Parameters:
     ///   - idle: How long a store that nobody uses stays open.
@@ -140,8 +140,11 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                             await store.flush()
                             if await store.handle.failure() != nil { fate.isLost.withLock { $0 = true } }
                         }
-                        dispatcher?.attach(store)
-                        if let name { try? dispatcher?.attach(store, as: name) }
+                        // Unless somebody has attached it meanwhile.
+                        if info.dispatcher == nil {
+                            dispatcher?.attach(store)
+                            if let name { try? dispatcher?.attach(store, as: name) }
+                        }
                         throw error
                     }
                     await store.flush()
@@ -278,7 +281,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         for effect in effects {
             switch effect {
             // Detached: it is not for the task alone that happens to be the first.
-            case .make(let slot, let key): _Concurrency.Task.detached { await self.make(slot, key) }
+            case .make(let slot, let key):
+                _Concurrency.Task.detached { self.perform(await self.make(slot, key)) }
             case .close(let slot, let key):
                 // First of all: who watches is told, and lets go of the member soon.
                 open.dispatch(action: .closed(key))
@@ -294,7 +298,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         }
     }
 
-    private func make(_ slot: Int, _ key: Key) async {
+    /// Makes a member, which nobody but the machine keeps when this returns.
+    private func make(_ slot: Int, _ key: Key) async -> [Machine.Effect] {
         let result: Swift.Result<Member, any Error>
         do {
             let member = try await ways.make(key)
@@ -304,7 +309,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             result = .failure(error)
         }
         let now = timer.now()
-        perform(machine.withLock { $0.made(slot, result, at: now) })
+        return machine.withLock { $0.made(slot, result, at: now) }
     }
 
     private func putAway(_ slot: Int, _ key: Key) async {

@@ -37,6 +37,8 @@ import Testing
         } onCancel: {
             clock.giveUp()
         }
+        // Those who still sleep are no longer of use, and would be found to have slept for too long.
+        defer { clock.giveUp() }
         return clock.isGivenUp ? nil : value
     }
 

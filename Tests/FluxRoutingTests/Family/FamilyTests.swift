@@ -336,6 +336,22 @@ import Testing
         #expect(report.closed == ["b"] && report.failed["a"] is Desks.Refusal)
     }
 
+    @Test func `A store that cannot be saved stays where somebody has attached it meanwhile`() async throws {
+        let (dispatcher, other, isAsked, gate) = (FluxDispatcher(), FluxDispatcher(), Gate(), Gate())
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
+                handle.withAccess { $0.observe(Unsaved(isAsked: isAsked, until: gate)) }
+            }
+        }
+        let store = try await family.with("a") { $0 }
+        let closing = Task { try await family.close("a") }
+        await isAsked.opened()
+        other.attach(store)
+        gate.open()
+        await #expect(throws: Desks.Refusal.self) { try await closing.value }
+        #expect(other.add(1) == 1 && dispatcher.add(1) == 0)
+    }
+
     @Test(.timeLimit(.minutes(1))) func `With no idle time one that cannot be saved is not tried over and over`()
         async throws
     {
@@ -366,7 +382,18 @@ import Testing
 
     /// What looks on at a store and can never save it.
     final class Unsaved: FluxStoreObserver {
-        func failure() async -> (any Error)? { Desks.Refusal() }
+        let isAsked: Gate
+        private let gate: Gate
+
+        init(isAsked: Gate = Gate(), until gate: Gate = .open) {
+            (self.isAsked, self.gate) = (isAsked, gate)
+        }
+
+        func failure() async -> (any Error)? {
+            isAsked.open()
+            await gate.opened()
+            return Desks.Refusal()
+        }
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
