@@ -80,8 +80,9 @@ import Testing
             #expect(last.state == count && last.stores.count == 1)
             await last.flush()
             #expect(seen.values.last == count)
-            // Twice where the subscription and who reads take a cut at the same time.
-            #expect(computed.current <= 80)
+            // Once for each who takes a cut: who reads, the subscription, at its start and with the change, and the flush. By each way
+            // it would be some 2 to the 40 times.
+            #expect(computed.current <= 4 * 40)
         }
         token.unsubscribe()
     }
