@@ -82,7 +82,7 @@ nonisolated extension FluxSource {
         // What was skipped may lie between two that are equal.
         let distinct = FluxDistinct(by: difference)
         return tap(on: queue, bound: delivery.bound(), startingWithCurrent: startingWithCurrent, { $0 }) { state in
-            if distinct.change(to: state) != nil { handler(state) }
+            if distinct.isChange(to: state) { handler(state) }
         }
     }
 

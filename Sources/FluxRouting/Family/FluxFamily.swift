@@ -175,7 +175,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         let slot = try await ask(for: key, isolation: actor)
         defer { release(slot) }
         // Not kept here: with the release it may be let go of, and be made anew.
-        return try await body(machine.withLock { $0.member(of: slot)! })
+        return try await body(member(of: slot))
     }
 
     /// Takes a lease of the member of a key, which is open until that is released or let go of.
@@ -191,7 +191,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation
     ) async throws -> FluxLease<Member> {
         let slot = try await ask(for: key, isolation: actor)
-        return FluxLease(machine.withLock { $0.member(of: slot)! }) { self.release(slot) }
+        return FluxLease(member(of: slot)) { self.release(slot) }
     }
 
     // MARK: - Putting away
@@ -269,6 +269,9 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         defer { machine.withLock { $0.withdraw(id, from: slot) } }
         return try await visitor!.wait()
     }
+
+    /// The member of a slot that there is a lease of, so that it is there.
+    private func member(of slot: Int) -> Member { machine.withLock { $0.member(of: slot)! } }
 
     private func release(_ slot: Int) {
         let now = timer.now()
