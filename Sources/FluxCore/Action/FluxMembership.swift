@@ -28,13 +28,15 @@ nonisolated final class FluxWeakDispatcher: Sendable {
 
 /// What a store needs only once it does more than hold a state.
 nonisolated final class FluxStoreExtras: Sendable {
-    private let lazyQueue = Synchronization.AtomicLazyReference<DispatchQueue>()
+    private let lazyQueue = FluxLazy<DispatchQueue>()
     let features = FluxFeatures()
-    let label = FluxLock<String?>(nil)
 
     /// Made on first use: it costs more than all the rest.
-    var queue: DispatchQueue { lazyQueue.load() ?? lazyQueue.storeIfNil(fluxQueue("FluxStore")) }
+    var queue: DispatchQueue { lazyQueue.object(fluxQueue("FluxStore")) }
 }
+
+/// What few stores are called; with the features, for it would make every store larger.
+nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) }
 
 /// How a store comes to a dispatcher and leaves it; the lock of its membership is taken before that of a dispatcher.
 ///
@@ -45,7 +47,7 @@ nonisolated extension FluxStoreHandle {
     func attach(to dispatcher: FluxDispatcher, keeping store: (any AnyObject & Sendable)? = nil, priority: Int = 0) {
         FluxPureCode.forbid("attach")
         let rank = FluxRoutes.rank(priority)
-        var gone: [Any] = []
+        var gone: [AnyObject?] = []
         membership.withLock { membership in
             let (former, old) = (membership.dispatcher, membership)
             dispatcher.routes.withLock { routes in
@@ -70,7 +72,8 @@ nonisolated extension FluxStoreHandle {
     /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
     @discardableResult func leave(_ dispatcher: FluxDispatcher?) -> Bool {
         FluxPureCode.forbid("detach")
-        var gone: [Any] = []
+        var gone: [AnyObject?] = []
+        gone.reserveCapacity(2)
         membership.withLock { membership in
             guard let home = membership.dispatcher, dispatcher == nil || dispatcher === home else { return }
             gone.append(home)
@@ -80,14 +83,14 @@ nonisolated extension FluxStoreHandle {
         return withExtendedLifetime(gone) { !gone.isEmpty }
     }
 
-    private func leave(_ dispatcher: FluxDispatcher, _ old: FluxMembership, _ gone: inout [Any]) {
+    private func leave(_ dispatcher: FluxDispatcher, _ old: FluxMembership, _ gone: inout [AnyObject?]) {
         dispatcher.routes.withLock { routes in
             detach(old, from: &routes, &gone)
             for observer in routes.observers { observer.detached(self) }
         }
     }
 
-    private func detach(_ old: FluxMembership, from routes: inout FluxRoutes, _ gone: inout [Any]) {
+    private func detach(_ old: FluxMembership, from routes: inout FluxRoutes, _ gone: inout [AnyObject?]) {
         gone.append(routes.detach(ObjectIdentifier(State.Action.self), old.key))
         for reaction in old.reactions { gone.append(routes.detach(reaction.reducer.action, reaction.key)) }
     }
@@ -121,14 +124,14 @@ nonisolated extension FluxStoreHandle {
     /// Takes reactions out, which are the user's.
     func remove(_ isUnwanted: (FluxReducer) -> Bool) {
         FluxPureCode.forbid("remove")
-        var gone: [Any] = []
+        var gone: [AnyObject?] = []
         membership.withLock { membership in
             if membership.reactions.isEmpty { return }
             let dispatcher = membership.dispatcher
-            gone.append(dispatcher as Any)
+            gone.append(dispatcher)
             membership.reactions.removeAll { reaction in
                 guard isUnwanted(reaction.reducer) else { return false }
-                gone.append(reaction)
+                gone.append(reaction.reducer)
                 if let dispatcher {
                     gone.append(dispatcher.routes.withLock { $0.detach(reaction.reducer.action, reaction.key) })
                 }

@@ -12,7 +12,7 @@
 /// | `begin`    | never                             | draining            | never                                |
 /// | `exchange` | never                             | never               | the next batch; idle if none is due  |
 /// | `pause`    | never                             | never               | scheduled                            |
-/// | `end`      | all are given back                | after what is due   | after what is due                    |
+/// | `end`      | taken out                         | after what is due   | after what is due                    |
 ///
 /// When the last member leaves, what is pending goes too, and `put` keeps nothing until another joins. A member gets the states
 /// whose revision is higher than that at which it joined. A mailbox that conflates keeps no state, but a mark that there is a
@@ -41,7 +41,7 @@
 
         /// Lets go of those who are members no longer.
         @inlinable mutating func retire() {
-            for member in gone { member.retire() }
+            for member in gone { member.takeRetainedValue().retire() }
             gone = []
         }
 
@@ -107,7 +107,7 @@
             rest.starters.append(starters[position])
             starters[position].state = nil
             // It stays until such are the most: to close each gap would move all that stand behind it.
-            if starters.count > 2 * Int(members.filled) { starters.removeAll { $0.state == nil && !$0.member.isLive } }
+            if starters.count > 2 * Int(members.filled) { starters.removeAll { $0.state == nil && !$0.member.takes() } }
         }
         if members.isEmpty { (rest.states, pending, isMarked) = (pending, [], false) }
         if phase == .draining { gone.append(member) } else { rest.gone.append(member) }
@@ -120,10 +120,10 @@
         return true
     }
 
-    /// Ends all memberships unless something is due; they end after that then.
-    @inlinable mutating func end(_ rest: inout Batch) {
-        if phase != .idle { return }
-        rest.gone += members.removeAll()
+    /// Lets go of the members and of those who wait, outside the lock: it has been taken out.
+    @inlinable consuming func letGo() {
+        members.updateEach { $0.takeRetainedValue().retire() }
+        for latch in waiters.values { latch.open() }
     }
 
     // MARK: - Inputs of the drain
@@ -168,7 +168,7 @@
         batch.members = members
         if outlet.isConflated {
             // Those who joined before the newest state get that with all others.
-            batch.starters.removeAll { $0.member.start < newest }
+            batch.starters.removeAll { $0.member.takes(newest) }
             for index in batch.starters.indices { batch.starters[index].state = current }
             if isMarked { batch.states.append(current) }
             isMarked = false

@@ -57,13 +57,10 @@ import Dispatch
         return rest
     }
 
-    /// Ends all subscriptions after what is due.
-    @inlinable mutating func end() -> FluxMailbox<State>.Batch {
-        var rest = FluxMailbox<State>.Batch()
+    /// Ends all subscriptions after what is due; hands out the mailboxes in which nothing is.
+    @inlinable mutating func end() -> ContiguousArray<FluxMailbox<State>> {
         isEnded = true
-        list.updateEach { $0.end(&rest) }
-        for mailbox in list.removeAll(where: { $0.isAbandoned }) { rest.waiters.merge(mailbox.waiters) { $1 } }
-        return rest
+        return list.removeAll { $0.phase == .idle || $0.isAbandoned }
     }
 
     // MARK: - Inputs of a drain

@@ -3,7 +3,7 @@ import Dispatch
 /// Delivers what is announced to the subscriptions of a store on one queue.
 ///
 /// At most one drain of it is scheduled or running at any time; its mailbox sees to that.
-@usableFromInline nonisolated final class FluxOutlet<State: FluxState>: FluxSettling {
+@usableFromInline nonisolated final class FluxOutlet<State: FluxState>: FluxSettling, FluxLeaving {
     @usableFromInline typealias Batch = FluxMailbox<State>.Batch
 
     @usableFromInline let handle: FluxStoreHandle<State>
@@ -22,6 +22,10 @@ import Dispatch
     @usableFromInline func settle() {
         (queue ?? handle.queue).async { _ = self.handle.work(.drain(self)) }
     }
+
+    @usableFromInline func leave(_ id: UInt64) { _ = handle.work(.leave(id, self)) }
+
+    @usableFromInline func waitForCall() async { await handle.wait(for: id, forCall: true) }
 
     @inlinable func drain() {
         // On a queue of the user's, what conflates is one call for each turn of that queue.
@@ -53,4 +57,12 @@ import Dispatch
         batch.states.removeAll(keepingCapacity: true)
         batch.open()
     }
+}
+
+/// What a subscription ends by.
+@usableFromInline nonisolated protocol FluxLeaving: AnyObject, Sendable {
+    /// Takes a subscription out.
+    func leave(_ id: UInt64)
+    /// Waits until no call is under way.
+    func waitForCall() async
 }

@@ -23,7 +23,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> Answer
     let membership = FluxLock(FluxMembership())
     /// Made on first use, without a lock: who is told that the store leaves asks for it under the others.
-    private let lazyExtras = Synchronization.AtomicLazyReference<FluxStoreExtras>()
+    private let lazyExtras = FluxLazy<FluxStoreExtras>()
 
     @inlinable init(initialState: State) {
         lock = FluxLock(FluxStoreAccess(state: initialState))
@@ -32,7 +32,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
             case .drain(let outlet): outlet.drain()
             case .leave(let id, let outlet):
                 outlet.handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }.letGo()
-            case .end(let handle): handle.lock.withLock { $0.mailboxes.end() }.letGo()
+            case .end(let handle): handle.end(after: handle.lock.withLock { $0.observers }[...])
             case .reducer: return (FluxReducer.main(State.self), 0, nil)
             case .stamp(let handle): return (nil, handle.read { $0.stamp }, nil)
             case .capture(let handle, let cut):
@@ -110,14 +110,13 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     ///
     /// A module that gives names sets it.
     public var label: String? {
-        get { extrasIfAny?.label.withLock { $0 } }
-        set { extras.label.withLock { $0 = newValue } }
+        get { featureIfAny(FluxLabel.self)?.text.withLock { $0 } }
+        set { feature(FluxLabel.self, FluxLabel.init).text.withLock { $0 = newValue } }
     }
 
     var attachment: (dispatcher: FluxDispatcher?, number: UInt64) { membership.withLock { ($0.dispatcher, $0.key) } }
 
-    var extrasIfAny: FluxStoreExtras? { lazyExtras.load() }
-    var extras: FluxStoreExtras { extrasIfAny ?? lazyExtras.storeIfNil(FluxStoreExtras()) }
+    private var extras: FluxStoreExtras { lazyExtras.object(FluxStoreExtras()) }
 
     /// What a module keeps with the store, for as long as that lives.
     ///
@@ -138,7 +137,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// - Parameter type: Its type.
     /// - Returns: The feature; nil if nobody has made it.
     public func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature? {
-        extrasIfAny?.features.featureIfAny(type)
+        lazyExtras.object?.features.featureIfAny(type)
     }
 
     // MARK: - Ending
@@ -171,18 +170,20 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     func end() {
         leave(nil)
         remove { _ in true }
-        end(after: lock.withLock { $0.observers }[...])
+        _ = work(.end(self))
     }
 
     /// Ends after those who look on have done what is due, one after the other.
-    private func end(after observers: ArraySlice<FluxObserverEntry<State>>) {
+    @inlinable func end(after observers: ArraySlice<FluxObserverEntry<State>>) {
         for (index, entry) in zip(observers.indices, observers) {
             if entry.observer.ending({ self.end(after: observers[(index + 1)...]) }) { return }
         }
-        _ = work(.end(self))
-        extrasIfAny?.features.removeAll()
+        for mailbox in lock.withLock({ $0.mailboxes.end() }) { mailbox.letGo() }
+        endFeatures()
         _ = lock.withLock { fluxTake(&$0.observing) }
     }
+
+    @usableFromInline func endFeatures() { lazyExtras.object?.features.removeAll() }
 }
 
 /// What the handle of a store has done where the types are known.
@@ -190,7 +191,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     case drain(FluxOutlet<State>)
     /// Takes a subscription out, by its id.
     case leave(UInt64, FluxOutlet<State>)
-    /// Ends all subscriptions.
+    /// Ends all subscriptions, after those who look on.
     case end(FluxStoreHandle<State>)
     /// Makes what leads to `handle`.
     case reducer

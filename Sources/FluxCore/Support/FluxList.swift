@@ -11,15 +11,7 @@
 ///
 /// Thread safety: a value.
 @usableFromInline nonisolated struct FluxList<Element> {
-    @usableFromInline struct Slot {
-        @usableFromInline let id: UInt64
-        @usableFromInline var element: Element?
-
-        @inlinable init(id: UInt64, element: consuming Element?) {
-            self.id = id
-            self.element = element
-        }
-    }
+    @usableFromInline typealias Slot = (id: UInt64, element: Element?)
 
     @usableFromInline var firstElement: Element?
     /// The id of the first slot; 0 while there are no slots.
@@ -51,12 +43,12 @@
         if firstID == 0 {
             (firstElement, firstID) = (element, id)
         } else if id > rest.last?.id ?? firstID {
-            rest.append(Slot(id: id, element: element))
+            rest.append((id, element))
         } else if id < firstID {
-            rest.insert(Slot(id: firstID, element: fluxTake(&firstElement)), at: 0)
+            rest.insert((firstID, fluxTake(&firstElement)), at: 0)
             (firstElement, firstID) = (element, id)
         } else {
-            rest.insert(Slot(id: id, element: element), at: rest.firstIndex { $0.id > id } ?? rest.count)
+            rest.insert((id, element), at: rest.firstIndex { $0.id > id } ?? rest.count)
         }
     }
 
@@ -116,14 +108,13 @@
 
     /// Drops the empty slots at the end, so that the last is found at once, and all once they are most.
     @inlinable mutating func compact() {
-        while let slot = rest.last, slot.element == nil { rest.removeLast() }
+        while !rest.isEmpty && rest[rest.count - 1].element == nil { rest.removeLast() }
         guard positions > 2 * Int(filled) else { return }
         // Most go in the order in which they came: then the others move up, and none of them is retained.
         rest.removeFirst(rest.firstIndex { $0.element != nil } ?? rest.count)
         if rest.count > 2 * Int(filled) { rest.removeAll { $0.element == nil } }
         if firstElement != nil { return }
-        let next = rest.isEmpty ? nil : rest.removeFirst()
-        (firstElement, firstID) = (next?.element, next?.id ?? 0)
+        (firstID, firstElement) = rest.isEmpty ? (0, nil) : rest.removeFirst()
     }
 
     /// The position of an id, found by bisection.

@@ -104,9 +104,9 @@ nonisolated struct FluxRoutes {
         return key != nil || reducer?.state == ObjectIdentifier(state) && reducer?.kept == nil ? reducer : nil
     }
 
-    /// Takes a store out of a place; what is handed out is to be let go of outside the lock.
-    mutating func detach(_ action: ObjectIdentifier, _ key: UInt64) -> Any {
-        position(of: action).flatMap { routes[$0].remove(id: key) }?.letGo() as Any
+    /// Takes a store, which the caller has, out of a place; what is handed out is to be let go of outside the lock.
+    mutating func detach(_ action: ObjectIdentifier, _ key: UInt64) -> FluxReducer? {
+        position(of: action).flatMap { routes[$0].remove(id: key) }?.letGo().1
     }
 
     /// Takes all stores out.

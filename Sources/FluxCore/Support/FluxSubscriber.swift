@@ -17,19 +17,17 @@ import Synchronization
 /// reference would.
 @usableFromInline nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
     @usableFromInline let id: UInt64
-    /// It gets the states of higher revisions.
-    @usableFromInline let start: UInt64
+    /// It gets the states of higher revisions; none once it has ended.
+    @usableFromInline let start: Synchronization.Atomic<UInt64>
     /// Borrowed by each call, and taken away only by who was handed this by the mailbox: then no call is under way.
     @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxCall<State>?
-    @usableFromInline let live = Synchronization.Atomic<Bool>(true)
-    // Relaxed: whoever ends it asks the mailbox after that, under the lock of the store.
-    @inlinable var isLive: Bool { live.load(ordering: .relaxed) }
-    /// Where it is delivered; nil once it is retired.
-    @usableFromInline let outlet: FluxLock<FluxOutlet<State>?>
+    /// Where it is delivered, without the type of the state, which would be looked up as it ends; nil once it is retired.
+    @usableFromInline let outlet: FluxLock<(any FluxLeaving)?>
 
     @inlinable
     init(id: UInt64, after start: UInt64, outlet: FluxOutlet<State>, handler: @escaping @Sendable (State) -> Void) {
-        (self.id, self.start) = (id, start)
+        self.id = id
+        self.start = Synchronization.Atomic(start)
         self.handler = FluxCall(handler)
         self.outlet = FluxLock(outlet)
     }
@@ -37,33 +35,36 @@ import Synchronization
     /// Ends it: from here on no call of it is decided on (C7).
     @usableFromInline func cancel() {
         // One of several goes on. All that it shows anybody is that this one has ended: it need be in no order with others.
-        guard live.exchange(false, ordering: .acquiringAndReleasing), let outlet = outlet.withLock({ $0 }) else {
-            return
-        }
-        FluxPureCode.after { [id] in _ = outlet.handle.work(.leave(id, outlet)) }
+        if start.exchange(.max, ordering: .acquiringAndReleasing) == .max { return }
+        guard let outlet = outlet.withLock({ $0 }) else { return }
+        FluxPureCode.after { [id] in outlet.leave(id) }
     }
 
     @usableFromInline func finish() async {
         cancel()
-        guard let outlet = outlet.withLock({ $0 }) else { return }
-        await outlet.handle.wait(for: outlet.id, forCall: true)
+        await outlet.withLock { $0 }?.waitForCall()
     }
 
     /// It has no bound.
     @usableFromInline var dropped: Int { 0 }
 
     /// Lets go of the handler and of the outlet: the mailbox has let go of this.
-    @usableFromInline func retire() {
+    @inlinable func retire() {
         handler = nil
         // Let go of outside the lock.
         _ = outlet.withLock { fluxTake(&$0) }
     }
 
-    /// Calls the handler unless the subscription has ended.
-    @inlinable @inline(__always) func call(_ state: State) {
+    /// Whether it gets a state: it began before that was announced, and has not ended.
+    @inlinable @inline(__always) func takes(_ revision: UInt64 = .max) -> Bool {
         // Relaxed: where no call may follow an end, on its own queue and in the handler, that orders the two (C7). Any other
-        // thread may have decided on a call before.
-        guard isLive else { return }
+        // thread may have decided on a call before; whoever ends it asks the mailbox after that, under the lock of the store.
+        start.load(ordering: .relaxed) < revision
+    }
+
+    /// Calls the handler if it gets the state.
+    @inlinable @inline(__always) func call(_ state: State, _ revision: UInt64 = .max) {
+        guard takes(revision) else { return }
         switch handler {
         case .some(let handler): handler(state)
         case .none: break
@@ -71,29 +72,15 @@ import Synchronization
     }
 }
 
-nonisolated extension Unmanaged {
-    /// Lets go of a subscriber that a mailbox held, outside the lock.
-    @usableFromInline func retire<State>() where Instance == FluxSubscriber<State> {
-        _withUnsafeGuaranteedRef { $0.retire() }
-        release()
-    }
-
-    /// Calls a subscriber, if it began before a state was announced.
-    ///
-    /// The mailbox holds it, so it is not retained here: that would cost more than the call.
-    @inlinable @inline(__always)
-    func call<State>(_ state: State, _ revision: UInt64) where Instance == FluxSubscriber<State> {
-        _withUnsafeGuaranteedRef { if $0.start < revision { $0.call(state) } }
-    }
-}
-
 nonisolated extension FluxList {
     /// Calls those that began before a state was announced, in their order.
+    ///
+    /// The mailbox holds them, so none is retained here: that would cost more than the call.
     @inlinable @inline(__always)
     func call<State>(_ state: State, revision: UInt64) where Element == Unmanaged<FluxSubscriber<State>> {
-        firstElement?.call(state, revision)
+        firstElement?._withUnsafeGuaranteedRef { $0.call(state, revision) }
         rest.withUnsafeBufferPointer { slots in
-            for slot in slots { slot.element?.call(state, revision) }
+            for slot in slots { slot.element?._withUnsafeGuaranteedRef { $0.call(state, revision) } }
         }
     }
 }

@@ -36,17 +36,16 @@ public struct Atomic<Value>: ~Copyable, @unchecked Sendable {
 }
 
 extension Atomic {
-    /// Sets it, unless it is set; returns what it is from there on.
-    borrowing func setIfNil<Instance>(_ instance: Instance, file: StaticString, line: UInt) -> Instance
-    where Value == Instance? {
+    /// Writes it, if it is as expected; returns what it was.
+    public borrowing func compareExchange<Instance>(
+        expected: Value, desired: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
+    ) -> (exchanged: Bool, original: Value) where Value == Unmanaged<Instance>? {
         Explorer.shared.step(.exchange, cell, Place(file, line))
-        let known = cell.value ?? instance
-        cell.value = known
-        return known
+        let original = cell.value
+        let isExpected = original?.toOpaque() == expected?.toOpaque()
+        if isExpected { cell.value = desired }
+        return (isExpected, original)
     }
-
-    /// Lets go of what it refers to: the explorer keeps the cell until the end of the run.
-    borrowing func letGo<Instance>() where Value == Instance? { cell.value = nil }
 }
 
 extension Atomic where Value: FixedWidthInteger {
