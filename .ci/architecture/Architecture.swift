@@ -14,7 +14,7 @@ enum Limits {
     static let declarations = 200
     // 6,500 when the core had become small; families, shared limits, saving that tells the truth and views of many came after,
     // and then replicas, with the log and the checks to test them, and parts by latest that no change copies a state for.
-    static let linesOfCodeOfAll = 9_300
+    static let linesOfCodeOfAll = 9_400
     static let linesOfReadme = 250
 }
 

@@ -2,31 +2,53 @@
     import FluxCore
 #endif
 
-/// One subscription to the actions of a dispatcher: it looks on at each store, and delivers in one order.
-nonisolated final class FluxActionLog: FluxDispatcherObserver {
-    typealias Put = @Sendable (FluxAppliedAction<any FluxAction>) -> (any FluxSettling)?
+/// The subscriptions to the actions of a dispatcher, as its feature.
+nonisolated final class FluxActionLogs: Sendable {
+    private let current = FluxLock<FluxActionLog?>(nil)
 
-    private let delivery: any FluxTapDelivery
-    private let put: Put
+    /// Has the log tell one more, and another log look on at the stores where the last subscription has ended.
+    func add(_ reader: FluxActionReaders.Reader, on dispatcher: FluxDispatcher) -> FluxSubscription {
+        var old: FluxActionLog?
+        let log = current.withLock { current in
+            if let current, current.readers.add(reader) { return current }
+            let new = FluxActionLog()
+            _ = new.readers.add(reader)
+            (old, current) = (current, new)
+            if let old { dispatcher.remove(old) }
+            dispatcher.observe(new)
+            return new
+        }
+        return log.token(of: reader.delivery)
+    }
+}
+
+/// What looks on at each store of a dispatcher, once for all subscriptions to its actions, until the last of them ends.
+nonisolated final class FluxActionLog: FluxDispatcherObserver {
+    let readers = FluxActionReaders()
     /// What ends the look at each store; nil once it is over.
     private let watches = FluxLock<[FluxStoreInfo: FluxSubscription]?>([:])
 
-    init(_ delivery: any FluxTapDelivery, _ put: @escaping Put) {
-        (self.delivery, self.put) = (delivery, put)
+    /// The dispatcher was let go of.
+    deinit { readers.endAll() }
+
+    func token(of delivery: any FluxTapDelivery) -> FluxSubscription {
+        let feed = FluxFeed()
+        feed.stops { [weak self] in self?.remove(delivery) }
+        return FluxSubscription([delivery.token, feed.token])
     }
 
-    /// The dispatcher was let go of.
-    deinit {
-        delivery.end()
+    private func remove(_ delivery: any FluxTapDelivery) {
+        var watches: [FluxStoreInfo: FluxSubscription]?
+        if readers.remove(delivery) { self.watches.withLock { swap(&$0, &watches) } }
     }
 
     func attached<State>(_ handle: FluxStoreHandle<State>) {
         watches.withLock { watches in
             if watches == nil { return }
             let store = FluxStoreInfo(handle)
-            let observer = FluxTapObserver<State>(handle, delivery) { [put] change, _, revision in
+            let observer = FluxTapObserver<State>(handle, readers) { [readers] change, _, revision in
                 if case .replaced = change { return nil }
-                return put(FluxAppliedAction(action: change.action, revision: revision, store: store))
+                return readers.put(FluxAppliedAction(action: change.action, revision: revision, store: store))
             }
             handle.withAccess { $0.observe(observer) }
             watches?[store] = observer.feed.token
@@ -36,16 +58,61 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
     func detached<State>(_ handle: FluxStoreHandle<State>) {
         watches.withLock { $0?.removeValue(forKey: FluxStoreInfo(handle)) }?.unsubscribe()
     }
-
-    func end() {
-        var watches: [FluxStoreInfo: FluxSubscription]?
-        self.watches.withLock { swap(&$0, &watches) }
-    }
 }
 
-/// The subscriptions to the actions of a dispatcher that have ended: the next one to come takes them out of it.
-///
-/// A feature of the dispatcher, and not that itself: a weak reference to a dispatcher would make each dispatch slower.
-nonisolated final class FluxEndedLogs: Sendable {
-    let logs = FluxLock<[FluxActionLog]>([])
+/// To whom each store of a dispatcher hands what it applies.
+nonisolated final class FluxActionReaders: FluxTapDelivery {
+    struct Reader {
+        let delivery: any FluxTapDelivery
+        let put: @Sendable (FluxAppliedAction<any FluxAction>) -> (any FluxSettling)?
+    }
+
+    /// By their deliveries; nil once the last has ended.
+    private let readers = FluxLock<[ObjectIdentifier: Reader]?>([:])
+    private var all: [ObjectIdentifier: Reader].Values { (readers.withLock { $0 } ?? [:]).values }
+
+    /// False: the last has ended.
+    func add(_ reader: Reader) -> Bool {
+        readers.withLock { readers in
+            readers?[ObjectIdentifier(reader.delivery)] = reader
+            return readers != nil
+        }
+    }
+
+    /// Takes one out; true: it was the last.
+    func remove(_ delivery: any FluxTapDelivery) -> Bool {
+        let (gone, isLast) = readers.withLock { readers in
+            let gone = readers?.removeValue(forKey: ObjectIdentifier(delivery))
+            if readers?.isEmpty == true { readers = nil }
+            return (gone, readers == nil)
+        }
+        // Let go of outside the lock.
+        return withExtendedLifetime(gone) { isLast }
+    }
+
+    func put(_ applied: FluxAppliedAction<any FluxAction>) -> (any FluxSettling)? {
+        let due = all.compactMap { $0.put(applied) }
+        return due.count < 2 ? due.first : FluxWakesOfMany(due)
+    }
+
+    func endAll() { for reader in all { reader.delivery.end() } }
+
+    // MARK: - As the delivery of each look at a store
+
+    /// A store that goes ends none: the others go on.
+    func end() {}
+
+    func flush() async { for reader in all { await reader.delivery.flush() } }
+
+    /// It is ended by the tokens of all.
+    var token: FluxSubscription { FluxSubscription([]) }
+}
+
+/// Whom one change wakes of several.
+nonisolated private final class FluxWakesOfMany: FluxSettling {
+    private let all: [any FluxSettling]
+
+    init(_ all: [any FluxSettling]) { self.all = all }
+
+    func settle() { for one in all { one.settle() } }
 }

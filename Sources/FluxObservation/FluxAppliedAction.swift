@@ -59,13 +59,14 @@ nonisolated extension FluxDispatcher {
     /// Calls a handler with every action that any store of this dispatcher applies from now on, after it was applied.
     ///
     /// Once for each store that applied it, in the order applied; also what is dispatched to such a store itself, and
-    /// what the state did not announce. A dispatcher that nobody subscribed to spends nothing on this.
+    /// what the state did not announce. A dispatcher that nobody subscribed to spends nothing on this, and one that many did looks
+    /// on at each store once.
     ///
     /// - Parameters:
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end.
+    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end; else O(1).
     @_disfavoredOverload
     public func subscribeActions(
         on queue: DispatchQueue? = nil,
@@ -81,7 +82,7 @@ nonisolated extension FluxDispatcher {
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end.
+    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end; else O(1).
     @_disfavoredOverload
     public func subscribeActions<Action: FluxAction>(
         of type: Action.Type,
@@ -101,7 +102,7 @@ nonisolated extension FluxDispatcher {
     ///   - main: The main queue.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end.
+    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end; else O(1).
     public func subscribeActions(
         on main: FluxMainQueue,
         _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<any FluxAction>) -> Void
@@ -116,7 +117,7 @@ nonisolated extension FluxDispatcher {
     ///   - main: The main queue.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end.
+    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end; else O(1).
     public func subscribeActions<Action: FluxAction>(
         of type: Action.Type,
         on main: FluxMainQueue,
@@ -130,19 +131,10 @@ nonisolated extension FluxDispatcher {
         _ take: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Element?
     ) -> FluxSubscription {
         FluxPureCode.forbid("subscribeActions")
-        let ended = feature(FluxEndedLogs.self) { FluxEndedLogs() }
-        var gone: [FluxActionLog] = []
-        ended.logs.withLock { swap(&$0, &gone) }
-        for log in gone { remove(log) }
         let delivery = FluxQueueDelivery(on: queue, handler)
-        let log = FluxActionLog(delivery) { applied in take(applied).flatMap { delivery.put($0) } }
-        observe(log)
-        let feed = FluxFeed()
-        feed.stops { [weak log] in
-            guard let log else { return }
-            log.end()
-            ended.logs.withLock { $0.append(log) }
+        let reader = FluxActionReaders.Reader(delivery: delivery) { applied in
+            take(applied).flatMap { delivery.put($0) }
         }
-        return FluxSubscription([delivery.token, feed.token])
+        return feature(FluxActionLogs.self) { FluxActionLogs() }.add(reader, on: self)
     }
 }

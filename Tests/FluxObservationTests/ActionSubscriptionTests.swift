@@ -168,6 +168,43 @@ import Testing
         withExtendedLifetime(tokens) {}
     }
 
+    @Test func `Those who look on at a dispatcher together come and go, and the others go on`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let seen = Recorder<Int>()
+        for round in 0..<3 {
+            let tokens = (0..<10).map { index in dispatcher.subscribeActions { _ in seen.record(index) } }
+            dispatcher.dispatch(action: Counter.Action.add(1))
+            await store.flush()
+            #expect(seen.values.count == round * 11 + 10)
+            #expect(Set(seen.values.suffix(10)).count == 10)
+            // The others go on.
+            for token in tokens.dropFirst() { token.unsubscribe() }
+            let late = FluxStore(initialState: Name(), dispatcher: dispatcher)
+            dispatcher.dispatch(action: Name.Action.set("late"))
+            await late.flush()
+            #expect(seen.values.count == round * 11 + 11)
+            tokens[0].unsubscribe()
+            dispatcher.dispatch(action: Counter.Action.add(1))
+            await store.flush()
+            #expect(seen.values.count == round * 11 + 11)
+        }
+    }
+
+    @Test(.stress) func `Stress: those who come to a dispatcher as the last of others goes miss nothing`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        await onThreads(2) { _ in
+            for _ in 0..<1_000 {
+                let told = DispatchSemaphore(value: 0)
+                let token = dispatcher.subscribeActions { _ in told.signal() }
+                store.dispatch(action: .add(1))
+                if told.wait(timeout: .now() + 10) == .timedOut { Issue.record("an action was lost") }
+                token.unsubscribe()
+            }
+        }
+    }
+
     @Test(.stress) func `Stress: whoever comes while others go is told of each action from then on`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: FluxDispatcher())
         await onThreads(2) { _ in

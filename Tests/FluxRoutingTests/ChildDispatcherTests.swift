@@ -21,6 +21,32 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
+    @Test func `What children of children announce is counted once, wherever middleware stands`() throws {
+        let (middle, leaf, second) = (child, FluxDispatcher(), FluxDispatcher())
+        let stores = [main, middle, leaf, second].map { FluxStore(initialState: Counter(), dispatcher: $0) }
+        try middle.attach(leaf)
+        try leaf.attach(second)
+        try main.attach(middle)
+        let counts = Locked<[Int]>([])
+        let dispatchers = [main, middle, leaf, second]
+        // Of the four: none, one, some or all have middleware, which asks what was announced before and after it.
+        for chosen in 0..<16 {
+            let added = dispatchers.enumerated().filter { chosen >> $0.offset & 1 == 1 }.map { _, dispatcher in
+                dispatcher.add(
+                    .on(Counter.Action.self) { action, next in
+                        let before = next.announced
+                        let announced = next(action)
+                        counts.withLock { $0.append(next.announced - before - announced) }
+                    }, priority: 1)
+            }
+            #expect(main.add(1) == 4)
+            #expect(middle.add(1) == 3)
+            for registration in added { registration.remove() }
+        }
+        #expect(counts.current.allSatisfy { $0 == 0 } && counts.current.count == 16 * 4 - 8)
+        withExtendedLifetime(stores) {}
+    }
+
     @Test func `It may replace or stop an action for those behind`() throws {
         let (first, second) = (child, FluxDispatcher())
         let stores = [first, second, main].map { FluxStore(initialState: Log(), dispatcher: $0) }

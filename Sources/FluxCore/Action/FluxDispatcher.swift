@@ -58,15 +58,14 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @discardableResult public func pass(
         _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchWitness?) -> Int
     ) -> Int {
-        begin(action, isAddressed: true, to: end)
+        begin(action, to: end)
     }
 
     @usableFromInline func begin(
-        _ action: any FluxAction, isAddressed: Bool = false, _ witness: FluxDispatchWitness? = nil,
+        _ action: any FluxAction, from outer: FluxPassage? = nil, _ witness: FluxDispatchWitness? = nil,
         to end: FluxDispatchEnd? = nil
     ) -> Int {
-        let thread = threads.requireImpure("dispatch(action:)")
-        let passage = FluxPassage(self, origin: thread.task, isAddressed: isAddressed, to: end)
+        let passage = FluxPassage(self, from: outer, to: end)
         // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
         defer { passage.isKept.store(true, ordering: .relaxed) }
         return FluxNext(passage: passage, position: 0, witness: witness).proceed(action)

@@ -92,13 +92,14 @@ public typealias FluxDispatchWitness =
     @Sendable (_ action: any FluxAction, _ witness: FluxDispatchWitness?) -> Int
 
 /// One action on its way past the interceptors of a dispatcher, until everybody has let go of its ``FluxNext``.
-nonisolated final class FluxPassage: Sendable {
+@usableFromInline nonisolated final class FluxPassage: Sendable {
     let dispatcher: FluxDispatcher
     /// As they were when the action came.
     let interceptors: ContiguousArray<FluxInterceptors.Entry>
     /// The work whose action it is; nil if it was not fired.
     let origin: FluxTask?
-    let isAddressed: Bool
+    /// That of the dispatcher that this one is a child of, where the action comes from there.
+    let outer: FluxPassage?
     /// Nil: the stores of the dispatcher.
     let end: FluxDispatchEnd?
     // Relaxed everywhere: it is a count, and orders nothing.
@@ -107,9 +108,19 @@ nonisolated final class FluxPassage: Sendable {
     /// Whether the dispatch that began it has returned: who goes on now had kept it.
     let isKept = Synchronization.Atomic<Bool>(false)
 
-    init(_ dispatcher: FluxDispatcher, origin: FluxTask?, isAddressed: Bool, to end: FluxDispatchEnd?) {
-        (self.dispatcher, self.origin, self.isAddressed, self.end) = (dispatcher, origin, isAddressed, end)
+    init(_ dispatcher: FluxDispatcher, from outer: FluxPassage?, to end: FluxDispatchEnd?) {
+        (self.dispatcher, self.outer, self.end) = (dispatcher, outer, end)
+        origin = dispatcher.threads.requireImpure("dispatch(action:)").task
         interceptors = dispatcher.chain.entries
+    }
+
+    /// Whether it is for one store, or for none here.
+    var isAddressed: Bool { outer?.isAddressed ?? (end != nil) }
+
+    /// Counts changes that were announced on the way, here and in all that it comes from.
+    func count(_ changes: Int) {
+        announced.add(changes, ordering: .relaxed)
+        outer?.count(changes)
     }
 }
 
@@ -164,9 +175,9 @@ nonisolated public struct FluxNext: Sendable {
     /// - Returns: How many changes the stores announced, those behind among them.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
         go {
-            other.begin(action, isAddressed: passage.isAddressed, witness) { action, witness in
+            other.begin(action, from: passage, witness) { action, witness in
                 let announced = passage.isAddressed ? 0 : other.deliver(action, telling: witness)
-                passage.announced.add(announced, ordering: .relaxed)
+                passage.count(announced)
                 return announced + FluxNext(passage: passage, position: position, witness: witness).proceed(action)
             }
         }

@@ -132,9 +132,7 @@ nonisolated extension FluxStoreHandle {
             membership.reactions.removeAll { reaction in
                 guard isUnwanted(reaction.reducer) else { return false }
                 gone.append(reaction.reducer)
-                if let dispatcher {
-                    gone.append(dispatcher.routes.withLock { $0.detach(reaction.reducer.action, reaction.key) })
-                }
+                gone.append(dispatcher?.routes.withLock { $0.detach(reaction.reducer.action, reaction.key) })
                 return true
             }
         }

@@ -61,7 +61,10 @@ nonisolated public final class FluxSubscription: Sendable {
     public func unsubscribe() { member.cancel() }
 
     /// Ends the subscription, and returns once the last call of the handler is over, or the task is cancelled.
-    public func finish() async { await member.finish() }
+    public func finish() async {
+        member.cancel()
+        await member.finish()
+    }
 
     /// How many changes it was not handed because there was no room for them; 0 for what has no bound.
     ///
@@ -77,6 +80,7 @@ nonisolated public final class FluxSubscription: Sendable {
 /// What a token ends.
 @usableFromInline nonisolated protocol FluxCancellable: AnyObject, Sendable {
     func cancel()
+    /// Waits until its last call is over; it has been cancelled.
     func finish() async
     var dropped: Int { get }
 }
@@ -96,10 +100,7 @@ nonisolated private final class FluxAnyCancellable: FluxCancellable {
 
     func cancel() { cancelling() }
 
-    func finish() async {
-        cancelling()
-        await finishing()
-    }
+    func finish() async { await finishing() }
 
     var dropped: Int { counting() }
 }

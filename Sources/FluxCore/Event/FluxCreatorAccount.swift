@@ -85,9 +85,9 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
         FluxPureCode.forbid("flush()")
         // Most end in the order fired: then the newest is the only one to look at.
         guard let newest = table.withLock({ $0.tasks.last }) else { return true }
-        var isDone = await newest.settled() != nil
-        for task in open where task.id < newest.id { isDone = await task.settled() != nil && isDone }
-        return isDone
+        if await newest.settled() == nil { return false }
+        for task in open where task.id < newest.id { if await task.settled() == nil { return false } }
+        return true
     }
 
     func shutdown(within duration: Swift.Duration) async -> FluxShutdown {

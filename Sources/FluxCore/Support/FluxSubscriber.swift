@@ -40,10 +40,7 @@ import Synchronization
         FluxPureCode.after { [id] in outlet.leave(id) }
     }
 
-    @usableFromInline func finish() async {
-        cancel()
-        await outlet.withLock { $0 }?.waitForCall()
-    }
+    @usableFromInline func finish() async { await outlet.withLock { $0 }?.waitForCall() }
 
     /// It has no bound.
     @usableFromInline var dropped: Int { 0 }
