@@ -14,6 +14,10 @@ nonisolated public struct FluxAppliedAction<Action: Sendable>: Sendable {
     public let revision: UInt64?
     /// The store that applied it.
     public let store: FluxStoreInfo
+
+    @inlinable init(action: Action, revision: UInt64?, store: FluxStoreInfo) {
+        (self.action, self.revision, self.store) = (action, revision, store)
+    }
 }
 
 nonisolated extension FluxStore {
@@ -26,7 +30,7 @@ nonisolated extension FluxStore {
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
     ///   - handler: Gets the action with the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    @_disfavoredOverload
+    @inlinable @_disfavoredOverload
     public func subscribeActions(
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<State.Action>) -> Void

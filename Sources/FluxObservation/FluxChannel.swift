@@ -146,11 +146,11 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
         while true {
             if _Concurrency.Task.isCancelled { cancel() }
             if let taken = lock.withLock({ $0.take() }) { return taken }
-            await FluxLatch.wait { latch in
-                lock.withLock { $0.wait(latch) } ? () : nil
-            } withdrawing: {
-                settle()
-            }
+            let latch = FluxLatch()
+            guard lock.withLock({ $0.wait(latch) }) else { continue }
+            await latch.wait()
+            // Taken out, where the task was cancelled.
+            settle()
         }
     }
 

@@ -144,6 +144,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         @inlinable init() {}
     }
 
+    @usableFromInline enum Job { case drain, end, cancel }
+
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let turns: FluxTurns
     /// Whether no call is decided on any more, whatever has been taken to be handed over.
@@ -153,8 +155,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     /// One where it is all that waited: the next is the larger for the way to the next turn, and who puts meets the lock less often.
     /// One for each turn of a queue of the user's where it conflates.
     @usableFromInline let limit: Int
-    /// Drains as the module has specialised it that made this.
-    private let work: @Sendable (FluxQueueDelivery) -> Bool
+    /// Does a job as the module has specialised it that made this.
+    private let work: @Sendable (FluxQueueDelivery, Job) -> Bool
 
     /// Makes a delivery to a handler.
     ///
@@ -176,12 +178,16 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         _ turns: FluxTurns, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void
     ) {
         let takesOne = if case .latest = bound { turns.isUsers } else { bound.limit == nil }
-        self.init(turns, bound, takesOne ? 1 : 1024, handler) { $0.drain() }
+        self.init(turns, bound, takesOne ? 1 : 1024, handler) { delivery, job in
+            if job == .drain { return delivery.drain() }
+            delivery.end(dropping: job == .cancel)
+            return true
+        }
     }
 
     @usableFromInline init(
         _ turns: FluxTurns, _ bound: Bound, _ limit: Int, _ handler: @escaping @Sendable (Value) -> Void,
-        work: @escaping @Sendable (FluxQueueDelivery) -> Bool
+        work: @escaping @Sendable (FluxQueueDelivery, Job) -> Bool
     ) {
         _ = bound.limit.map(FluxBuffered.checked)
         (self.turns, self.limit, self.work) = (turns, limit, work)
@@ -217,21 +223,21 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     // MARK: - Ending
 
     /// Ends after what waits has been handed over.
-    public func end() { end { _ in } }
+    public func end() { _ = work(self, .end) }
 
     /// Ends without waiting: what waits is let go of (C7).
     public func cancel() {
         // Relaxed, as where a subscription ends: on its own queue and in the handler that orders the two.
         isCancelled.store(true, ordering: .relaxed)
-        end { $0.waiting = FluxWaiting() }
+        _ = work(self, .cancel)
     }
 
-    private func end(_ change: (inout Machine) -> Void) {
+    @inlinable func end(dropping isDropping: Bool) {
         let (gone, waiters) = lock.withLock { machine in
             let old = (machine.waiting, machine.handler)
             var waiters: [ObjectIdentifier: (latch: FluxLatch, number: Int)] = [:]
             machine.isEnded = true
-            change(&machine)
+            if isDropping { machine.waiting = FluxWaiting() }
             if machine.waiting.count == 0 { machine.handler = nil }
             // Nobody waits for a queue that may never run.
             if machine.waiting.count == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
@@ -265,7 +271,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     // MARK: - Handing over
 
-    @usableFromInline func takeTurn() -> Bool { work(self) }
+    @usableFromInline func takeTurn() -> Bool { work(self, .drain) }
 
     /// Hands over what waits; false: it paused.
     @inlinable func drain() -> Bool {

@@ -20,8 +20,8 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     /// Reads a part of the state, in one step with the changes of it; keeps the state, and not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// The state, unless it is that of the revision; its own goes there.
-    func newest(after revision: inout UInt64?) -> State?
+    /// Reads the newest state, again and again; keeps the state, and not the source.
+    var newest: FluxNewest<State> { get }
 
     /// What a view follows from; nil: it is a store.
     var sources: FluxViewSources? { get }
@@ -41,11 +41,13 @@ nonisolated extension FluxStore: FluxTappable {
         subscribe(.latest, on: iteratorQueue, startingWithCurrent: startingWithCurrent, ended: ended) { _ in changed() }
     }
 
-    @usableFromInline func newest(after revision: inout UInt64?) -> State? {
-        handle.withAccess { access in
-            if access.revision == revision { return nil }
-            revision = access.revision
-            return access.state
+    @inlinable var newest: FluxNewest<State> {
+        FluxNewest { [handle] revision in
+            handle.withAccess { access in
+                if access.revision == revision { return nil }
+                revision = access.revision
+                return access.state
+            }
         }
     }
 
@@ -88,9 +90,12 @@ nonisolated extension FluxView: FluxTappable {
         core.following { core.inner.signal(startingWithCurrent: startingWithCurrent, ended: ended, changed) }
     }
 
-    @usableFromInline func newest(after revision: inout UInt64?) -> State? {
-        _ = core.upToDate()
-        return core.inner.newest(after: &revision)?.value
+    @inlinable var newest: FluxNewest<State> {
+        let newest = core.inner.newest
+        return FluxNewest { [core] revision in
+            core.upToDate()
+            return newest.after(&revision)?.value
+        }
     }
 
     @usableFromInline var sources: FluxViewSources? { core.sources }
@@ -202,11 +207,11 @@ nonisolated extension FluxSource {
 nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
     @usableFromInline typealias Put = @Sendable (FluxChange<State>, State, UInt64?) -> (any FluxSettling)?
 
-    private let delivery: any FluxTapDelivery
+    @usableFromInline let delivery: any FluxTapDelivery
     @usableFromInline let put: Put
-    let feed = FluxFeed()
+    @usableFromInline let feed = FluxFeed()
 
-    @usableFromInline
+    @inlinable
     init(_ handle: FluxStoreHandle<State>, _ delivery: any FluxTapDelivery, _ put: @escaping Put) {
         self.delivery = delivery
         self.put = put
@@ -247,11 +252,14 @@ nonisolated final class FluxFlag: Sendable {
 }
 
 /// What feeds a delivery, or keeps it fed, as its token knows it: that keeps neither state nor handler once the store is gone.
+@usableFromInline
 nonisolated final class FluxFeed: Sendable {
     private let stop = FluxLock<FluxRegistration?>(nil)
 
+    @usableFromInline init() {}
+
     /// How it is stopped, once; nil: there is nothing to stop.
-    func stops(_ body: (@Sendable () -> Void)?) {
+    @usableFromInline func stops(_ body: (@Sendable () -> Void)?) {
         var stop = body.map { FluxRegistration($0) }
         // What was there goes outside the lock.
         self.stop.withLock { swap(&$0, &stop) }

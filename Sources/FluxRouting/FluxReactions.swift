@@ -21,7 +21,7 @@ nonisolated extension FluxStore {
     ///   - body: Changes the state.
     /// - Returns: What to remove it by; letting go of that removes nothing.
     /// - Complexity: O(1), amortised.
-    @discardableResult public func on<Action: FluxAction>(
+    @inlinable @discardableResult public func on<Action: FluxAction>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Void
     ) -> FluxRegistration {
         handle.route(type) { action in
@@ -39,7 +39,7 @@ nonisolated extension FluxStore {
     ///   - body: Changes the state, and returns whether it has: with false nothing is announced, and the state stays as it was.
     /// - Returns: What to remove it by; letting go of that removes nothing.
     /// - Complexity: O(1), amortised.
-    @discardableResult
+    @inlinable @discardableResult
     public func on<Action: FluxAction, Answer: ExpressibleByBooleanLiteral & Sendable>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Answer
     ) -> FluxRegistration {

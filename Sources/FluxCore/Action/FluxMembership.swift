@@ -103,11 +103,14 @@ nonisolated extension FluxStoreHandle {
     ///   - type: Which actions.
     ///   - change: Makes the change; called under the lock of the dispatcher, and pure.
     /// - Returns: What to remove it by; it keeps the state in memory, and the store not.
-    public func route<Action: FluxAction>(
+    @inlinable public func route<Action: FluxAction>(
         _ type: Action.Type, _ change: @escaping @Sendable (Action) -> FluxChange<State>
     ) -> FluxRegistration {
+        route(FluxReducer.reaction(change))
+    }
+
+    @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
         FluxPureCode.forbid("on(_:)")
-        let reducer = FluxReducer.reaction(change)
         let dispatcher = membership.withLock { membership in
             let dispatcher = membership.dispatcher
             let rank = FluxRoutes.rank(of: membership.key)

@@ -15,9 +15,9 @@
 ///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
 nonisolated public final class FluxSubscription: Sendable {
-    private let member: any FluxCancellable
+    private let member: FluxCancellable
 
-    @usableFromInline init(_ member: any FluxCancellable) { self.member = member }
+    @usableFromInline init(_ member: FluxCancellable) { self.member = member }
 
     /// Makes the token of anything that can be ended.
     ///
@@ -30,7 +30,7 @@ nonisolated public final class FluxSubscription: Sendable {
         _ cancel: @escaping @Sendable () -> Void, finish: @escaping @Sendable () async -> Void = {},
         dropped: @escaping @Sendable () -> Int = { 0 }
     ) {
-        member = FluxAnyCancellable(cancelling: cancel, finishing: finish, counting: dropped)
+        member = FluxCancelling(cancelling: cancel, finishing: finish, counting: dropped)
     }
 
     /// Makes one token of many: it ends them all.
@@ -75,32 +75,4 @@ nonisolated public final class FluxSubscription: Sendable {
     ///
     /// - Parameter subscriptions: Where to put it, at the end.
     public func store(in subscriptions: inout [FluxSubscription]) { subscriptions.append(self) }
-}
-
-/// What a token ends.
-@usableFromInline nonisolated protocol FluxCancellable: AnyObject, Sendable {
-    func cancel()
-    /// Waits until its last call is over; it has been cancelled.
-    func finish() async
-    var dropped: Int { get }
-}
-
-/// What is ended by closures.
-nonisolated private final class FluxAnyCancellable: FluxCancellable {
-    let cancelling: @Sendable () -> Void
-    let finishing: @Sendable () async -> Void
-    let counting: @Sendable () -> Int
-
-    init(
-        cancelling: @escaping @Sendable () -> Void, finishing: @escaping @Sendable () async -> Void,
-        counting: @escaping @Sendable () -> Int
-    ) {
-        (self.cancelling, self.finishing, self.counting) = (cancelling, finishing, counting)
-    }
-
-    func cancel() { cancelling() }
-
-    func finish() async { await finishing() }
-
-    var dropped: Int { counting() }
 }

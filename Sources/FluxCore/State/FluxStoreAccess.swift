@@ -22,9 +22,6 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// Grows with each change that was applied, announced or not.
     @inlinable var stamp: UInt64 { mailboxes.newest &+ silent }
 
-    /// Whether the store was let go, and all that was due has been done.
-    var isEnded: Bool { mailboxes.isEnded }
-
     /// Whether somebody decides on each change, and so may hold some back.
     public var isHeld: Bool { observing?.gate != nil }
 
@@ -118,7 +115,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// Tells somebody of no change from now on.
     ///
     /// - Parameter observer: Who was told.
-    public mutating func remove(_ observer: AnyObject) {
+    @inlinable public mutating func remove(_ observer: AnyObject) {
         while let observing, let index = observing.ids.firstIndex(of: ObjectIdentifier(observer)) {
             observing.ids.remove(at: index)
             letGo(of: observing.observers.remove(at: index))
@@ -148,14 +145,14 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// Lets go of something once the lock is free: it may be the last reference to what a `deinit` of the user's is in.
     ///
     /// - Parameter value: What is to go.
-    public mutating func letGo(of value: Any) { makeObserving().rest.gone.append(value) }
+    @inlinable public mutating func letGo(of value: Any) { makeObserving().rest.gone.append(value) }
 
-    @usableFromInline mutating func settleLater(_ wakes: FluxWakes) {
+    @inlinable mutating func settleLater(_ wakes: FluxWakes) {
         if let first = wakes.first { makeObserving().rest.wakes += [first] + (wakes.rest ?? []) }
     }
 
     /// Hands out whom to settle and what to let go of.
-    @usableFromInline mutating func takeRest(_ rest: inout (wakes: ContiguousArray<any FluxSettling>, gone: [Any])) {
+    @inlinable mutating func takeRest(_ rest: inout (wakes: ContiguousArray<any FluxSettling>, gone: [Any])) {
         guard let observing else { return }
         swap(&rest, &observing.rest)
         if observing.observers.isEmpty && observing.gate == nil { self.observing = nil }

@@ -143,7 +143,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     // MARK: - Ending
 
     /// Whether the store was let go, and all that was due has been done.
-    var isEnded: Bool { lock.withLock { $0.isEnded } }
+    var isEnded: Bool { lock.withLock { $0.mailboxes.isEnded } }
 
     /// Waits until every change applied before has been handed to every subscription and every observer is done with it.
     ///

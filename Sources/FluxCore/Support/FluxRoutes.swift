@@ -36,7 +36,7 @@
     }
 
     /// Leads to what a store does about another type of action.
-    static func reaction<State, Action: FluxAction>(
+    @inlinable static func reaction<State, Action: FluxAction>(
         _ change: @escaping @Sendable (Action) -> FluxChange<State>
     ) -> FluxReducer {
         FluxReducer(.init(Action.self)) { handle, action, thread, wakes, witness in

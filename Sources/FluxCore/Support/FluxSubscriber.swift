@@ -15,7 +15,7 @@ import Synchronization
 /// Its mailbox and its token hold it. So that the token keeps neither the handler nor the store, whoever takes it out of the
 /// mailbox retires it: a token then keeps an object with nothing in it, which costs every subscription less than a weak
 /// reference would.
-@usableFromInline nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable {
+@usableFromInline nonisolated final class FluxSubscriber<State: FluxState>: FluxCancellable, @unchecked Sendable {
     @usableFromInline let id: UInt64
     /// It gets the states of higher revisions; none once it has ended.
     @usableFromInline let start: Synchronization.Atomic<UInt64>
@@ -33,17 +33,14 @@ import Synchronization
     }
 
     /// Ends it: from here on no call of it is decided on (C7).
-    @usableFromInline func cancel() {
+    @usableFromInline override func cancel() {
         // One of several goes on. All that it shows anybody is that this one has ended: it need be in no order with others.
         if start.exchange(.max, ordering: .acquiringAndReleasing) == .max { return }
         guard let outlet = outlet.withLock({ $0 }) else { return }
         FluxPureCode.after { [id] in outlet.leave(id) }
     }
 
-    @usableFromInline func finish() async { await outlet.withLock { $0 }?.waitForCall() }
-
-    /// It has no bound.
-    @usableFromInline var dropped: Int { 0 }
+    @usableFromInline override func finish() async { await outlet.withLock { $0 }?.waitForCall() }
 
     /// Lets go of the handler and of the outlet: the mailbox has let go of this.
     @inlinable func retire() {
