@@ -56,6 +56,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     let key: Key
 
     var isRetry: Bool { if case .retry = kind { true } else { false } }
+    var isTimed: Bool { if case .debounce = kind { true } else if case .throttle = kind { true } else { false } }
     var limit: FluxLimit? { if case .shared(let limit) = kind { limit } else { nil } }
 
     // MARK: - Rules

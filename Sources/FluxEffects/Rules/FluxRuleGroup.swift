@@ -11,10 +11,11 @@ nonisolated struct FluxRuleGroup {
     /// No place before this one is taken by any that is held.
     private var firstHeld: UInt64 = 0
     private var lastPlace: UInt64 = 0
-    var isTiming = false
+    /// When its timer elapses; nil: it has none.
+    var deadline: Swift.Duration?
 
     var isHolding: Bool { !held.isEmpty }
-    var isIdle: Bool { members.isEmpty && !isHolding && !isTiming }
+    var isIdle: Bool { members.isEmpty && !isHolding && deadline == nil }
 
     var ids: [ID] { order.compactMap { members[$0] } }
 

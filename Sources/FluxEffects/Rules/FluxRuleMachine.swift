@@ -2,12 +2,15 @@
     import FluxCore
 #endif
 
-/// Decides which events run, wait or go, by the rules of a creator: a pure state machine without time or threads.
+/// Decides which events run, wait or go, by the rules of a creator: a pure state machine without a clock or threads.
 ///
 /// An event walks through the rules in their order. At each it is registered under its key until it ends, so a rule sees
 /// those that have passed it and not those behind. An event waits only for events that passed the same rule before it,
 /// so no two can wait for each other. What the end of an event lets go on is looked at after the event that ended it has
 /// gone as far as it can: no rule is applied in the middle of another.
+///
+/// Moments are told to it, as how long a clock has run by then. A timer whose moment has come elapses before an event comes under
+/// its rule, though nobody has woken up for it yet: what is over is a matter of the clock alone.
 ///
 /// What is ended before it has started goes at once. What is cancelled while it runs stays, and is waited for, until `ended`:
 /// by then no dispatch of it is under way.
@@ -32,7 +35,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     enum Effect {
         case start(ID)
         case end(ID, FluxTask.Outcome)
-        case sleep(Timer, Swift.Duration)
+        case sleep(Timer, until: Swift.Duration)
         case wake(Timer)
     }
 
@@ -59,38 +62,41 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     }
 
     let rules: [FluxRule<Event>]
+    /// Whether it minds the moments: else they may be told to it as zero.
+    let isTimed: Bool
     private(set) var groups: [[AnyHashable: FluxRuleGroup]]
     private(set) var entries: [ID: Entry] = [:]
+    /// The moment of the input at hand.
+    private var now = Swift.Duration.zero
     private var effects: [Effect] = []
     private var work: [Work] = []
 
     init(rules: [FluxRule<Event>]) {
         self.rules = rules
+        isTimed = rules.contains(where: \.isTimed)
         groups = rules.map { _ in [:] }
     }
 
     // MARK: - Inputs
 
-    mutating func fire(_ id: ID, _ event: Event, keys: [AnyHashable?]) -> [Effect] {
+    mutating func fire(_ id: ID, _ event: Event, keys: [AnyHashable?], at now: Swift.Duration) -> [Effect] {
+        self.now = now
         entries[id] = Entry(event: event, keys: keys)
         advance(id)
         return takeEffects()
     }
 
     /// The event has ended, of itself or because somebody cancelled it.
-    mutating func ended(_ id: ID) -> [Effect] {
+    mutating func ended(_ id: ID, at now: Swift.Duration) -> [Effect] {
+        self.now = now
         remove(id)
         return takeEffects()
     }
 
-    mutating func elapsed(_ timer: Timer) -> [Effect] {
-        guard groups[timer.rule][timer.key]?.isTiming == true else { return [] }
-        groups[timer.rule][timer.key]?.isTiming = false
-        if let held = groups[timer.rule][timer.key]?.next() {
-            if case .throttle(let interval, _) = rules[timer.rule].kind { sleep(timer, interval) }
-            pass(held)
-        }
-        tidy(timer.rule, timer.key)
+    /// Somebody who slept for a timer has woken up.
+    mutating func elapsed(_ timer: Timer, at now: Swift.Duration) -> [Effect] {
+        self.now = now
+        if groups[timer.rule][timer.key]?.deadline != nil { elapse(timer) }
         return takeEffects()
     }
 
@@ -157,12 +163,14 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
             if isFull(stage, key) { end(id, .dropped) } else { hold(stage, id, key) }
             return false
         case .debounce(let duration):
+            elapseIfDue(timer)
             dropHeld(stage, key)
             hold(stage, id, key)
             sleep(timer, duration)
             return false
         case .throttle(let interval, let latest):
-            if groups[stage][key]?.isTiming != true {
+            elapseIfDue(timer)
+            if groups[stage][key]?.deadline == nil {
                 sleep(timer, interval)
                 return true
             }
@@ -244,10 +252,33 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         if let former = groups[stage][key]?.next() { end(former, .dropped) }
     }
 
+    // MARK: - Timers
+
     private mutating func sleep(_ timer: Timer, _ duration: Swift.Duration) {
-        groups[timer.rule][timer.key, default: FluxRuleGroup()].isTiming = true
-        effects.append(.sleep(timer, duration))
+        let deadline = now + Swift.min(duration, Self.longest)
+        groups[timer.rule][timer.key, default: FluxRuleGroup()].deadline = deadline
+        effects.append(.sleep(timer, until: deadline))
     }
+
+    /// A century: the clocks of the system stop the program where they are given more than they can count.
+    static var longest: Swift.Duration { .seconds(3_000_000_000) }
+
+    private mutating func elapseIfDue(_ timer: Timer) {
+        guard let deadline = groups[timer.rule][timer.key]?.deadline, deadline <= now else { return }
+        effects.append(.wake(timer))
+        elapse(timer)
+    }
+
+    private mutating func elapse(_ timer: Timer) {
+        groups[timer.rule][timer.key]?.deadline = nil
+        if let held = groups[timer.rule][timer.key]?.next() {
+            if case .throttle(let interval, _) = rules[timer.rule].kind { sleep(timer, interval) }
+            pass(held)
+        }
+        tidy(timer.rule, timer.key)
+    }
+
+    // MARK: - Waiting for others
 
     private mutating func block(_ id: ID, until others: [ID]) {
         for other in others where entries[other] != nil {
@@ -304,9 +335,9 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         groups[stage][key]?.leave(place)
         if groups[stage][key]?.isHolding == true {
             work.append(.refill(stage: stage, key: key))
-        } else if case .debounce = rules[stage].kind, groups[stage][key]?.isTiming == true {
+        } else if case .debounce = rules[stage].kind, groups[stage][key]?.deadline != nil {
             // The one that it slept for.
-            groups[stage][key]?.isTiming = false
+            groups[stage][key]?.deadline = nil
             effects.append(.wake(Timer(rule: stage, key: key)))
         }
         tidy(stage, key)

@@ -43,6 +43,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     /// The machine, what its ids stand for, and those who sleep for it.
     private struct Book {
         var machine: Machine
+        let clock: FluxRuleClock
         /// By the ids of their tasks, which the machine knows them by.
         var guests: [UInt64: Guest] = [:]
         /// Those who sleep, by a number each, with their tasks once these are known.
@@ -50,8 +51,11 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         var alarms: [Alarm: UInt64] = [:]
         var lastNumber: UInt64 = 0
         /// What is to be done without the lock.
-        var started: [(number: UInt64, duration: Swift.Duration)] = []
+        var started: [(number: UInt64, deadline: Swift.Duration)] = []
         var woken: [_Concurrency.Task<Void, Never>?] = []
+
+        /// The moment, where a rule minds it.
+        private var now: Swift.Duration { machine.isTimed ? clock.now() : .zero }
 
         // MARK: - Inputs
 
@@ -62,7 +66,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             let keys = machine.rules.map { rule in
                 rule.key(event).map { AnyHashable($0) }.map { $0 == $0 ? $0 : AnyHashable(Alone(id: id)) }
             }
-            perform(machine.fire(id, event, keys: keys))
+            perform(machine.fire(id, event, keys: keys, at: now))
         }
 
         /// Of several rules that cover an event the first applies.
@@ -71,8 +75,8 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             for (rule, key) in zip(machine.rules, machine.entries[id]?.keys ?? []) where key != nil {
                 guard case .retry(let limit, let backoff) = rule.kind else { continue }
                 if attempt > limit { return false }
-                let delay = backoff.delay(after: attempt, chance: Double.random(in: 0...1))
-                if delay == .zero { ticket.start() } else { sleep(.attempt(id), delay) }
+                let delay = Swift.min(backoff.delay(after: attempt, chance: Double.random(in: 0...1)), Machine.longest)
+                if delay == .zero { ticket.start() } else { sleep(.attempt(id), until: clock.now() + delay) }
                 return true
             }
             return false
@@ -82,7 +86,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             let id = ticket.task.id
             guests[id] = nil
             wake(.attempt(id))
-            perform(machine.ended(id))
+            perform(machine.ended(id, at: now))
         }
 
         /// Somebody has woken up, whom nobody may wait for any longer.
@@ -90,7 +94,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             guard let alarm = sleeps.removeValue(forKey: number)?.alarm else { return }
             alarms[alarm] = nil
             switch alarm {
-            case .rule(let timer): perform(machine.elapsed(timer))
+            case .rule(let timer): perform(machine.elapsed(timer, at: now))
             case .attempt(let id): guests[id]?.ticket.start()
             }
         }
@@ -103,16 +107,16 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
                 case .start(let id): guests[id]?.goOn()
                 case .end(let id, .dropped): guests[id]?.ticket.drop()
                 case .end(let id, _): guests[id]?.ticket.cancel()
-                case .sleep(let timer, let duration): sleep(.rule(timer), duration)
+                case .sleep(let timer, let deadline): sleep(.rule(timer), until: deadline)
                 case .wake(let timer): wake(.rule(timer))
                 }
             }
         }
 
-        private mutating func sleep(_ alarm: Alarm, _ duration: Swift.Duration) {
+        private mutating func sleep(_ alarm: Alarm, until deadline: Swift.Duration) {
             lastNumber += 1
             (sleeps[lastNumber], alarms[alarm]) = ((alarm, nil), lastNumber)
-            started.append((lastNumber, duration))
+            started.append((lastNumber, deadline))
         }
 
         private mutating func wake(_ alarm: Alarm) {
@@ -121,7 +125,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         }
     }
 
-    private let clock: any _Concurrency.Clock<Swift.Duration>
+    private let clock: FluxRuleClock
     /// Each once, in an order that is the same everywhere.
     private let limits: [FluxLimit]
     private let book: FluxLock<Book>
@@ -130,14 +134,14 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     ///
     /// - Parameters:
     ///   - rules: What applies to the events, in this order.
-    ///   - clock: What durations of the rules are measured with.
+    ///   - clock: What durations of the rules are measured with; its `now` is read under a lock.
     public init(
         _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
     ) {
-        self.clock = clock
+        self.clock = FluxRuleClock(clock)
         let limits = rules.compactMap(\.limit).map { (ObjectIdentifier($0), $0) }
         self.limits = Dictionary(limits) { limit, _ in limit }.sorted { $0.key < $1.key }.map(\.value)
-        book = FluxLock(Book(machine: Machine(rules: rules.filter { $0.limit == nil })))
+        book = FluxLock(Book(machine: Machine(rules: rules.filter { $0.limit == nil }), clock: self.clock))
     }
 
     deinit {
@@ -194,8 +198,11 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
             return (result, book.started, book.woken)
         }
         for task in woken { task?.cancel() }
-        for (number, duration) in started {
-            let task = task(for: Swift.min(duration, Self.longest), on: clock) { $0.elapsed(number) }
+        for (number, deadline) in started {
+            let task = _Concurrency.Task.detached { [weak self, clock] in
+                await clock.sleep(deadline)
+                if !_Concurrency.Task.isCancelled { self?.decide { $0.elapsed(number) } }
+            }
             let isWanted = book.withLock { book in
                 book.sleeps[number]?.task = task
                 return book.sleeps[number] != nil
@@ -204,18 +211,17 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         }
         return result
     }
+}
 
-    /// Sleeps until a moment that counts from here: a clock that is moved by hand may be moved right after.
-    private func task<Clock: _Concurrency.Clock<Swift.Duration>>(
-        for duration: Swift.Duration, on clock: Clock, _ body: @escaping @Sendable (inout Book) -> Void
-    ) -> _Concurrency.Task<Void, Never> {
-        let end = clock.now.advanced(by: duration)
-        return _Concurrency.Task.detached { [weak self] in
-            try? await clock.sleep(until: end, tolerance: nil)
-            if !_Concurrency.Task.isCancelled { self?.decide(body) }
-        }
+/// A clock of any type, with moments that can be compared: how long it has run since the rules were made.
+nonisolated struct FluxRuleClock: Sendable {
+    let now: @Sendable () -> Swift.Duration
+    /// Returns at a moment, or when the task is cancelled.
+    let sleep: @Sendable (_ deadline: Swift.Duration) async -> Void
+
+    init(_ clock: some _Concurrency.Clock<Swift.Duration>) {
+        let start = clock.now
+        now = { start.duration(to: clock.now) }
+        sleep = { try? await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
     }
-
-    /// A century: the clocks of the system stop the program where they are given more than they can count.
-    private static var longest: Swift.Duration { .seconds(3_000_000_000) }
 }

@@ -204,6 +204,70 @@ import Testing
         #expect(rig.weight == 0)
     }
 
+    // MARK: - Moments that have come, and nobody has woken up
+
+    @Test func `A debounce lets go on what had its quiet, before the next comes`() {
+        let rig = RuleRig([.debounce(for: Named.letter, .seconds(3))])
+        rig.expect([
+            ("a", "sleep 0a 3"), ("b", "sleep 0b 3"), ("at 2", ""), ("a", "dropped 1, wake 0a, sleep 0a 5"),
+            ("at 4", ""), ("a", "dropped 3, wake 0a, sleep 0a 7"),
+            ("at 7", ""), ("a", "wake 0a, start 4, sleep 0a 10"), ("time 0b", "start 2"),
+            ("at 20", ""), ("end 5", "wake 0a"), ("a", "sleep 0a 23"), ("end 4", ""), ("end 2", ""),
+            ("time 0a", "start 6"), ("end 6", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `A throttle lets the next go on once its interval is over`() {
+        let rig = RuleRig([.throttle(for: Named.letter, .seconds(2), latest: false)])
+        rig.expect([
+            ("a", "sleep 0a 2, start 1"), ("at 1", ""), ("a", "dropped 2"), ("b", "sleep 0b 3, start 3"),
+            ("at 2", ""), ("a", "wake 0a, sleep 0a 4, start 4"), ("b", "dropped 5"), ("a", "dropped 6"),
+            ("at 9", ""), ("a", "wake 0a, sleep 0a 11, start 7"), ("end 1", ""), ("end 3", ""), ("end 4", ""),
+            ("end 7", ""), ("time 0a", ""), ("time 0b", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `A throttle lets go on what it kept, and the next waits an interval for it`() {
+        let rig = RuleRig([.throttle(for: Named.letter, .seconds(2), latest: true)])
+        rig.expect([
+            ("a", "sleep 0a 2, start 1"), ("a", ""), ("at 3", ""), ("a", "wake 0a, sleep 0a 5, start 2"),
+            ("at 4", ""), ("a", "dropped 3"), ("at 5", ""), ("time 0a", "sleep 0a 7, start 4"),
+            ("at 9", ""), ("a", "wake 0a, sleep 0a 11, start 5"), ("time 0a", ""), ("end 1", ""), ("end 2", ""),
+            ("end 4", ""), ("end 5", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `What goes on so finds the moments of the rules behind it`() {
+        let rig = RuleRig([
+            .debounce(for: Named.letter, .seconds(1)), .throttle(for: { _ in "x" }, .seconds(5), latest: false),
+        ])
+        rig.expect([
+            ("a", "sleep 0a 1"), ("at 1", ""), ("a", "wake 0a, sleep 1x 6, start 1, sleep 0a 2"),
+            ("at 2", ""), ("a", "wake 0a, dropped 2, sleep 0a 3"),
+            ("at 8", ""), ("a", "wake 0a, wake 1x, sleep 1x 13, start 3, sleep 0a 9"), ("time 0a", "dropped 4"),
+            ("end 1", ""), ("end 3", ""), ("time 1x", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `One that comes to its rule by the end of another counts from that moment`() {
+        let rig = RuleRig([.sequence(for: { _ in "s" }), .throttle(for: Named.letter, .seconds(2), latest: false)])
+        rig.expect([
+            ("a", "sleep 1a 2, start 1"), ("a", ""), ("a", ""), ("at 3", ""),
+            ("end 1", "wake 1a, sleep 1a 5, start 2"), ("end 2", "dropped 3"), ("time 1a", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `Durations beyond all counting are a century`() {
+        let rig = RuleRig([.debounce(for: Named.letter, Duration(secondsComponent: .max, attosecondsComponent: 0) * 10)]
+        )
+        rig.expect([("at 1", ""), ("a", "sleep 0a 3000000001")])
+    }
+
     // MARK: - Concurrency
 
     @Test func `Over the limit events wait in order`() {

@@ -65,7 +65,9 @@ private final class RandomRun {
     private var machine: Machine
     private var lastID: UInt64 = 0
     private var alive: [UInt64: Event] = [:]
-    private var timers: Set<Machine.Timer> = []
+    /// Those who sleep, and until when.
+    private var timers: [Machine.Timer: Duration] = [:]
+    private var now = Duration.zero
     /// The last one that was started of each key, for the rules where that has to be the order fired.
     private var lastStarted: [Machine.Timer: UInt64] = [:]
     private(set) var failure: String?
@@ -104,7 +106,8 @@ private final class RandomRun {
     func play(inputs: Int) {
         for _ in 0..<inputs where failure == nil {
             switch Int.random(in: 0...9, using: &random) {
-            case 0...4: fire()
+            case 0...3: fire()
+            case 4: now += .milliseconds(Int.random(in: 0...800, using: &random))
             case 5...6: end { $0.isExecuting }
             case 7: end { _ in true }
             default: elapse()
@@ -127,20 +130,21 @@ private final class RandomRun {
         let event = Marked(keys: isLeftOut ? rules.map { _ in nil } : keys, mark: Int.random(in: 0...9, using: &random))
         lastID += 1
         alive[lastID] = Event(event: event)
-        check(machine.fire(lastID, event, keys: rules.map { $0.key(event).map { AnyHashable($0) } }))
+        check(machine.fire(lastID, event, keys: rules.map { $0.key(event).map { AnyHashable($0) } }, at: now))
     }
 
     private func end(where isMeant: (Event) -> Bool) {
         guard let id = alive.filter({ isMeant($0.value) }).keys.sorted().randomElement(using: &random) else { return }
         alive[id] = nil
-        check(machine.ended(id))
+        check(machine.ended(id, at: now))
     }
 
     private func elapse() {
         let sorted = timers.sorted { "\($0)" < "\($1)" }
-        guard let timer = sorted.randomElement(using: &random) else { return }
-        timers.remove(timer)
-        check(machine.elapsed(timer))
+        guard let (timer, deadline) = sorted.randomElement(using: &random) else { return }
+        timers[timer] = nil
+        now = max(now, deadline)
+        check(machine.elapsed(timer, at: now))
     }
 
     // MARK: - What has to hold
@@ -159,10 +163,11 @@ private final class RandomRun {
                 }
                 if case .dropped = outcome, event.isExecuting { fail("\(id) is dropped while it runs") }
                 if event.isExecuting { alive[id]?.isEnding = true } else { alive[id] = nil }
-            case .sleep(let timer, _):
-                if !timers.insert(timer).inserted { fail("\(timer) sleeps twice") }
+            case .sleep(let timer, let deadline):
+                if deadline != now + .seconds(1) { fail("\(timer) sleeps until \(deadline), and it is \(now)") }
+                if timers.updateValue(deadline, forKey: timer) != nil { fail("\(timer) sleeps twice") }
             case .wake(let timer):
-                if timers.remove(timer) == nil { fail("\(timer) is woken and does not sleep") }
+                if timers.removeValue(forKey: timer) == nil { fail("\(timer) is woken and does not sleep") }
             }
         }
         for stage in rules.indices { checkPairs(stage) }

@@ -295,6 +295,64 @@ import Testing
         }
     }
 
+    /// Whether somebody has woken up by then is a matter of chance, and nothing that anybody could wait for.
+    @Test(.stress)
+    func `An event that comes after the time of another, right after the clock was moved, is treated so`() async {
+        for _ in 0..<200 {
+            let clock = TestClock()
+            let throttled = creator([.throttle(.seconds(1), latest: false)], clock: clock)
+            let debounced = creator([.debounce(.seconds(1))], clock: clock)
+            let first = [throttled.fire(.add(1)), debounced.fire(.add(1))]
+            clock.advance(by: .seconds(2))
+            let second = [throttled.fire(.add(2)), debounced.fire(.add(2))]
+            clock.advance(by: .seconds(2))
+            for task in first + second { #expect(await task.outcome.name == "completed") }
+        }
+    }
+
+    @Test func `Moments are those of the clock, of any type, though nobody wakes up`() async {
+        await expectMoments(of: ContinuousClock())
+        await expectMoments(of: SuspendingClock())
+    }
+
+    private func expectMoments<Base: Clock<Duration>>(of base: Base) async {
+        let clock = SleeplessClock(base)
+        func creator(_ rule: Rule) -> FluxActionCreator<WorkConverter> {
+            FluxActionCreator(dependency: .init(), store: store, rules: [rule], clock: clock)
+        }
+        let first = creator(.throttle(.seconds(3_600), latest: false))
+        let latest = creator(.throttle(.seconds(3_600), latest: true))
+        let quiet = creator(.debounce(.seconds(3_600)))
+        #expect(await first.fire(.add(1)).outcome.name == "completed")
+        #expect(await first.fire(.add(2)).outcome.name == "dropped")
+        #expect(await latest.fire(.add(1)).outcome.name == "completed")
+        let (kept, waiting) = (latest.fire(.add(2)), quiet.fire(.add(1)))
+        clock.offset.withLock { $0 += .seconds(7_200) }
+        #expect(await first.fire(.add(3)).outcome.name == "completed")
+        let (later, next) = (latest.fire(.add(3)), quiet.fire(.add(2)))
+        #expect(await kept.outcome.name == "completed")
+        #expect(await waiting.outcome.name == "completed")
+        #expect(latest.inFlight == 1 && quiet.inFlight == 1, "their time has just begun")
+        later.cancel()
+        next.cancel()
+    }
+
+    /// A clock of the system that is put forward by hand, and that nobody wakes up by.
+    private struct SleeplessClock<Base: Clock<Duration>>: Clock {
+        let base: Base
+        let offset = Locked(Duration.zero)
+
+        init(_ base: Base) { self.base = base }
+
+        var now: Base.Instant { base.now.advanced(by: offset.current) }
+        var minimumResolution: Duration { base.minimumResolution }
+
+        func sleep(until deadline: Base.Instant, tolerance: Duration?) async throws {
+            await FluxLatch().wait()
+            throw CancellationError()
+        }
+    }
+
     @Test func `Without a key a rule covers all events of the creator`() async {
         let clock = TestClock()
         func run(_ rule: FluxRule<WorkConverter.Event>) async -> [String] {

@@ -18,15 +18,17 @@ struct Named: FluxEvent, ExpressibleByStringLiteral {
 
 /// Drives a rule machine by lines of text; ids count from 1 in the order fired.
 ///
-/// | input          | meaning                                    |
-/// |----------------|--------------------------------------------|
-/// | `a`            | fires an event of this name                |
-/// | `end 1`        | the event 1 has ended                      |
-/// | `time 0a`      | the timer of rule 0 and key a has elapsed  |
+/// | input          | meaning                                                  |
+/// |----------------|----------------------------------------------------------|
+/// | `a`            | fires an event of this name                              |
+/// | `end 1`        | the event 1 has ended                                    |
+/// | `time 0a`      | who slept for the timer of rule 0 and key a has woken up |
+/// | `at 5`         | five seconds have gone by; at first none has             |
 final class RuleRig {
     private var machine: FluxRuleMachine<Named>
     private let rules: [FluxRule<Named>]
     private var lastID: UInt64 = 0
+    private var now = Duration.zero
 
     init(_ rules: [FluxRule<Named>]) {
         self.rules = rules
@@ -37,19 +39,28 @@ final class RuleRig {
 
     func fire(_ event: Named) -> [FluxRuleMachine<Named>.Effect] {
         lastID += 1
-        return machine.fire(lastID, event, keys: rules.map { $0.key(event).map { AnyHashable($0) } })
+        return machine.fire(lastID, event, keys: rules.map { $0.key(event).map { AnyHashable($0) } }, at: now)
     }
 
-    func ended(_ id: UInt64) -> [FluxRuleMachine<Named>.Effect] { machine.ended(id) }
+    func ended(_ id: UInt64) -> [FluxRuleMachine<Named>.Effect] { machine.ended(id, at: now) }
+
+    private static func timer(_ name: Substring) -> FluxRuleMachine<Named>.Timer {
+        .init(rule: Int(name.prefix(1))!, key: AnyHashable(String(name.dropFirst())))
+    }
+
+    private func passTime(until moment: Duration) -> [FluxRuleMachine<Named>.Effect] {
+        now = moment
+        return []
+    }
 
     /// The effects of one line of input, as text.
     func input(_ line: String) -> String {
         let words = line.split(separator: " ")
         let effects =
             switch words[0] {
-            case "end": machine.ended(UInt64(words[1])!)
-            case "time":
-                machine.elapsed(.init(rule: Int(words[1].prefix(1))!, key: AnyHashable(String(words[1].dropFirst()))))
+            case "end": ended(UInt64(words[1])!)
+            case "time": machine.elapsed(Self.timer(words[1]), at: now)
+            case "at": passTime(until: .seconds(Int(words[1])!))
             default: fire(Named(stringLiteral: line))
             }
         return effects.map(Self.text).joined(separator: ", ")
@@ -67,7 +78,7 @@ final class RuleRig {
         switch effect {
         case .start(let id): "start \(id)"
         case .end(let id, let outcome): "\(outcome) \(id)"
-        case .sleep(let timer, let duration): "sleep \(timer.rule)\(timer.key.base) \(duration.components.seconds)"
+        case .sleep(let timer, let deadline): "sleep \(timer.rule)\(timer.key.base) \(deadline.components.seconds)"
         case .wake(let timer): "wake \(timer.rule)\(timer.key.base)"
         }
     }
