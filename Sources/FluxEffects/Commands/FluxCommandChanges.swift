@@ -9,6 +9,8 @@
 /// before a part is kept while it runs, and a part that changes a large collection copies that first, under the lock of the store:
 /// let it send an action of the state instead, by a converter.
 ///
+/// A part may call those of other commands: without a `try`, or by `try?` where the part of a known type is declared to throw.
+///
 /// Thread safety: called under the lock of the store, and pure as `handle(action:)` is.
 nonisolated public protocol FluxCommandChanges<State> {
     /// The state of the stores it is for.
@@ -81,7 +83,7 @@ nonisolated extension FluxCommandChanges where Output == Void {
 }
 
 // For a part that has the same part of another command done too, without a `try`. Generic, so that no command takes them for
-// its own parts.
+// its own parts: so the part of a known type that is declared to throw is meant itself, and is called by `try?`.
 nonisolated extension FluxCommand {
     /// Changes the state as the command does before its work, if it does.
     ///

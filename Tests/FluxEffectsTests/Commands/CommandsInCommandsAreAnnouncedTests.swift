@@ -145,4 +145,36 @@ import Testing
         store.run(Rarely(amount: 1))
         #expect(store.revision == 1)
     }
+
+    /// Has a part done that is declared to throw, which without a `try` does not compile.
+    struct Besides: FluxCommand {
+        let amount: Int
+        func begin(state: inout Counter) {
+            state.count += 10
+            try? Rarely(amount: amount).begin(state: &state)
+        }
+        func execute(state: Counter, dependency: Void) async throws {}
+    }
+
+    /// Has it done by `try`, so that its word is that of the whole.
+    struct Thereby: FluxCommand {
+        let amount: Int
+        func begin(state: inout Counter) throws {
+            state.count += 10
+            try Rarely(amount: amount).begin(state: &state)
+        }
+        func execute(state: Counter, dependency: Void) async throws {}
+    }
+
+    @Test func `A part that may throw says it for itself by try?, and for who calls it by try`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        store.run(Besides(amount: 0))
+        #expect(store.state.count == 10 && store.revision == 1)
+        store.run(Besides(amount: 1))
+        #expect(store.state.count == 21 && store.revision == 2)
+        store.run(Thereby(amount: 0))
+        #expect(store.state.count == 21 && store.revision == 2, "all of it is taken back")
+        store.run(Thereby(amount: 1))
+        #expect(store.state.count == 32 && store.revision == 3)
+    }
 }
