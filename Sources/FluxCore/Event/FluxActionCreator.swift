@@ -157,7 +157,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     /// Converts events in their order, with one hop to the queue for all.
     ///
-    /// Schedulers see each event by itself.
+    /// Schedulers see each event by itself, and so does who looks at events. With neither, those of the callback form share one
+    /// conversion: they start as one and end as one, once the last has ended, and a cancel counts all of them as cancelled, also
+    /// those whose actions have been applied. Fire them one by one where each has to be told from the others.
     ///
     /// - Parameters:
     ///   - events: What happened, first things first; with none it does nothing.
@@ -201,6 +203,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     // MARK: - Overseeing
 
     /// How many events are in flight: fired, and not ended.
+    ///
+    /// Those that were fired together and share a conversion all are until the last of them has ended.
     ///
     /// - Complexity: O(1).
     public var inFlight: Int { account.inFlight }

@@ -2,6 +2,9 @@ import Dispatch
 
 /// What became of the events of a creator, by count.
 ///
+/// Events that were fired together and share a conversion end as one: where that was cancelled they all count as cancelled, also
+/// those whose actions had been applied.
+///
 /// Thread safety: a value.
 nonisolated public struct FluxShutdown: Sendable, Equatable {
     /// Those that ran to their end.

@@ -90,7 +90,8 @@ nonisolated public final class FluxTask: Sendable {
 
     /// The life of the work so far and from now on, from its start to its end, whenever one begins to look.
     ///
-    /// Of several events fired together, each in its turn.
+    /// Of several events fired together, each in its turn; those that share a conversion have one life, with one start and one
+    /// end.
     public var events: Events { Events(tasks: works[...]) }
 
     /// Waits for the end; nil: the task that awaits was cancelled before.
