@@ -98,10 +98,16 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         }
     }
 
-    /// Moves the time on, and wakes those whose moment has come in the order of their moments.
+    /// Moves the time on in one step, and wakes those whose moment has come in the order of their moments.
     ///
-    /// - Parameter duration: How far.
+    /// They go on as tasks do: later, at the same time and in any order, and all of them find the new moment. So who goes to sleep
+    /// again counts from that: of a row of sleeps, such as those between attempts, each advance ends one, however far it goes.
+    /// Await ``sleepers(_:)`` and advance once for each.
+    ///
+    /// - Parameter duration: How far; a negative one stops the program.
+    /// - Complexity: O(*n* log *n*) for *n* who sleep.
     public func advance(by duration: Swift.Duration) {
+        if duration < .zero { fatalError("FluxCore: FluxTestClock.advance: a clock cannot go back (\(duration))") }
         let due = lock.withLock { machine in
             machine.now = machine.now.advanced(by: duration)
             let now = machine.now

@@ -1,4 +1,5 @@
 import FluxCore
+import FluxEffects
 import FluxPersistence
 import FluxTesting
 import TestSupport
@@ -72,6 +73,45 @@ import Testing
             clock.advance(by: .seconds(1))
             await #expect(throws: Never.self) { try await next.value }
         }
+    }
+
+    @Test func `Of a row of sleeps each advance ends one, however far it goes`() async throws {
+        let woken = FluxRecorder<Int>()
+        let row = Task { [clock] in
+            for link in 1...3 {
+                try await clock.sleep(for: .seconds(1))
+                woken.record(link)
+            }
+        }
+        for (link, seconds) in [10, 1, 1].enumerated() {
+            await clock.sleepers(1)
+            #expect(woken.elements.count == link)
+            clock.advance(by: .seconds(seconds))
+        }
+        try await row.value
+        #expect(clock.now.offset == .seconds(12))
+    }
+
+    @Test func `A test goes through the attempts of an event, as the article shows`() async {
+        let site = WorkConverter.Site()
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: site, store: FluxStore(initialState: Log(), dispatcher: nil),
+            rules: [.retry(limit: 3, backoff: .constant(.seconds(1)))], clock: clock)
+        let task = creator.fire(.fail(1))
+        for attempts in 1...3 {
+            await clock.sleepers(1)
+            #expect(site.attempts.values.count == attempts)
+            clock.advance(by: .seconds(1))
+        }
+        #expect(await task.outcome.name == "failed")
+    }
+
+    @Test func `To move it back stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            FluxTestClock().advance(by: .seconds(-3))
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("FluxTestClock.advance: a clock cannot go back (-3.0 seconds)"), "\(message)")
     }
 
     @Test func `It measures the patience of a store`() async {
