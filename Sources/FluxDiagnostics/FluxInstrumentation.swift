@@ -45,8 +45,9 @@ nonisolated public protocol FluxInstrumentation: Sendable {
 
     /// An action is on its way, and has not been applied.
     ///
-    /// On a dispatcher this comes before any middleware. On a store it comes when nothing else can come between, so it is
-    /// called under the lock of the store: there it must be quick, and use no store, dispatcher or creator.
+    /// On a dispatcher this comes before any middleware of a lower priority than `Int.max`. On a store it comes when nothing else
+    /// can come between, so it is called under the lock of the store: there it must be quick, and use no store, dispatcher or
+    /// creator.
     ///
     /// - Parameters:
     ///   - action: The action.

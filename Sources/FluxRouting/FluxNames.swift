@@ -63,7 +63,7 @@ nonisolated extension FluxDispatcher {
 
     /// Applies an action to the store that is attached under a name, if it takes the type.
     ///
-    /// It passes the middleware of the dispatcher and of its children as every action does, and reaches no other store.
+    /// It goes through the middleware of the dispatcher and of its children as every action does, and reaches no other store.
     ///
     /// - Parameters:
     ///   - action: The change to make.
