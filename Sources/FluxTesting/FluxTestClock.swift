@@ -43,7 +43,8 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
 
     private struct Machine {
         var now = Instant(offset: .zero)
-        var sleepers: ContiguousArray<(deadline: Instant, latch: FluxLatch)> = []
+        /// By their latches: to take one out who was cancelled costs nothing of the others.
+        var sleepers: [ObjectIdentifier: (deadline: Instant, latch: FluxLatch)] = [:]
         /// Told how many sleep.
         var counts = FluxCounts()
     }
@@ -71,18 +72,14 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         await FluxLatch.wait { latch in
             let told = lock.withLock { machine -> ContiguousArray<FluxLatch>? in
                 if deadline <= machine.now { return nil }
-                machine.sleepers.append((deadline, latch))
+                machine.sleepers[ObjectIdentifier(latch)] = (deadline, latch)
                 return machine.counts.tell(machine.sleepers.count)
             }
             for waiter in told ?? [] { waiter.open() }
             return told == nil ? nil : latch
         } withdrawing: { latch in
             // Whoever was not woken was cancelled.
-            isCancelled = lock.withLock { machine in
-                let count = machine.sleepers.count
-                machine.sleepers.removeAll { $0.latch === latch }
-                return machine.sleepers.count < count
-            }
+            isCancelled = lock.withLock { $0.sleepers.removeValue(forKey: ObjectIdentifier(latch)) != nil }
         }
         if isCancelled { throw _Concurrency.CancellationError() }
     }
@@ -110,9 +107,9 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         if duration < .zero { fatalError("FluxCore: FluxTestClock.advance: a clock cannot go back (\(duration))") }
         let due = lock.withLock { machine in
             machine.now = machine.now.advanced(by: duration)
-            let now = machine.now
-            defer { machine.sleepers.removeAll { $0.deadline <= now } }
-            return machine.sleepers.filter { $0.deadline <= now }
+            let due = machine.sleepers.filter { $0.value.deadline <= machine.now }
+            for latch in due.keys { machine.sleepers[latch] = nil }
+            return due.values
         }
         for sleeper in due.sorted(by: { $0.deadline < $1.deadline }) { sleeper.latch.open() }
     }

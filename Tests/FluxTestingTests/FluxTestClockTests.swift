@@ -5,6 +5,12 @@ import FluxTesting
 import TestSupport
 import Testing
 
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
 /// The clock that users test with: it stands still, and it lets nobody sleep who is not to.
 @Suite struct FluxTestClockTests {
     let clock = FluxTestClock()
@@ -114,6 +120,24 @@ import Testing
         #expect(message.contains("FluxTestClock.advance: a clock cannot go back (-3.0 seconds)"), "\(message)")
     }
 
+    /// In a process of its own, and by its time on processors: so nothing else that runs counts.
+    @Test(.stress) func `What one who is cancelled costs does not grow with how many sleep`() async {
+        await #expect(processExitsWith: .success) {
+            @Sendable func cost(of count: Int) async -> Int {
+                let clock = FluxTestClock()
+                let sleeping = (0..<count).map { _ in Task { try await clock.sleep(for: .seconds(1)) } }
+                await clock.sleepers(count)
+                let before = processorTime()
+                for task in sleeping { task.cancel() }
+                for task in sleeping { _ = await task.result }
+                return processorTime() - before
+            }
+            _ = await cost(of: 2_000)
+            let (few, many) = (await cost(of: 2_000), await cost(of: 16_000))
+            guard many < 24 * few else { fatalError("\(few) for 2,000, \(many) for 16,000") }
+        }
+    }
+
     @Test func `It measures the patience of a store`() async {
         let (persistence, gate) = (MemoryPersistence<Counter>(), Gate())
         persistence.script.block(until: gate)
@@ -129,3 +153,6 @@ import Testing
         gate.open()
     }
 }
+
+/// What the process has used, in ticks.
+private func processorTime() -> Int { Int(clock()) }
