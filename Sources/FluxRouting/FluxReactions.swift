@@ -20,7 +20,7 @@ nonisolated extension FluxStore {
     ///   - type: Which actions.
     ///   - body: Changes the state.
     /// - Returns: What to remove it by; letting go of that removes nothing.
-    /// - Complexity: O(1), amortised.
+    /// - Complexity: O(1), amortised; to remove it O(*n*) for the *n* reactions of the store.
     @inlinable @discardableResult public func on<Action: FluxAction>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Void
     ) -> FluxRegistration {
@@ -38,7 +38,7 @@ nonisolated extension FluxStore {
     ///   - type: Which actions.
     ///   - body: Changes the state, and returns whether it has: with false nothing is announced, and the state stays as it was.
     /// - Returns: What to remove it by; letting go of that removes nothing.
-    /// - Complexity: O(1), amortised.
+    /// - Complexity: O(1), amortised; to remove it O(*n*) for the *n* reactions of the store.
     @inlinable @discardableResult
     public func on<Action: FluxAction, Answer: ExpressibleByBooleanLiteral & Sendable>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Answer

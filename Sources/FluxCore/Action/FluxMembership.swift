@@ -103,6 +103,7 @@ nonisolated extension FluxStoreHandle {
     ///   - type: Which actions.
     ///   - change: Makes the change; called under the lock of the dispatcher, and pure.
     /// - Returns: What to remove it by; it keeps the state in memory, and the store not.
+    /// - Complexity: O(1), amortised; to remove it O(*n*) for the *n* that the store takes so.
     @inlinable public func route<Action: FluxAction>(
         _ type: Action.Type, _ change: @escaping @Sendable (Action) -> FluxChange<State>
     ) -> FluxRegistration {
