@@ -24,7 +24,8 @@
 nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     /// Says which events a rule treats as one kind; nil: the rule does not cover the event.
     ///
-    /// A value that does not equal itself, such as a NaN, is a kind of its own each time.
+    /// They are compared as `AnyHashable` compares them: equal numbers of different types, such as `Int8(1)` and `UInt64(1)`, are
+    /// one kind. A value that does not equal itself, such as a NaN, is a kind of its own each time.
     public typealias Key = @Sendable (_ event: Event) -> (any Hashable & Sendable)?
     /// Says whether a rule applies to a pair: the event that was fired, and one in flight with the same key.
     ///

@@ -81,6 +81,11 @@ import Testing
         #expect(rig.weight == 0)
     }
 
+    @Test func `Equal numbers of different types are one kind`() {
+        let rig = RuleRig([.unique(cancelling: .later, for: { if $0.name == "a" { Int8(1) } else { UInt64(1) } })])
+        rig.expect([("a", "start 1"), ("b", "dropped 2")])
+    }
+
     @Test func `A retry holds nobody back`() {
         let rig = RuleRig([.retry(for: Named.letter, limit: 3)])
         rig.expect([("a", "start 1"), ("a", "start 2"), ("end 1", ""), ("end 2", "")])
