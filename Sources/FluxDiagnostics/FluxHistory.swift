@@ -101,6 +101,9 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     /// Puts back the state that an entry left, or the one before the first.
     ///
+    /// What was not announced has the revision of the change before it: of several with one revision the last is meant. So where
+    /// the first entry was not announced, it is ``undo()`` that leads to the state before it.
+    ///
     /// - Parameter revision: The revision of the entry.
     /// - Returns: The new revision; nil if none is kept of that revision.
     /// - Complexity: O(*n*) for *n* entries.

@@ -35,6 +35,15 @@ import Testing
         #expect(history.it.entries.map(\.revision) == [4, 5])
     }
 
+    @Test
+    func `Of several states of one revision a jump leads to the last, and to the one before the first leads undo`() {
+        let history = Box(FluxHistoryMachine(state: Log(), revision: 4, limit: 3))
+        for number in 1...2 { _ = history.it.record(.action(.addSilently(number)), Log(entries: [number]), nil) }
+        _ = history.it.record(.action(.add(3)), Log(entries: [3]), 5)
+        #expect(history.it.jump(to: 4)?.entries == [2] && history.it.position == 2)
+        #expect(history.it.undo()?.entries == [1] && history.it.undo()?.entries == [] && history.it.position == 0)
+    }
+
     @Test func `What was loaded is where it begins, while it has nothing`() {
         let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: 2))
         #expect(history.it.restart(Log(entries: [7]), 3).start?.entries == [])
