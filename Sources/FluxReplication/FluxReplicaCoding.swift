@@ -31,7 +31,7 @@ nonisolated public struct FluxReplicaCoding<State: FluxState>: Sendable {
     ///     nil: `version`, of all actions.
     ///   - encode: Makes bytes of an action.
     ///   - decode: Makes an action of bytes and their version. Where it throws, the node stops before the action.
-    ///   - encodeState: Makes bytes of a state, equal ones of equal states.
+    ///   - encodeState: Makes bytes of a state, equal ones of equal states. Where it throws, the replica's status says so.
     ///   - decodeState: Makes a state of bytes and the version of the program that wrote them.
     public init(
         version: Int = 1,

@@ -274,15 +274,18 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func encode(_ step: FluxReplicaStep) {
         // Nobody but the task that reads changes the two.
         let (state, ledger) = (store.state, machine.withLock { $0.ledger })
+        let trim = step.saves.flatMap { trim in machine.withLock { $0.beginSaving() } ? trim : nil }
+        if !step.isCheckDue && trim == nil { return }
         do {
             let content = FluxReplicaContent(version: coding.version, bytes: try coding.encodeState(state))
             let bytes = FluxReplicaImage(ledger: ledger, state: content).bytes
-            if step.isCheckDue { machine.withLock { $0.checked(FluxReplicaBytes.checksum(bytes)) } }
-            guard let trim = step.saves, machine.withLock({ $0.beginSaving() }) else { return }
+            if step.isCheckDue { perform { $0.checked(FluxReplicaBytes.checksum(bytes), &$1) } }
+            guard let trim else { return }
             start(.saving) { await $0.save(FluxSharedSnapshot(position: ledger.position, state: bytes), trim) }
         } catch {
-            guard step.saves != nil, machine.withLock({ $0.beginSaving() }) else { return }
-            perform { $0.saved("the state cannot be encoded: \(error)", &$1) }
+            let failure = "the state cannot be encoded: \(error)"
+            if step.isCheckDue { perform { $0.notChecked(failure, &$1) } }
+            if trim != nil { perform { $0.saved(failure, &$1) } }
         }
     }
 

@@ -76,6 +76,7 @@ nonisolated struct FluxReplicaMachine {
 
     /// What this node has had for checksums, the newest last.
     private var checks: [FluxReplicaCheck] = []
+    private var checksumFailure: String?
     /// After how many entries the checksum was that this node has told last.
     private var told: UInt64 = 0
     /// What other nodes have up to here has been looked into by reading the log again.
@@ -109,7 +110,8 @@ nonisolated struct FluxReplicaMachine {
             case .diverged(let divergence): .diverged(divergence)
             case .serving: silence.map { .unavailable($0) } ?? (isLoaded ? .following : .loading)
             }
-        return FluxReplicaStatus(condition: condition, snapshotFailure: snapshotFailure)
+        return FluxReplicaStatus(
+            condition: condition, snapshotFailure: snapshotFailure, checksumFailure: checksumFailure)
     }
 
     private var refusal: FluxReplicaError? {
@@ -288,10 +290,16 @@ nonisolated struct FluxReplicaMachine {
     // MARK: - Checksums
 
     /// This node has a checksum of what it has now.
-    mutating func checked(_ sum: UInt64) {
+    mutating func checked(_ sum: UInt64, _ effects: inout FluxReplicaEffects) {
         checks.append(FluxReplicaCheck(count: ledger.count, version: version, sum: sum))
         // Others tell theirs with their next entry, which comes soon or is of no use.
         if checks.count > 8 { checks.removeFirst() }
+        (checksumFailure, effects.tellsStatus) = (nil, true)
+    }
+
+    /// The checksum that is due now cannot be taken.
+    mutating func notChecked(_ failure: String, _ effects: inout FluxReplicaEffects) {
+        (checksumFailure, effects.tellsStatus) = (failure, true)
     }
 
     /// What this node has had where another had something else; nil: the same, or not to be compared.

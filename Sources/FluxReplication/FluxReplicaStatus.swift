@@ -37,6 +37,10 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
     ///
     /// Until a node saves one, the log grows.
     public let snapshotFailure: String?
+    /// Why this node could not take the last checksum that was due; nil if it could.
+    ///
+    /// Until it can, it does not notice whether its state is that of the other nodes, and neither do they.
+    public let checksumFailure: String?
 
     /// Takes the place of the old status.
     ///

@@ -420,6 +420,27 @@ import Testing
     }
 
     @Test(
+        "A state that does not encode is told of where a checksum or a snapshot is due, until it does, and stops nobody"
+    )
+    func doesNotEncode() async throws {
+        let statesEncode = FluxLock(false)
+        let replica = try await FluxReplica.joined(
+            log: FluxTestLog(), initialState: Journal(),
+            coding: .journal(statesEncode: { statesEncode.withLock { $0 } }), checkEvery: 1, snapshotEvery: 2)
+        let failure = "the state cannot be encoded: Odd()"
+        try await replica.dispatch(action: [1, 1])
+        #expect(replica.status.state.checksumFailure == failure && replica.status.state.snapshotFailure == nil)
+        try await replica.dispatch(action: [1, 2])
+        #expect(replica.status.state.checksumFailure == failure && replica.status.state.snapshotFailure == failure)
+        statesEncode.withLock { $0 = true }
+        try await replica.dispatch(action: [1, 3])
+        #expect(replica.status.state.checksumFailure == nil && replica.status.state.snapshotFailure == failure)
+        try await replica.dispatch(action: [1, 4])
+        for await status in replica.status.states where status.snapshotFailure == nil { break }
+        #expect(replica.status.state.condition == .following && replica.lines.count == 4)
+    }
+
+    @Test(
         "A node that comes to the same once more objects, so that the other looks into its own; then both go on",
         .timeLimit(.minutes(1)), arguments: [3, .max])
     func objection(takenAtOnce: Int) async throws {

@@ -205,13 +205,22 @@ import Testing
     /// The machine has read three entries, and has a checksum of what it has then.
     func checked(_ sum: UInt64) throws {
         for number in UInt64(1)...3 { #expect(try receive(number, other(number)).isCheckDue == (number == 3)) }
-        machine.it.checked(sum)
+        effects { $0.checked(sum, &$1) }
     }
 
     @Test func `A checksum travels with the next entry of its node, once`() throws {
         try checked(77)
         #expect(try dispatched().check == FluxReplicaCheck(count: 3, version: 1, sum: 77))
         #expect(try dispatched().check == nil)
+    }
+
+    @Test func `A checksum that cannot be taken is said until one can, and none travels`() throws {
+        for number in UInt64(1)...3 { try receive(number, other(number)) }
+        #expect(effects { $0.notChecked("odd", &$1) }.tellsStatus)
+        #expect(machine.it.status.checksumFailure == "odd")
+        #expect(try dispatched().check == nil)
+        #expect(effects { $0.checked(77, &$1) }.tellsStatus)
+        #expect(machine.it.status.checksumFailure == nil)
     }
 
     @Test(arguments: [

@@ -255,7 +255,8 @@ struct Simulation {
             var hasher = Hasher()
             hasher.combine(ledger.position)
             hasher.combine(state.lines)
-            nodes[node].machine!.checked(UInt64(bitPattern: Int64(hasher.finalize())))
+            var effects = FluxReplicaEffects()
+            nodes[node].machine!.checked(UInt64(bitPattern: Int64(hasher.finalize())), &effects)
         }
         // What is wrong and saved before anybody has noticed is what all have from then on: that is not looked at here.
         let isWhole = !state.lines.contains([254, 254])

@@ -27,8 +27,9 @@ extension Journal.Action: ExpressibleByArrayLiteral, CustomStringConvertible {
 extension FluxReplicaCoding<Journal> {
     struct Odd: Error {}
 
-    /// A coding of a version; client 200 is known from version 2 on, and 201 does not encode.
-    static func journal(version: Int = 1) -> FluxReplicaCoding {
+    /// A coding of a version; client 200 is known from version 2 on, 201 does not encode, nor do states while they may not.
+    static func journal(version: Int = 1, statesEncode: @escaping @Sendable () -> Bool = { true }) -> FluxReplicaCoding
+    {
         FluxReplicaCoding(version: version) { action in
             action.client == 200 ? 2 : 1
         } encode: { action in
@@ -38,7 +39,8 @@ extension FluxReplicaCoding<Journal> {
             if bytes.count != 2 { throw Odd() }
             return Journal.Action(client: bytes[0], number: bytes[1])
         } encodeState: { state in
-            state.lines.flatMap { [$0.client, $0.number] }
+            if !statesEncode() { throw Odd() }
+            return state.lines.flatMap { [$0.client, $0.number] }
         } decodeState: { bytes, _ in
             Journal(
                 lines: stride(from: 0, to: bytes.count, by: 2).map {
