@@ -2,6 +2,12 @@
     import FluxCore
 #endif
 
+/// The writers of the replicas that this process has closed, each with its next number, for the next replicas of the same logs.
+///
+/// Each ledger keeps a writer until it was silent for long, and a replica that is opened and put away again and again would be a new
+/// one each time. It goes on as an old one instead: to everybody else it is that replica, after a pause.
+nonisolated private let fluxClosedWriters = FluxLock<[UInt64: UInt64]>([:])
+
 /// Does what the machine of a replica decides: reads the log, applies, appends, saves.
 nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// What runs on its own until the replica is closed, one of each.
@@ -84,9 +90,12 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     func upToDate(within duration: Swift.Duration, joins: Bool = false) async throws(FluxReplicaError) -> UInt64 {
         if _Concurrency.Task.isCancelled { throw .cancelled }
         let (id, latch) = try machine.withLock { $0.read(joins: joins) }.get()
-        return try await wait(id, latch, within: duration) { log in
+        let position = try await wait(id, latch, within: duration) { log in
             await Self.result { () async throws(FluxSharedLogError) in try await log.end() }
         }
+        // Not before: only what it has read says which of them are of this log.
+        if joins { machine.withLock { machine in fluxClosedWriters.withLock { machine.takeOver(from: &$0) } } }
+        return position
     }
 
     /// Asks the log again and again, and waits for what the machine makes of the answer, for so long.
@@ -292,12 +301,10 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Appends what nobody waits for: without it another node would go on with what is wrong.
     private func append(_ envelope: FluxReplicaEnvelope) async {
         await retry {
-            do throws(FluxSharedLogError) {
-                _ = try await log.append(envelope.bytes, key: envelope.key)
-                return true
-            } catch {
-                return if case .refused = error { true } else { false }
+            let answer = await Self.result { [log] () async throws(FluxSharedLogError) in
+                try await log.append(envelope.bytes, key: envelope.key)
             }
+            return if case .failure(.unavailable) = answer { false } else { true }
         }
     }
 
@@ -328,10 +335,12 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Ends all that runs; does not wait for it.
     @discardableResult func end() -> [_Concurrency.Task<Void, Never>] {
         perform { $0.closed(&$1) }
-        let (tasks, alarm) = jobs.withLock { jobs in
-            jobs.isClosed = true
-            return (Array(jobs.tasks.values) + jobs.asking.values, jobs.alarm?.task)
+        let (tasks, alarm, isFirst) = jobs.withLock { jobs in
+            defer { jobs.isClosed = true }
+            return (Array(jobs.tasks.values) + jobs.asking.values, jobs.alarm?.task, !jobs.isClosed)
         }
+        // By the first alone: somebody may have taken it since.
+        if isFirst { machine.withLock { machine in fluxClosedWriters.withLock { machine.handOver(to: &$0) } } }
         alarm?.cancel()
         for task in tasks { task.cancel() }
         return tasks

@@ -12,6 +12,7 @@
 /// | `receive`              | apply or pass over; who waited for it is let out; a checksum or a snapshot is due; or diverged |
 /// | `loaded`               | goes on from a snapshot; who waited for what is in it is let out                          |
 /// | `readingEnded`         | the log does not answer; or entries are gone, so that a snapshot is needed before the next |
+/// | `takeOver`, `handOver` | the numbers go on behind those of a closed replica of this process; or are left to the next |
 /// | `stopped`, `closed`    | everybody is let out, nothing follows any more                                            |
 nonisolated struct FluxReplicaMachine {
     typealias Answer = Swift.Result<UInt64, FluxReplicaError>
@@ -44,7 +45,7 @@ nonisolated struct FluxReplicaMachine {
     }
 
     /// Tells the entries of this replica from those of all others.
-    let writer: UInt64
+    private(set) var writer: UInt64
     /// The version that the states of this program are encoded as.
     private let version: Int
     private let checkEvery: UInt64
@@ -371,6 +372,26 @@ nonisolated struct FluxReplicaMachine {
     mutating func saved(_ failure: String?, _ effects: inout FluxReplicaEffects) {
         (isSaving, snapshotFailure) = (false, failure)
         effects.tellsStatus = true
+    }
+
+    // MARK: - One replica after the other
+
+    /// Goes on as the writer of a closed replica of the same log, if there is one; nobody waits yet.
+    ///
+    /// What is still under way of the other is applied before what this one sends, or never: its numbers are below the floor.
+    ///
+    /// - Parameter closed: The writers of closed replicas, whatever their logs are, each with its next number.
+    mutating func takeOver(from closed: inout [UInt64: UInt64]) {
+        guard let old = ledger.writers.keys.first(where: { closed[$0] != nil }) else { return }
+        (writer, next) = (old, Swift.max(closed.removeValue(forKey: old)!, next))
+        floor = next
+    }
+
+    /// Leaves its writer to the next replica; once, and after the end.
+    func handOver(to closed: inout [UInt64: UInt64]) {
+        // The memory for them is bounded: each of their logs gets one more writer then.
+        if closed.count >= 65_536 { closed = [:] }
+        if ledger.writers[writer] != nil { closed[writer] = next }
     }
 
     // MARK: - The end

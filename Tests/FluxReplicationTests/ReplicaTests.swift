@@ -374,6 +374,49 @@ import Testing
         #expect(try await log.base.snapshot()?.position == replica.position)
     }
 
+    @Test("A node that opens a log again and again needs no more room in its snapshots for that")
+    func openedAgain() async throws {
+        let log = FluxTestLog()
+        var (sizes, before) = (Set<Int>(), [FluxReplica<Journal>]())
+        for number in UInt8(1)...20 {
+            // Two at once, so that there are two writers.
+            let one = try await join(log, snapshotEvery: 2)
+            // What is closed once more has nothing left to hand over.
+            for replica in before { await replica.close() }
+            let other = try await join(log, snapshotEvery: 2)
+            try await one.dispatch(action: [1, number])
+            try await other.dispatch(action: [2, number])
+            while try await log.snapshot()?.position != other.position { await Task.yield() }
+            sizes.insert(try await log.snapshot()!.state.count - 2 * other.lines.count)
+            before = [one, other]
+            for replica in before { await replica.close() }
+        }
+        #expect(sizes.count == 1)
+        let last = try await join(log)
+        for client in UInt8(1)...2 {
+            #expect(last.lines.filter { $0.client == client }.map(\.number) == Array(1...20))
+        }
+    }
+
+    @Test("What a closed replica has under way comes before what the next one of its process sends, or never")
+    func zombiesOfAClosedReplica() async throws {
+        let log = LateLog()
+        log.isLate.withLock { $0 = false }
+        let one = try await join(log)
+        try await one.dispatch(action: [1, 1])
+        log.isLate.withLock { $0 = true }
+        let second = Task { await failure { try await one.dispatch(action: [1, 2]) } }
+        while log.late.withLock({ $0.isEmpty }) { await Task.yield() }
+        await one.close()
+        #expect(await second.value == .unconfirmed("the replica was closed"))
+        log.isLate.withLock { $0 = false }
+        let next = try await join(log)
+        try await next.dispatch(action: [1, 3])
+        try await log.bring()
+        try await next.dispatch(action: [1, 4])
+        #expect(next.lines == [[1, 1], [1, 3], [1, 4]])
+    }
+
     // MARK: - Nodes that differ
 
     @Test("A node whose state is not that of the others says so, starts over from a snapshot, and serves again")

@@ -305,6 +305,64 @@ import Testing
         #expect(machine.it.status.condition == .following)
     }
 
+    // MARK: - One replica after the other
+
+    @Test func `A machine goes on as one of its log that is closed, behind all that it has sent; no second one does`()
+        throws
+    {
+        let (first, second) = (try dispatched(), try dispatched())
+        try receive(1, first)
+        effects { $0.closed(&$1) }
+        var closed: [UInt64: UInt64] = [:]
+        machine.it.handOver(to: &closed)
+        let ledger = machine.it.ledger
+        // One that has read none of it has another log, for all that it knows.
+        for (isSameLog, writer) in [(false, 7), (true, 1), (true, 7)] as [(Bool, UInt64)] {
+            machine.it = Self.machine(writer: 7)
+            if isSameLog { _ = loaded(ledger) }
+            machine.it.takeOver(from: &closed)
+            let next = try dispatched()
+            #expect(next.writer == writer && (next.number, next.floor) == (writer == 1 ? (3, 3) : (1, 1)))
+            #expect(try receive(2, next).applies)
+            // What comes late of the first.
+            #expect(try receive(3, second).applies == (writer == 7))
+        }
+    }
+
+    @Test
+    func `A machine that has written nothing to the log hands nothing over, and one that has read goes on behind that`()
+        throws
+    {
+        var closed: [UInt64: UInt64] = [:]
+        _ = try dispatched()
+        machine.it.handOver(to: &closed)
+        var ledger = FluxReplicaLedger()
+        _ = ledger.admit(1, FluxReplicaEnvelope(writer: 1, number: 1, floor: 1, base: 0))
+        #expect(closed.isEmpty)
+        closed[1] = 2
+        machine.it = Self.machine(writer: 7)
+        _ = loaded(ledger)
+        for id in UInt64(1)...3 {
+            _ = try machine.it.read(joins: true).get()
+            _ = machine.it.finish(id)
+        }
+        machine.it.takeOver(from: &closed)
+        #expect(try dispatched().number == 4)
+    }
+
+    @Test func `Of closed replicas 65,536 are known, and then the newest alone, so that no more memory is needed`()
+        throws
+    {
+        var closed = Dictionary(uniqueKeysWithValues: (2...65_536).map { (UInt64($0), UInt64(7)) })
+        for count in [65_536, 1] {
+            try receive(UInt64(count), dispatched())
+            machine.it.handOver(to: &closed)
+            #expect(closed.count == count)
+            machine.it = Self.machine(writer: 65_537)
+        }
+        #expect(closed == [65_537: 2])
+    }
+
     // MARK: - The end
 
     @Test func `A node that has stopped or was closed lets out all, and takes nothing`() throws {

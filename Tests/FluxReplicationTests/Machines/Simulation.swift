@@ -30,6 +30,7 @@ struct Simulation {
         var machine: FluxReplicaMachine?
         var state = Journal()
         var clients: [Client]
+        var mayTakeOver = true
     }
 
     private enum Message {
@@ -53,6 +54,8 @@ struct Simulation {
     /// What is under way under the numbers of the nodes.
     private var entries: [String: FluxReplicaEnvelope] = [:]
     private var writers: UInt64 = 0
+    /// All nodes are in one process, but for those that crash.
+    private var closed: [UInt64: UInt64] = [:]
     private let goesWrong: Bool
 
     /// With the replica that each was sent by.
@@ -86,7 +89,9 @@ struct Simulation {
         case ..<60: try deliver(isFaulty: true)
         case ..<92: try read(node, atMost: 1 + random.next(below: 4))
         case ..<95: try expire(node)
-        case ..<97: nodes[node].machine == nil ? join(node) : crash(node)
+        case ..<97 where nodes[node].machine == nil: join(node)
+        case ..<96: crash(node)
+        case ..<97: close(node)
         case ..<98 where goesWrong:
             // A bit has flipped.
             nodes[node].state.lines.append([254, 254])
@@ -106,6 +111,7 @@ struct Simulation {
             nodes[node].clients[client].wait = Wait(id: id, action: nil, acknowledged: lastAcknowledged)
             messages.append(.end(node: node, writer: nodes[node].machine!.writer, id: id))
         } else {
+            takeOver(node)
             guard case .success(var (envelope, _)) = nodes[node].machine!.dispatch() else { return note("refused") }
             nodes[node].clients[client].sent += 1
             let action = Journal.Action(
@@ -203,7 +209,24 @@ struct Simulation {
         writers += 1
         nodes[node].machine = FluxReplicaMachine(writer: writers, version: 1, checkEvery: 5, snapshotEvery: 8)
         nodes[node].state = Journal()
+        nodes[node].mayTakeOver = true
         note("joined")
+    }
+
+    /// Before its first dispatch a node takes the place of one that was closed.
+    private mutating func takeOver(_ node: Int) {
+        guard nodes[node].mayTakeOver, nodes[node].clients.allSatisfy({ $0.wait == nil }) else { return }
+        nodes[node].mayTakeOver = false
+        let writer = nodes[node].machine!.writer
+        nodes[node].machine!.takeOver(from: &closed)
+        if nodes[node].machine!.writer != writer { note("taken over") }
+    }
+
+    private mutating func close(_ node: Int) {
+        var effects = FluxReplicaEffects()
+        nodes[node].machine!.closed(&effects)
+        nodes[node].machine!.handOver(to: &closed)
+        crash(node)
     }
 
     private mutating func crash(_ node: Int) {

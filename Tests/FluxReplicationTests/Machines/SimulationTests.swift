@@ -21,7 +21,7 @@ import Testing
         // A fault that never happens is not looked at.
         for what in [
             "acknowledged", "read", "unconfirmed", "not applied", "refused", "asked again", "passed over", "crashed",
-            "loaded", "trimmed", "saved", "flipped", "diverged", "objected", "read while diverging",
+            "taken over", "loaded", "trimmed", "saved", "flipped", "diverged", "objected", "read while diverging",
         ] {
             #expect(counts[what, default: 0] > 100, "\(what) has happened too rarely: \(counts)")
         }
