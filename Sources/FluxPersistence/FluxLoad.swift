@@ -11,7 +11,7 @@ nonisolated extension FluxStorage {
     ///   - initialState: What the first action of a log without a snapshot is applied to.
     ///   - deadline: Sleeps until the time for the load is up; nil: there is no end to it.
     /// - Returns: What to go on from.
-    /// - Throws: What the load throws, ``FluxLogGap``, ``FluxLoadTimeout`` or `CancellationError`.
+    /// - Throws: What the load throws, ``FluxLogGap``, ``FluxLogOverflow``, ``FluxLoadTimeout`` or `CancellationError`.
     @usableFromInline
     func load(
         initialState: State, until deadline: (@Sendable () async throws -> Void)? = nil

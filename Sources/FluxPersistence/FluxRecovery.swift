@@ -28,11 +28,13 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     /// - Parameters:
     ///   - contents: What a log has loaded.
     ///   - initialState: What its first action was applied to if there is no snapshot.
-    /// - Throws: ``FluxLogGap`` where an action is missing.
-    init(_ contents: FluxLogContents<State>, initialState: State) throws(FluxLogGap) {
+    /// - Throws: ``FluxLogGap`` where an action is missing, ``FluxLogOverflow``.
+    init(_ contents: FluxLogContents<State>, initialState: State) throws {
         snapshot = contents.snapshot?.number
         var (state, last) = (contents.snapshot?.state ?? initialState, snapshot ?? 0)
         revision = contents.snapshot?.revision ?? 0
+        // So that there is room for what comes after it.
+        if Swift.max(last, revision) > UInt64.max / 2 { throw FluxLogOverflow(number: last, revision: revision) }
         // An append that was reported as failed may be there twice, and a snapshot may have been taken after it.
         for entry in contents.entries where entry.number > last {
             guard entry.number == last + 1 else { throw FluxLogGap(expected: last + 1, found: entry.number) }
@@ -58,6 +60,12 @@ nonisolated func fluxIsPermanent(_ error: any Error) -> Bool {
 
 /// Says that a state was loaded, to those who look on at the store.
 nonisolated struct FluxRestored: FluxAction {}
+
+/// A log that cannot be what a store has written, which would have had to count for centuries.
+nonisolated struct FluxLogOverflow: Error {
+    let number: UInt64
+    let revision: UInt64
+}
 
 /// A load took longer than it was given.
 nonisolated struct FluxLoadTimeout: Error, CustomStringConvertible {

@@ -121,7 +121,8 @@ nonisolated extension FluxStore {
     ///   - clock: What measures the backoff.
     ///   - onFailure: Told of every write that fails; by default it goes to standard error.
     /// - Returns: A store with the state and the revision after the last action in the log.
-    /// - Throws: What the load throws, ``FluxLogGap``, or `CancellationError`.
+    /// - Throws: What the load throws, ``FluxLogGap`` or another error that says why no store has written this, or
+    ///   `CancellationError`.
     @inlinable
     public static func restored(
         from log: any FluxLog<State>,

@@ -278,7 +278,8 @@ nonisolated struct FluxReplicaMachine {
     /// Nothing comes from the log any more, until it is read again.
     mutating func readingEnded(_ error: any Error, _ effects: inout FluxReplicaEffects) {
         switch error {
-        case FluxSharedLogError.trimmed(let position):
+        // One that is not behind needs none of them, and would only go back.
+        case FluxSharedLogError.trimmed(let position) where position > ledger.position:
             // A snapshot takes the place of the entries.
             (isLoaded, trimmed) = (false, Swift.max(trimmed, position))
             effects.tellsStatus = true

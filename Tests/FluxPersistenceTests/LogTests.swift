@@ -173,6 +173,18 @@ import Testing
         #expect(error?.description == "the log has a gap: action 3 should come next, and 4 does")
     }
 
+    @Test(arguments: [(.max, 3), (3, .max), (.max / 2 + 1, 3)] as [(UInt64, UInt64)])
+    func `A log whose numbers leave no room for the next ones is refused, by an error that names them`(
+        number: UInt64, revision: UInt64
+    ) async throws {
+        let log = HostileLog(snapshot: FluxSnapshot(state: Counter(count: 1), number: number, revision: revision))
+        let error = await #expect(throws: (any Error).self) {
+            let store = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+            try await store.dispatch(durably: .add(1))
+        }
+        #expect(error.map { "\($0)" } == "FluxLogOverflow(number: \(number), revision: \(revision))")
+    }
+
     @Test func `Letting go of the store appends what is due`() async throws {
         let log = MemoryLog<Counter>()
         do {
@@ -274,4 +286,13 @@ import Testing
         _ = await store.ready
         #expect(store.state.count == 0)
     }
+}
+
+/// Has what no store has written.
+private struct HostileLog: FluxLog {
+    let snapshot: FluxSnapshot<Counter>
+
+    func load() async throws -> FluxLogContents<Counter> { FluxLogContents(snapshot: snapshot) }
+    func append(_ entries: [FluxLogEntry<Counter.Action>]) async throws {}
+    func compact(_ snapshot: FluxSnapshot<Counter>) async throws {}
 }

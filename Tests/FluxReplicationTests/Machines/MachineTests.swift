@@ -156,6 +156,16 @@ import Testing
         #expect(machine.it.finish(1) == .success(7) && machine.it.status.condition == .following)
     }
 
+    @Test(arguments: [0, 9, 10] as [UInt64])
+    func `A log that says that entries are gone which the node has read takes nothing back`(position: UInt64) throws {
+        try receive(10, other(1))
+        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: position), &$1) }
+        #expect(machine.it.isLoaded && machine.it.position == 10)
+        #expect(machine.it.status.condition == .unavailable("trimmed(through: \(position))"))
+        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 11), &$1) }
+        #expect(!machine.it.isLoaded && machine.it.trimmed == 11)
+    }
+
     @Test func `Who stops to wait for a position leaves nothing`() throws {
         _ = try machine.it.read().get()
         answered(1, .success(20))
