@@ -133,7 +133,8 @@ nonisolated struct FluxReplicaMachine {
         if let refusal { return .failure(refusal) }
         while floor < next, !isUnderWay(floor) { floor += 1 }
         givenUp.removeAll { $0 < floor }
-        if givenUp.count >= 1_000 { return .failure(.notApplied("too many before it are not confirmed")) }
+        // Each entry names them.
+        if givenUp.count >= 1_000 { return .failure(.notApplied("1000 are unconfirmed behind one that still waits")) }
         let latch = wait(.dispatch)
         return .success((envelope(next - 1), latch))
     }

@@ -98,6 +98,9 @@ nonisolated public struct FluxReplicaStop: Error, Equatable, CustomStringConvert
 /// Thread safety: a value.
 nonisolated public enum FluxReplicaError: Error, Equatable {
     /// The action was not applied and will not be, so it may be dispatched again; why.
+    ///
+    /// The log has refused it, it came too late, it does not encode; or 1,000 dispatches of this replica are unconfirmed behind one
+    /// that still waits: then the next is taken once that one has its answer, or its time is up.
     case notApplied(String)
     /// It is not known whether the action was applied; why.
     ///

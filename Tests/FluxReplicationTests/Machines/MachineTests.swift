@@ -288,7 +288,8 @@ import Testing
             effects { $0.expired(number, .zero, &$1) }
             _ = machine.it.finish(number)
         }
-        #expect(throws: FluxReplicaError.notApplied("too many before it are not confirmed")) { try dispatched() }
+        let reason = "1000 are unconfirmed behind one that still waits"
+        #expect(throws: FluxReplicaError.notApplied(reason)) { try dispatched() }
         effects { $0.expired(first, .zero, &$1) }
         _ = machine.it.finish(first)
         let next = try dispatched()
