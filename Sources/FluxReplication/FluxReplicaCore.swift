@@ -283,7 +283,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func encode(_ step: FluxReplicaStep) {
         // Nobody but the task that reads changes the two.
         let (state, ledger) = (store.state, machine.withLock { $0.ledger })
-        let trim = step.saves.flatMap { trim in machine.withLock { $0.beginSaving() } ? trim : nil }
+        let trim = step.saves.flatMap { trim in perform { $0.beginSaving(&$1) } ? trim : nil }
         if !step.isCheckDue && trim == nil { return }
         do {
             let content = FluxReplicaContent(version: coding.version, bytes: try coding.encodeState(state))

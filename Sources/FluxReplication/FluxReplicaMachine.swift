@@ -366,7 +366,10 @@ nonisolated struct FluxReplicaMachine {
     // MARK: - Snapshots
 
     /// Whether a snapshot may be saved now: there is one save at a time, and what is due meanwhile is left to the next.
-    mutating func beginSaving() -> Bool {
+    ///
+    /// That is said, for a save may never return, and no clock is here to tell.
+    mutating func beginSaving(_ effects: inout FluxReplicaEffects) -> Bool {
+        if isSaving { (snapshotFailure, effects.tellsStatus) = ("the one before it is still being saved", true) }
         defer { isSaving = true }
         return !isSaving && !isOver
     }

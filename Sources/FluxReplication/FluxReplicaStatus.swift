@@ -35,7 +35,7 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
     public let condition: Condition
     /// Why this node could not save the last snapshot that it was to save; nil if it could.
     ///
-    /// Until a node saves one, the log grows.
+    /// Until a node saves one, the log grows. One that is due while the one before it is still being saved is not saved.
     public let snapshotFailure: String?
     /// Why this node could not take the last checksum that was due; nil if it could.
     ///

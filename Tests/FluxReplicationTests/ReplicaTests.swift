@@ -374,6 +374,19 @@ import Testing
         #expect(try await log.base.snapshot()?.position == replica.position)
     }
 
+    @Test("A save that does not return is told of once the next snapshot is due, until it has returned")
+    func saveHangs() async throws {
+        let log = HangingLog()
+        // A dispatch that a checksum is due after returns after that, and after what the save has come to.
+        let replica = try await join(log, checkEvery: 1, snapshotEvery: 1)
+        try await replica.dispatch(action: [1, 1])
+        #expect(replica.status.state.snapshotFailure == nil)
+        try await replica.dispatch(action: [1, 2])
+        #expect(replica.status.state.snapshotFailure == "the one before it is still being saved")
+        log.mayReturn.open()
+        for await status in replica.status.states where status.snapshotFailure == nil { break }
+    }
+
     @Test("A node that opens a log again and again needs no more room in its snapshots for that")
     func openedAgain() async throws {
         let log = FluxTestLog()

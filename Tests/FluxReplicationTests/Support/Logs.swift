@@ -82,6 +82,17 @@ final class LingeringLog: WrappedLog {
     }
 }
 
+/// Saves, and returns once it may.
+final class HangingLog: WrappedLog {
+    let base = FluxTestLog()
+    let mayReturn = FluxLatch()
+
+    func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+        try await base.save(snapshot)
+        await mayReturn.wait()
+    }
+}
+
 /// Lets a node read, and save snapshots, or not.
 final class GatedLog: WrappedLog {
     let base = FluxTestLog()
