@@ -63,8 +63,8 @@ nonisolated extension FluxDispatcher {
     /// Calls a handler with every action that any store of this dispatcher applies from now on, after it was applied.
     ///
     /// Once for each store that applied it, in the order applied; also what is dispatched to such a store itself, and
-    /// what the state did not announce. A dispatcher that nobody subscribed to spends nothing on this, and one that many did looks
-    /// on at each store once.
+    /// what the state did not announce. A dispatcher that nobody subscribed to spends nothing on this. However many subscribe, each
+    /// store is looked on at once.
     ///
     /// - Parameters:
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.

@@ -110,17 +110,17 @@ nonisolated extension FluxSource {
         func newest<Source: FluxTappable>(_ source: Source) -> FluxNewest<State>? {
             source.newest as? FluxNewest<State>
         }
-        if let source = self as? any FluxTappable, let newest = newest(source) {
-            return states(delivery, startingWithCurrent, newest)
+        if delivery == .latest, let source = self as? any FluxTappable, let newest = newest(source) {
+            return states(delivery, startingWithCurrent, reading: newest)
         }
-        return states(delivery, startingWithCurrent, nil)
+        return states(delivery, startingWithCurrent, reading: nil)
     }
 
     @usableFromInline
     func states(
-        _ delivery: FluxDelivery, _ startingWithCurrent: Bool, _ newest: FluxNewest<State>?
+        _ delivery: FluxDelivery, _ startingWithCurrent: Bool, reading newest: FluxNewest<State>?
     ) -> FluxStates<State, Never> {
-        guard delivery == .latest, let newest, let source = self as? any FluxTappable<State> else {
+        guard let newest, let source = self as? any FluxTappable else {
             return states(
                 FluxBuffered(rule: delivery == .latest ? .latest : .every), startingWithCurrent: startingWithCurrent)
         }

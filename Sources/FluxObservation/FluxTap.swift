@@ -20,7 +20,7 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     /// Reads a part of the state, in one step with the changes of it; keeps the state, and not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// Reads the newest state, again and again; keeps the state, and not the source.
+    /// Reads the newest state, again and again; it keeps the state and not the source, but of a view the sources.
     var newest: FluxNewest<State> { get }
 
     /// What a view follows from; nil: it is a store.

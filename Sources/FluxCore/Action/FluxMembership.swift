@@ -73,6 +73,7 @@ nonisolated extension FluxStoreHandle {
     @discardableResult func leave(_ dispatcher: FluxDispatcher?) -> Bool {
         FluxPureCode.forbid("detach")
         var gone: [AnyObject?] = []
+        // All that most have, at once.
         gone.reserveCapacity(2)
         membership.withLock { membership in
             guard let home = membership.dispatcher, dispatcher == nil || dispatcher === home else { return }
