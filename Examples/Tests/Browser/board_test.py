@@ -438,6 +438,20 @@ class BoardTest(unittest.TestCase):
         self.assertEqual(self.ada.run(
             "return [window.broken ?? 0, document.querySelectorAll('main img, main b, main script, #names img').length]"), [0, 0])
 
+    def test_separators_of_lines_and_paragraphs_in_what_people_write_are_text_like_any_other(self):
+        words = "one\u2028data: two\u2029event: three"
+        for title in (words, "after it"):
+            self.board.command("addCard", list=self.done, title=title)
+        wanted = ["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]], ["Done", [words, "after it"]]
+        self.both_show(*wanted)
+        self.bo.click("#people-button")
+        self.bo.write("#name", words)
+        self.bo.keys(Keys.ENTER)
+        self.ada.until(lambda: words in self.ada.people()[1], "does not show Bo's new name")
+        self.ada.driver.refresh()
+        self.ada.shows(*wanted)
+        self.ada.until(lambda: self.ada.connection() == "live", "is not connected to the board")
+
     # Who is here
 
     def test_everybody_sees_who_is_here_as_people_come_go_and_change_their_name(self):

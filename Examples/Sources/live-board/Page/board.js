@@ -158,16 +158,17 @@ async function listen(mine) {
 }
 
 function takeEvent(block) {
-    const [, event] = /^event: ?(.*)$/m.exec(block) ?? [];
-    const [, data] = /^data: ?(.*)$/m.exec(block) ?? [];
+    // By "\n" alone: to a regular expression a line also ends at U+2028 and U+2029, which may be in what people write.
+    const field = (name) => block.split("\n").find((one) => one.startsWith(`${name}: `))?.slice(name.length + 2);
+    const [event, data] = [field("event"), field("data")];
     if (!data) return;
-    failures = 0;
     if (event === "access") ({ writable } = JSON.parse(data));
     if (writable) showConnection("live", "Live");
     else showConnection("read-only", "Read-only");
     if (event === "state") takeState(JSON.parse(data));
     if (event === "change") takeChange(JSON.parse(data));
     if (event === "here") showPeople(JSON.parse(data));
+    failures = 0; // not before: a line whose events are not understood is not tried again at once each time
 }
 
 function showNoBoard() {
