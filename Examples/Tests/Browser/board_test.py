@@ -468,6 +468,24 @@ class BoardTest(unittest.TestCase):
         self.bo.driver.get("about:blank")
         self.ada.until(lambda: self.ada.people() == ["1 here", ["Ada"]], "does not show that Bo has left")
 
+    def test_a_page_that_is_opened_behind_another_gives_up_its_line_and_comes_back_once_it_is_seen(self):
+        # Its minute is made short, and the browser told that nobody sees it: so it is in a window of its own too.
+        self.bo.driver.execute_cdp_cmd("Page.enable", {})
+        script = self.bo.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": """
+            let isHidden = true;
+            Object.defineProperty(document, "hidden", { get: () => isHidden });
+            const wait = window.setTimeout.bind(window);
+            window.setTimeout = (body, time) => wait(body, time === 60_000 ? 300 : time);
+            window.beSeen = () => { isHidden = false; document.dispatchEvent(new Event("visibilitychange")); };"""})
+        self.addCleanup(
+            self.bo.driver.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]})
+        self.bo.driver.refresh()
+        self.bo.until(lambda: self.bo.connection() == "paused", "keeps its line")
+        self.ada.until(lambda: self.ada.people() == ["1 here", ["Ada"]], "still counts Bo")
+        self.board.command("addCard", list=self.done, title="Meanwhile")
+        self.bo.run("beSeen()")
+        self.both_show(["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]], ["Done", ["Meanwhile"]])
+
     # Moving cards
 
     def test_a_card_is_dragged_to_another_list_with_the_place_shown_on_the_way(self):

@@ -178,11 +178,13 @@ function showNoBoard() {
     showConnection("lost", "No such board");
 }
 
-document.addEventListener("visibilitychange", () => {
+function heedWhetherSeen() {
     clearTimeout(hiddenTimer);
     if (!document.hidden && !line) connect();
     if (document.hidden) hiddenTimer = setTimeout(() => { hangUp(); showConnection("paused", "Paused"); }, hiddenLimit);
-});
+}
+
+document.addEventListener("visibilitychange", heedWhetherSeen);
 addEventListener("online", connect);
 // A browser may keep a page that one has left, with its line, for the way back.
 addEventListener("pagehide", hangUp);
@@ -795,3 +797,4 @@ document.addEventListener("keydown", (event) => {
 });
 
 connect();
+heedWhetherSeen(); // also where the page is opened behind another, and is told of no change
