@@ -68,6 +68,11 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         public let reason: any Error
         /// One line that begins with the path.
         public var description: String { "\(path): \(reason)" }
+        /// Whether the disk did not do what it was asked to, as one that is full: that may pass, and the database may be well.
+        public var isOfDisk: Bool {
+            let code = (reason as? DatabaseError)?.resultCode
+            return [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY].contains(code)
+        }
     }
 
     /// The database holds a version that comes after the one the program knows, so it is refused as it is.

@@ -38,19 +38,22 @@ enum BoardConverter: FluxAsyncActionConverter {
         event order: Order, dependency: Dependency, send: @escaping @Sendable (BoardAction) -> Void
     ) async throws {
         switch dependency.storage {
-        case .disk(let store, let disk):
-            // What cannot be saved would only grow in memory.
-            if disk.isFailing { throw Unsaved() }
+        case .disk(let store, let file):
+            try file.requireSaving()
             // Nothing here suspends before the action is applied, and conversions of one board start one after the other: so
             // nothing changes between the look at the state and the action. Those that wait for the disk overlap, and
             // share its writes.
             let action = Result {
                 try store.state.action(for: order.command, by: order.client, limits: dependency.limits)
             }
-            if case .success(let action?) = action { send(action) }
+            var outcome = Unsaved.Outcome.refused
+            if case .success(let action?) = action {
+                send(action)
+                outcome = .pending
+            }
             let revision = store.state.revision
             // Also where nothing has changed: what the answer was made from may not be on disk yet.
-            if await store.handle.failure() != nil { throw Unsaved() }
+            if let error = await store.handle.failure() { throw Unsaved(outcome, error) }
             let receipt = Receipt(revision: revision, id: try action.get()?.added)
             order.answer.receipt.withLock { $0 = receipt }
         case .log(let replica, let patience):
@@ -84,8 +87,9 @@ private struct SharedOrder {
             action: .decide(command, by: order.client, limits: limits, id: id), within: timeLeft())
 
         let state = replica.store.state
-        // So many changes have come since that what became of this one is not known any more.
-        guard let changes = state.changes(after: revision) else { throw Unsaved() }
+        guard let changes = state.changes(after: revision) else {
+            throw Problem.unconfirmed("So much has changed since that what became of it is not known any more.")
+        }
         if let made = changes.last(where: { $0.order == id }) {
             return Receipt(revision: made.revision, id: made.change.added)
         }

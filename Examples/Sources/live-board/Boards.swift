@@ -45,6 +45,7 @@ final class Boards: Sendable {
     private let catalogue: Storage<Catalogue>
     private let settings: Settings
     private let place: Place
+    private let logger: Logger
     private let telling: FluxSubscription?
     private let isClosing = Mutex(false)
 
@@ -52,7 +53,7 @@ final class Boards: Sendable {
 
     /// Reads which boards there are, and makes the first where there is none.
     init(_ settings: Settings, at place: Place, logger: Logger) async throws {
-        (self.settings, self.place) = (settings, place)
+        (self.settings, self.place, self.logger) = (settings, place, logger)
         let catalogue = try await place.open(
             "catalogue", initialState: Catalogue(), within: Place.patienceAtStart, logger: logger)
         self.catalogue = catalogue
@@ -65,11 +66,8 @@ final class Boards: Sendable {
             logger.error("A board cannot be put away", metadata: ["board": "\(id.rawValue)", "error": "\(error)"])
         } make: { id in
             guard let title = try await Self.title(of: id, in: catalogue) else { throw Problem.unknownBoard }
-            let desk = try await Desk(
-                place.open("board-\(id.rawValue)", initialState: BoardState(), logger: logger),
-                founding: id == .welcome ? .welcome : Board(title: title, lists: []), limits: settings.limits,
-                house: house, logger: logger
-            ) { title, revision in
+            let storage = try await place.board(id, named: title, logger: logger)
+            let desk = Desk(storage, limits: settings.limits, house: house, logger: logger) { title, revision in
                 // Seldom: the catalogue follows the boards, which know their titles themselves.
                 if catalogue.store.state.titles[id.rawValue] != title {
                     catalogue.dispatchSoon(.name(id, title, revision: place.isShared ? revision : nil))
@@ -81,6 +79,7 @@ final class Boards: Sendable {
             try await desk.close()
         }
         if catalogue.store.state.titles.isEmpty {
+            try await place.found(.welcome, .welcome, logger: logger)
             try await catalogue.dispatch(.add(.welcome, Board.welcome.title, limit: 1))
         }
     }
@@ -131,10 +130,14 @@ final class Boards: Sendable {
     func add(title: String) async throws -> BoardID {
         if isClosing.withLock({ $0 }) { throw Problem.closing }
         let id = BoardID.random()
+        let full = Refusal.full("There are \(settings.boards) boards at most.")
+        if catalogue.store.state.titles.count >= settings.boards { throw full }
+        // One that cannot be saved waits for that in memory, and so would each after it.
+        if let failure = place.disk?.waiting { throw Unsaved(.refused, failure) }
+        // First the board, and then that there is one: so a board that is listed and has no file was lost.
+        try await place.found(id, Board(title: title, lists: []), logger: logger)
         try await catalogue.dispatch(.add(id, title, limit: settings.boards))
-        if catalogue.store.state.titles[id.rawValue] == nil {
-            throw Refusal.full("There are \(settings.boards) boards at most.")
-        }
+        if catalogue.store.state.titles[id.rawValue] == nil { throw full }
         return id
     }
 
@@ -158,10 +161,11 @@ final class Boards: Sendable {
     /// Lets all streams show that they are alive.
     func beat() { for desk in desks.state.values { desk.feed.beat() } }
 
-    /// How this server is doing: the worst of what is open.
+    /// How this server is doing: the worst of what is known, without a look at the disk or the log.
     var health: Health {
         let conditions = [catalogue.condition] + desks.state.values.map(\.storage.condition)
-        return conditions.compactMap { $0 }.map(Health.init).max { $0.status < $1.status } ?? Health()
+        let known = conditions.compactMap { $0 }.map(Health.init) + [Health(failureOfDisk: place.disk?.failure)]
+        return known.max { $0.status < $1.status } ?? Health()
     }
 }
 
@@ -169,7 +173,7 @@ final class Boards: Sendable {
 struct Health: Encodable {
     enum Status: String, Encodable, Comparable {
         case ok
-        /// The log does not answer: boards are shown, and cannot be changed.
+        /// The log does not answer, or the disk takes nothing: boards cannot be changed.
         case readOnly = "read-only"
         /// A board is not shown, or will not change any more.
         case failed
@@ -181,6 +185,10 @@ struct Health: Encodable {
     var detail: String?
 
     init() {}
+
+    init(failureOfDisk failure: String?) {
+        if let failure { (status, detail) = (.readOnly, failure) }
+    }
 
     init(_ condition: FluxReplicaStatus.Condition) {
         switch condition {
@@ -227,18 +235,28 @@ struct Failure: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
+extension Problem {
+    /// There was a board, and its database is gone or has nothing in it.
+    static func lost(_ board: BoardID) -> Problem {
+        Problem(
+            kind: "lost", status: .internalServerError, title: "What there was of this board is not there any more",
+            detail:
+                "The board is \(board.rawValue). The log of the server names the file that would have to be put back.")
+    }
+}
+
 extension FluxFamilyError: KnownError {
     var problem: Problem { .closing }
 }
 
 extension Unsaved: KnownError {
-    var problem: Problem { .unsaved }
+    var problem: Problem { .unsaved(outcome.rawValue) }
 }
 
 extension FluxReplicaError: KnownError {
     var problem: Problem {
         switch self {
-        case .unconfirmed: .unsaved
+        case .unconfirmed: .unconfirmed("The log has not answered in time. What was sent may come yet.")
         case .notApplied, .unavailable: .unavailable("It is asked again and again.")
         case .diverged: .unavailable("This server has found its copy to be wrong, and is mending it.")
         case .stopped: .unavailable("This server is too old for what others have written.")

@@ -22,18 +22,15 @@ final class Desk: Sendable {
     ///
     /// - Parameters:
     ///   - storage: Where it is.
-    ///   - founding: The board to begin with, where there is none.
     ///   - limits: How much there may be on it.
     ///   - house: How many commands are under way at once, on all boards together.
     ///   - logger: Where to tell what goes wrong.
     ///   - named: Told of the title, and of each new one, with the revision at which it was read.
-    /// - Throws: Why the board to begin with was not saved.
     init(
-        _ storage: Storage<BoardState>, founding: Board, limits: BoardLimits, house: FluxLimit, logger: Logger,
+        _ storage: Storage<BoardState>, limits: BoardLimits, house: FluxLimit, logger: Logger,
         named: @escaping @Sendable (String, Int) -> Void
-    ) async throws {
+    ) {
         let store = storage.store
-        if store.state.revision == 0 { try await storage.dispatch(.found(founding)) }
         Self.instrument(store, logger)
         creator = FluxActionCreator(
             dependency: BoardConverter.Dependency(storage: storage, limits: limits), store: store,
@@ -44,7 +41,7 @@ final class Desk: Sendable {
         (self.storage, self.feed) = (storage, feed)
         showing = Task {
             switch storage {
-            case .disk(let store, let disk): await Self.showSaved(store, disk, feed, named)
+            case .disk(let store, _): await Self.showSaved(store, feed, named)
             case .log(let replica, _): await Self.showApplied(replica, feed, logger, named)
             }
         }
@@ -87,14 +84,13 @@ final class Desk: Sendable {
     // MARK: - Showing
 
     private static func showSaved(
-        _ store: FluxStore<BoardState>, _ disk: Disk, _ feed: Feed, _ named: (String, Int) -> Void
+        _ store: FluxStore<BoardState>, _ feed: Feed, _ named: (String, Int) -> Void
     ) async {
         // A state that comes while another is on its way to the disk is skipped: the next has its changes too.
         for await state in store.states {
             await store.flush()
             if Task.isCancelled { return }
             if await store.handle.failure() != nil { continue }
-            disk.isFailing = false
             feed.show(state)
             named(state.board.title, state.revision)
         }

@@ -17,7 +17,8 @@ struct LiveBoard: AsyncParsableCommand {
             Prints its address once it listens. Everything that was acknowledged to a client is on disk, and is there \
             again after any end of the program. SIGINT and SIGTERM close it in order: it takes no more commands, ends \
             the streams of those who watch, and saves. Logs go to standard error, GET /metrics has figures for \
-            Prometheus, and GET /health answers while it runs.
+            Prometheus, and GET /health answers while it runs, with the status "ok"; or "read-only" while the disk takes \
+            nothing.
 
             With --log the boards are not on disk here, but on a log in NATS JetStream, and any number of servers have the \
             same: what one acknowledges shows at all of them. While the log does not answer, boards are shown and cannot be \

@@ -10,14 +10,14 @@ import Terminal
 
 /// Where all boards are: in a folder of this server alone, or on a log that several servers share.
 enum Place: Sendable {
-    case folder(String, FolderLock)
+    case folder(String, FolderLock, Disk)
     /// The duration is how long a command waits for the log.
     case log(JetStreamLog, patience: Duration)
 
     /// Opens a folder, which is made if it is not there; throws where another program uses it.
     init(folder: String) throws {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        self = .folder(folder, try FolderLock(folder))
+        self = .folder(folder, try FolderLock(folder), Disk())
     }
 
     /// Connects to the servers of a log; waits for a while where none of them answers.
@@ -48,23 +48,31 @@ enum Place: Sendable {
 
     var isShared: Bool { if case .log = self { true } else { false } }
 
+    private static func path(of name: String, in folder: String) -> String { "\(folder)/\(name).sqlite" }
+
     /// Opens what is kept under a name, or begins with a state; a log may take as long as a command waits, if not told otherwise.
     func open<State: FluxState & Codable>(
         _ name: String, initialState: State, within patience: Duration? = nil, logger: Logger
     ) async throws -> Storage<State> where State.Action: Codable {
         switch self {
-        case .folder(let folder, _):
-            let disk = Disk()
-            let path = "\(folder)/\(name).sqlite"
-            // On no dispatcher: what is dispatched is for this store alone.
-            let store = try await FluxStore.restored(
-                from: SQLiteLog<State>(path: path, coding: .json()), initialState: initialState, dispatcher: nil,
-                compactEvery: 1_000
-            ) { failure in
-                disk.isFailing = true
-                logger.error("What was changed cannot be saved", metadata: ["path": "\(path)", "error": "\(failure)"])
+        case .folder(let folder, _, let disk):
+            let path = Self.path(of: name, in: folder)
+            do {
+                // On no dispatcher: what is dispatched is for this store alone.
+                let store = try await FluxStore.restored(
+                    from: WatchedLog(log: SQLiteLog<State>(path: path, coding: .json()), path: path, disk: disk),
+                    initialState: initialState, dispatcher: nil, compactEvery: 1_000
+                ) { failure in
+                    logger.error(
+                        "What was changed cannot be saved", metadata: ["path": "\(path)", "error": "\(failure)"])
+                }
+                disk.note(nil, at: path)
+                return .disk(store, DiskFile(path: path, disk: disk))
+            } catch let failure as SQLiteLog<State>.Failure where failure.isOfDisk {
+                disk.noteUnopened(failure)
+                logger.error("A database cannot be opened", metadata: ["error": "\(failure)"])
+                throw Unsaved(.unopened, failure)
             }
-            return .disk(store, disk)
         case .log(let logs, let usual):
             let replica = try await FluxReplica.joined(
                 log: logs.log(for: name), initialState: initialState, coding: .json, checkEvery: 100,
@@ -90,7 +98,7 @@ extension FluxReplicaCoding where State: Codable, State.Action: Codable {
 /// A store, and how what is dispatched to it outlives the program.
 enum Storage<State: FluxState>: Sendable {
     /// In a database here.
-    case disk(FluxStore<State>, Disk)
+    case disk(FluxStore<State>, DiskFile)
     /// On a log, from which every server applies the same in the same order.
     case log(FluxReplica<State>, patience: Duration)
 
@@ -112,9 +120,10 @@ enum Storage<State: FluxState>: Sendable {
     /// Applies an action, and returns once it is kept.
     func dispatch(_ action: State.Action) async throws {
         switch self {
-        case .disk(let store, _):
+        case .disk(let store, let file):
+            try file.requireSaving()
             store.dispatch(action: action)
-            _ = try await kept()
+            if let error = await store.handle.failure() { throw Unsaved(.pending, error) }
         case .log(let replica, let patience):
             try await replica.dispatch(action: action, within: patience)
         }
@@ -134,7 +143,7 @@ enum Storage<State: FluxState>: Sendable {
         switch self {
         case .disk(let store, _):
             let state = store.state
-            if let error = await store.handle.failure() { throw Unsaved(description: "\(error)") }
+            if let error = await store.handle.failure() { throw Unsaved(.hidden, error) }
             return state
         case .log(let replica, _):
             // What is known to be wrong is shown to nobody.
@@ -158,19 +167,129 @@ enum Storage<State: FluxState>: Sendable {
     }
 }
 
-/// What is known of the disk: whether the last write has failed, which is tried again.
-final class Disk: Sendable {
-    private let failing = Mutex(false)
+// MARK: - Boards
 
-    var isFailing: Bool {
-        get { failing.withLock { $0 } }
-        set { failing.withLock { $0 = newValue } }
+extension Place {
+    /// What is known of the disk; nil: there is none.
+    var disk: Disk? { if case .folder(_, _, let disk) = self { disk } else { nil } }
+
+    /// Keeps a board that is new in a folder, before anybody may open it; on a log that is done by who opens it.
+    func found(_ id: BoardID, _ board: Board, logger: Logger) async throws {
+        if isShared { return }
+        let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
+        guard storage.store.state.revision == 0 else { return }
+        do {
+            try await storage.dispatch(.found(board))
+        } catch let error as Unsaved {
+            throw Unsaved(.refused, error)  // Its file may come yet, but nobody will ask for it.
+        }
+    }
+
+    /// Opens a board that is known by a title; throws where the folder does not have it.
+    func board(_ id: BoardID, named title: String, logger: Logger) async throws -> Storage<BoardState> {
+        guard case .folder(let folder, _, _) = self else {
+            let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
+            let board = id == .welcome ? Board.welcome : Board(title: title, lists: [])
+            if storage.store.state.revision == 0 { try await storage.dispatch(.found(board)) }
+            return storage
+        }
+        let path = Self.path(of: Self.name(of: id), in: folder)
+        // Looked for first, since to open a database makes one.
+        if FileManager.default.fileExists(atPath: path) {
+            let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
+            if storage.store.state.revision > 0 { return storage }
+        }
+        logger.error("A board is lost: its file is not there, or has nothing in it", metadata: ["path": "\(path)"])
+        throw Problem.lost(id)
+    }
+
+    private static func name(of id: BoardID) -> String { "board-\(id.rawValue)" }
+}
+
+// MARK: - The disk
+
+/// What is known of the disk under a folder: what could not be written when that was last tried, which is tried again.
+final class Disk: Sendable {
+    private struct Failures {
+        /// By the paths of the databases.
+        var written: [String: String] = [:]
+        /// Of one that could not even be opened, which nobody may ask for again; so whatever goes well next ends it.
+        var unopened: String?
+    }
+
+    private let failures = Mutex(Failures())
+
+    /// Why something waits in memory that cannot be saved; nil: nothing does.
+    var waiting: String? { failures.withLock { $0.written.values.first } }
+    /// Why something could not be saved or opened when that was last tried.
+    var failure: String? { failures.withLock { $0.written.values.first ?? $0.unopened } }
+
+    /// Why the last write of a database has failed; nil: it has not.
+    func failure(at path: String) -> String? { failures.withLock { $0.written[path] } }
+
+    func noteUnopened(_ failure: any Error) { failures.withLock { $0.unopened = "\(failure)" } }
+
+    /// Notes that a database was opened or written, or why it was not written.
+    func note(_ failure: (any Error)?, at path: String) {
+        failures.withLock { failures in
+            failures.written[path] = failure.map { "\($0)" }
+            if failure == nil { failures.unopened = nil }
+        }
+    }
+}
+
+/// One database on the disk.
+struct DiskFile: Sendable {
+    let path: String
+    let disk: Disk
+
+    /// Throws where the last write has failed: what cannot be saved would only grow in memory.
+    func requireSaving() throws(Unsaved) {
+        if let failure = disk.failure(at: path) { throw Unsaved(.refused, failure) }
+    }
+}
+
+/// A log that tells the disk how its writes have gone.
+private struct WatchedLog<Log: FluxLog>: FluxLog {
+    let log: Log
+    let path: String
+    let disk: Disk
+
+    func load() async throws -> FluxLogContents<Log.State> { try await log.load() }
+
+    func append(_ entries: [FluxLogEntry<Log.State.Action>]) async throws {
+        try await watched { try await log.append(entries) }
+    }
+
+    func compact(_ snapshot: FluxSnapshot<Log.State>) async throws {
+        try await watched { try await log.compact(snapshot) }
+    }
+
+    private func watched(_ write: () async throws -> Void) async throws {
+        do {
+            try await write()
+            disk.note(nil, at: path)
+        } catch {
+            disk.note(error, at: path)
+            throw error
+        }
     }
 }
 
 /// A change was not saved, or it is not known whether it was.
 struct Unsaved: Error, CustomStringConvertible {
-    var description = "nothing can be saved"
+    /// What is true for whoever has asked.
+    enum Outcome: String {
+        case refused = "Nothing was changed. Try again later."
+        case unopened = "The board cannot be opened, and nothing was changed. Try again later."
+        case pending = "It is tried again, so what was sent may come yet."
+        case hidden = "There are changes that are not saved yet, and nothing is shown that is not. Try again later."
+    }
+
+    let outcome: Outcome
+    let description: String
+
+    init(_ outcome: Outcome, _ reason: Any) { (self.outcome, description) = (outcome, "\(reason)") }
 }
 
 /// Keeps a second program out of a folder; the system lets go of it when the first ends, in whatever way.

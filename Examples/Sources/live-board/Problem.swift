@@ -27,15 +27,25 @@ struct Problem: Error {
     static let overloaded = Problem(
         kind: "overloaded", status: .serviceUnavailable, title: "Too many commands are under way",
         detail: "Nothing was changed. Try again in a moment.")
-    static let unsaved = Problem(
-        kind: "unsaved", status: .serviceUnavailable, title: "Nothing can be saved at the moment",
-        detail: "It is tried again. What was sent may come yet.")
     static let overtaken = Problem(
         kind: "overtaken", status: .conflict, title: "Somebody else has changed the board meanwhile",
         detail: "Nothing was changed. Try again.")
     static let closing = Problem(kind: "closing", status: .serviceUnavailable, title: "The server is closing")
     static let failed = Problem(
         kind: "failed", status: .internalServerError, title: "Something went wrong here", detail: "It was logged.")
+
+    /// The disk does not take what was changed.
+    static func unsaved(_ detail: String) -> Problem {
+        Problem(
+            kind: "unsaved", status: .serviceUnavailable, title: "Nothing can be saved at the moment", detail: detail)
+    }
+
+    /// What was sent may be on the log that several servers share, or may come to it.
+    static func unconfirmed(_ detail: String) -> Problem {
+        Problem(
+            kind: "unsaved", status: .serviceUnavailable, title: "It is not known whether this is saved",
+            detail: detail)
+    }
 
     /// The log that several servers share does not take what is sent.
     static func unavailable(_ detail: String) -> Problem {

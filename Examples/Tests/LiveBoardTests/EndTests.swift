@@ -170,6 +170,81 @@ import Testing
         #expect(board.card("c4")?.text == text)
     }
 
+    #if os(Linux)  // Elsewhere there is no prlimit.
+        @Test("While the disk takes nothing each is told what is true, health says so, and then all goes on by itself")
+        func fullForAWhile() async throws {
+            let server = try await Server(folder, blocks: 1 << 20, "--idle", "0")
+            let id = try #require(try await server.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
+            try await server.done(#"{"type":"addList","title":"A"}"#, on: id)
+            let stream = try await server.watch()  // So the welcome board stays open, and the other does not.
+            #expect(try await stream.next("state").id == 1)
+            try await eventually("the other is put away") {
+                try await server.ask("GET", "/metrics").text.contains("\nlive_board_open_boards 1\n")
+            }
+            try await server.setDisk(isFull: true)
+
+            for (what, answer, detail) in [
+                ("the first", try await server.command(#"{"type":"rename","title":"First"}"#), "may come yet"),
+                (
+                    "the second", try await server.command(#"{"type":"rename","title":"Second"}"#),
+                    "Nothing was changed."
+                ),
+                ("what is impossible", try await server.command(#"{"type":"undo"}"#), "Nothing was changed."),
+                ("showing it", try await server.ask("GET", "/boards/welcome"), "nothing is shown"),
+                ("one not open", try await server.ask("GET", "/boards/\(id)"), "cannot be opened"),
+                ("a command there", try await server.command(#"{"type":"undo"}"#, on: id), "nothing was changed."),
+                ("a stream of it", try await server.ask("GET", "/boards/\(id)/events"), "cannot be opened"),
+                ("a new one", try await server.ask("POST", "/boards", #"{"title":"New"}"#), "Nothing was changed."),
+            ] {
+                #expect(answer.status == 503 && answer.problem == "unsaved", "\(what): \(answer.text)")
+                #expect(answer.fields?.detail?.contains(detail) == true, "\(what): \(answer.text)")
+            }
+            let health = try await server.ask("GET", "/health")
+            #expect(health.status == 200 && health.text.contains(#""status":"read-only""#), "\(health.text)")
+
+            try await server.setDisk(isFull: false)
+            #expect(try await stream.next("change").id == 2)
+            let shown = try await server.board()
+            #expect(shown.revision == 2 && shown.board.title == "First")
+            #expect(try await server.board(id).board.lists.map(\.title) == ["A"])
+            #expect(try await server.ask("GET", "/health").text == #"{"status":"ok"}"#)
+            #expect(try await server.ask("GET", "/boards").fields?.boards?.count == 2)
+            #expect(await server.end() == 0)
+        }
+    #endif
+
+    @Test(
+        "A board whose file is gone, or has nothing in it, is not shown as an empty one, and is there once that is back"
+    )
+    func lost() async throws {
+        var server = try await Server(folder)
+        let id = try #require(try await server.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
+        #expect(await server.end() == 0)
+        server = try await Server(folder)
+        #expect(try await server.board(id) == (1, Board(title: "Plans", lists: [])), "Nobody had asked for it before.")
+        try await server.done(#"{"type":"addList","title":"A"}"#, on: id)
+        #expect(await server.end() == 0)
+
+        let file = folder.url.appending(component: "data").appending(component: "board-\(id).sqlite")
+        let aside = folder.url.appending(component: "aside")
+        try FileManager.default.moveItem(at: file, to: aside)
+        server = try await Server(folder)
+        for path in ["/boards/\(id)", "/boards/\(id)/events"] {
+            let answer = try await server.ask("GET", path)
+            #expect(answer.status == 500 && answer.problem == "lost", "\(answer.text)")
+            #expect(answer.fields?.detail?.contains(id) == true, "\(answer.text)")
+        }
+        #expect(try await server.command(#"{"type":"addList","title":"B"}"#, on: id).problem == "lost")
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+        try Data().write(to: file)
+        #expect(try await server.ask("GET", "/boards/\(id)").problem == "lost")
+        try FileManager.default.removeItem(at: file)
+        try FileManager.default.moveItem(at: aside, to: file)
+        #expect(try await server.board(id).board.lists.map(\.title) == ["A"])
+        #expect(await server.end() == 0)
+        #expect(server.program.errors.contains(file.path), "\(server.program.errors)")
+    }
+
     @Test("A client that sends a byte now and then is cut off, whatever it sends, and so is one that sends nothing")
     func trickles() async throws {
         let server = try await Server(folder)

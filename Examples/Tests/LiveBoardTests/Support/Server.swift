@@ -35,9 +35,18 @@ final class Server: Sendable {
     init(_ folder: TemporaryFolder, blocks: Int, _ options: String...) async throws {
         program = try Command(
             program: URL(filePath: "/bin/sh"),
-            ["-c", "trap '' XFSZ; ulimit -f \(blocks); exec \"$@\"", "sh", Command.built("live-board").path]
+            ["-c", "trap '' XFSZ; ulimit -S -f \(blocks); exec \"$@\"", "sh", Command.built("live-board").path]
                 + ["--port", "0", "--data", folder.url.appending(component: "data").path] + options)
         address = try #require(await program.nextLine(), "it did not start: \(program.errors)")
+    }
+
+    /// Lets no file of it be written, as on a disk that is full, or again; it has to be started with `blocks`.
+    func setDisk(isFull: Bool) async throws {
+        let limit = try Command(
+            program: URL(filePath: "/usr/bin/env"),
+            ["prlimit", "--pid", "\(program.identifier)", "--fsize=\(isFull ? "0" : "unlimited"):unlimited"])
+        let result = await limit.finish()
+        try #require(result.status == 0, "\(result.errors)")
     }
 
     /// Ends it by a signal; returns its exit status.
