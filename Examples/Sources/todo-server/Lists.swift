@@ -37,7 +37,10 @@ final class OpenList: Sendable {
     }
 
     private func save() async throws {
-        guard await store.flush(within: .seconds(5)) else { throw Refusal.notSaved }
+        if await store.flush(within: .seconds(5)) { return }
+        // Some errors no other attempt can cure, as where something else has written the file.
+        if case .failed = await store.ready { throw Refusal.lost }
+        throw Refusal.notSaved
     }
 }
 

@@ -23,7 +23,7 @@ func makeRouter(_ lists: Lists) -> Router<TodoContext> {
         try await lists.with(context.name("list")) { try await $0.take(.remove(id: id)) }
         return HTTPResponse.Status.noContent
     }
-    router.get("lists/:list/events") { request, context in
+    router.get("events/:list") { request, context in
         events(of: try await lists.lease(context.name("list")), for: request)
     }
     return router
@@ -42,7 +42,13 @@ struct TodoContext: RequestContext {
 extension TodoList: ResponseEncodable {}
 
 extension Refusal: HTTPResponseError {
-    var status: HTTPResponse.Status { self == .notSaved ? .serviceUnavailable : .unprocessableContent }
+    var status: HTTPResponse.Status {
+        switch self {
+        case .title, .full: .unprocessableContent
+        case .notSaved: .serviceUnavailable
+        case .lost: .internalServerError
+        }
+    }
 
     func response(from request: Request, context: some RequestContext) throws -> Response {
         try HTTPError(status, message: rawValue).response(from: request, context: context)

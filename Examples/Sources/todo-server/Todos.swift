@@ -55,4 +55,5 @@ enum Refusal: String, Error {
     case title = "a title has 1 to 1,000 bytes"
     case full = "a list has 1,000 todos at most"
     case notSaved = "it is not on disk yet; send it again"
+    case lost = "it cannot be saved any more; the log says why: mend that, start the server again, then send it"
 }

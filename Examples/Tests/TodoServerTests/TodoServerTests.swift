@@ -30,6 +30,38 @@ import Testing
     }
 
     @Test(
+        "A todo and a list may have any name that is allowed, also one that stands in a path",
+        arguments: ["events", "lists"])
+    func names(name: String) async throws {
+        let server = try await Server(folder)
+        #expect(try await server.put("\(name)/\(name)", title: "Milk") == 204)
+        #expect(try await server.todos(name) == [name: Item(title: "Milk", isDone: false)])
+        var events = Events(try await server.ask("GET", "events/\(name)").body)
+        #expect(try await events.next() == [name: Item(title: "Milk", isDone: false)])
+        #expect(try await server.ask("DELETE", "lists/\(name)/\(name)").status == .noContent)
+        #expect(try await server.todos(name) == [:])
+    }
+
+    @Test("Where trying again cannot help a client is told what does, and not to send it again")
+    func lost() async throws {
+        let server = try await Server(folder)
+        #expect(try await server.put("groceries/milk", title: "Milk") == 204)
+        let file = folder.url.appending(path: "lists/groceries")
+        try Data("of somebody else".utf8).write(to: file)
+        for _ in 1...2 {
+            let answer = try await server.ask("PUT", "lists/groceries/eggs", #"{"title": "Eggs", "isDone": false}"#)
+            #expect(answer.status == .internalServerError)
+            let text = String(buffer: try await answer.body.collect(upTo: 10_000))
+            #expect(text.contains("it cannot be saved any more; the log says why"), "\(text)")
+        }
+        #expect(try await server.put("house/window", title: "Window") == 204)
+        server.command.send(SIGTERM)
+        let end = await server.command.finish()
+        #expect(end.status == 1, "It must not look as if all were saved.")
+        #expect(end.errors.contains("\(file.path): something else has written the file"), "\(end.errors)")
+    }
+
+    @Test(
         "What cannot be taken is refused, and changes nothing",
         arguments: [
             ("groceries/milk", #"{"title": " ", "isDone": false}"#, 422),
@@ -107,7 +139,7 @@ import Testing
     func streams() async throws {
         let server = try await Server(folder)
         #expect(try await server.put("groceries/milk", title: "Milk") == 204)
-        let response = try await server.ask("GET", "lists/groceries/events")
+        let response = try await server.ask("GET", "events/groceries")
         #expect(response.headers.first(name: "content-type") == "text/event-stream")
         var events = Events(response.body)
         #expect(try await events.next() == ["milk": Item(title: "Milk", isDone: false)])
