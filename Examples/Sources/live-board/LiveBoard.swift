@@ -66,6 +66,7 @@ struct LiveBoard: AsyncParsableCommand {
         ] where value < least {
             throw ValidationError("--\(name) must be at least \(least).")
         }
+        if data.isEmpty { throw ValidationError("--data needs a folder.") }
         if inspect == "" { throw ValidationError("--inspect needs a token that is not empty.") }
         if ![1, 3, 5].contains(replicas) { throw ValidationError("--replicas must be 1, 3 or 5.") }
         if let other = servers.first(where: { !$0.hasPrefix("nats://") && !$0.hasPrefix("tls://") }) {

@@ -16,7 +16,13 @@ enum Place: Sendable {
 
     /// Opens a folder, which is made if it is not there; throws where another program uses it.
     init(folder: String) throws {
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        do {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        } catch let error as CocoaError {
+            // Its description has all that Foundation knows of it; what the system said is enough.
+            let reason = (error.underlying as? POSIXError).map { String(cString: strerror($0.code.rawValue)) }
+            throw Failure("\(folder): the folder cannot be made: \(reason ?? error.localizedDescription)")
+        }
         self = .folder(folder, try FolderLock(folder), Disk())
     }
 

@@ -24,7 +24,11 @@ struct TodoServer {
             exit(1)
         }
         let folder = settings["FOLDER"] ?? "lists"
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        guard !folder.isEmpty, FileManager.default.isWritableFile(atPath: folder + "/.") else {
+            logger.critical("FOLDER has to be a folder that can be written to, and \"\(folder)\" is none")
+            exit(1)
+        }
 
         let lists = Lists(folder: folder, logger: logger)
         let server = Application(

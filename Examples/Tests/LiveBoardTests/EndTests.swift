@@ -304,7 +304,9 @@ import Testing
         let server = try await Server(folder)
         let other = folder.url.appending(component: "other").path
         for (arguments, status, start) in [
-            (["--data", "/dev/null/x"], 1, "live-board: "),
+            (["--data", "/dev/null/x"], 1, "live-board: /dev/null/x: the folder cannot be made: Not a directory\n"),
+            (["--data", "/dev/null"], 1, "live-board: /dev/null: the folder cannot be made: File exists\n"),
+            (["--data", ""], 64, "Error: --data needs a folder.\n"),
             (["--data", other, "--port", "\(server.port)"], 1, "live-board: 127.0.0.1:\(server.port): "),
             (["--boards", "0"], 64, "Error: --boards must be at least 1.\n"),
             (["--port", "70000"], 64, "Error: --port must be at most 65535.\n"),

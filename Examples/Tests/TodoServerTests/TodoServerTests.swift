@@ -183,6 +183,17 @@ import Testing
         #expect(errors.contains("PORT has to be a number up to 65535") && errors.count { $0 == "\n" } == 1, "\(errors)")
     }
 
+    @Test(
+        "What is no folder, and cannot be one, is one line of the log and status 1",
+        arguments: ["", "/dev/null", "/dev/null/x"])
+    func noFolder(path: String) async throws {
+        let (status, output, errors) = try await Server.start(path, port: "0").finish()
+        #expect(status == 1 && output.isEmpty)
+        #expect(
+            errors.contains("FOLDER has to be a folder that can be written to, and \"\(path)\" is none"), "\(errors)")
+        #expect(errors.count { $0 == "\n" } == 1, "\(errors)")
+    }
+
     @Test("A port that is taken is one line of the log and status 1")
     func takenPort() async throws {
         let server = try await Server(folder)
@@ -235,7 +246,11 @@ private struct Server {
     }
 
     static func start(_ folder: TemporaryFolder, port: String) throws -> Command {
-        let settings = ["FOLDER=\(folder.url.appending(path: "lists").path)", "PORT=\(port)"]
+        try start(folder.url.appending(path: "lists").path, port: port)
+    }
+
+    static func start(_ path: String, port: String) throws -> Command {
+        let settings = ["FOLDER=\(path)", "PORT=\(port)"]
         return try Command(program: URL(filePath: "/usr/bin/env"), settings + [Command.built("todo-server").path])
     }
 
