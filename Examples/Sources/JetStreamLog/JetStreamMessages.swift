@@ -117,6 +117,8 @@ enum JetStream {
             switch (details.code, details.err_code) {
             case (_, 10037), (_, 10059): throw .notFound
             case (_, 10058): throw .exists
+            // No stream can be so, whatever becomes of the servers: 10052: its settings; 10074: more replicas than there are servers.
+            case (_, 10052), (_, 10074): throw .other(.refused(text))
             // Resources and limits are among these too: an operator can cure them. 10002: those of the account; 10005: too few
             // servers are up.
             case (500..., _), (_, 10002), (_, 10005): throw .other(.unavailable(text))

@@ -253,6 +253,7 @@ import Testing
             (["--log", log.address, "--replicas", "2"], 64, "Error: --replicas must be 1, 3 or 5.\n"),
             (["--log", log.address, "--patience", "0"], 64, "Error: --patience must be at least 1.\n"),
             (["--log", log.address], 1, "live-board: the log at \(log.address): "),
+            (["--log", log.address, "--stream", "another"], 1, "live-board: the log at \(log.address): replicas > 1"),
             (["--log", log.address, "--stream", "a b"], 1, "live-board: the log at \(log.address): "),
         ] {
             let program = try Command(program: Command.built("live-board"), ["--port", "0"] + arguments)

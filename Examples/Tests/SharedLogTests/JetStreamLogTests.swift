@@ -82,6 +82,11 @@ struct JetStreamLogTests {
         }
         await expect("refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
         await expect("refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        for replicas in [3, 6] {
+            await expect("refused") {
+                _ = try await JetStreamLog(servers: cluster.addresses, stream: "another", replicas: replicas)
+            }
+        }
         cluster.servers[0].kill()
         await expect("unavailable") { _ = try await log.append([1], key: "late") }
         await expect("unavailable") { _ = try await log.end() }
