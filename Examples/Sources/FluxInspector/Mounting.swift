@@ -32,7 +32,7 @@ extension FluxInspector {
     /// is asked of everybody: as `Authorization: Bearer TOKEN`, or as `?token=TOKEN` of the first page, which sets a cookie for
     /// what comes after.
     ///
-    /// | `GET`                 | answers                                                                               |
+    /// | `GET`, `HEAD`         | answers                                                                               |
     /// |-----------------------|---------------------------------------------------------------------------------------|
     /// | *path*                | the page; its script and style stand beside it                                          |
     /// | *path*`/stores`       | the open stores: id, name, type of the state, dispatcher, revision                      |
@@ -53,24 +53,30 @@ extension FluxInspector {
     ) {
         let guardian = Guardian<Context>(token: token)
         let group = router.group(path).add(middleware: guardian)
-        group.get { request, _ in guardian.admitting(request, to: Self.page(asked: request.uri.path)) }
-        group.get("inspector.css") { _, _ in Self.file(PackageResources.inspector_css, "text/css; charset=utf-8") }
-        group.get("inspector.js") { _, _ in Self.file(PackageResources.inspector_js, "text/javascript; charset=utf-8") }
-        group.get("inspector.svg") { _, _ in Self.file(PackageResources.inspector_svg, "image/svg+xml") }
-        group.get("stores") { _, _ in try Self.json(self.openStores) }
-        group.get("stores/:id") { _, context in
+        func get(
+            _ path: RouterPath, _ answer: @escaping @Sendable (Request, Context) async throws -> Response
+        ) {
+            group.get(path, use: answer)
+            group.head(path) { try await answer($0, $1).createHeadResponse() }
+        }
+        get("") { request, _ in guardian.admitting(request, to: Self.page(asked: request.uri.path)) }
+        get("inspector.css") { _, _ in Self.file(PackageResources.inspector_css, "text/css; charset=utf-8") }
+        get("inspector.js") { _, _ in Self.file(PackageResources.inspector_js, "text/javascript; charset=utf-8") }
+        get("inspector.svg") { _, _ in Self.file(PackageResources.inspector_svg, "image/svg+xml") }
+        get("stores") { _, _ in try Self.json(self.openStores) }
+        get("stores/:id") { _, context in
             let store = try self.recorder.stores.all[context.parameters.require("id", as: Int.self)]
             guard let store else { throw HTTPError(.notFound, message: "This store is not open any more.") }
             return Self.text(await self.rendering.state(store.info.state))
         }
-        group.get("rows/:number") { _, context in try Self.json(await self.rendering.detail(of: self.row(context))) }
-        group.get("rows/:number/state") { _, context in
+        get("rows/:number") { _, context in try Self.json(await self.rendering.detail(of: self.row(context))) }
+        get("rows/:number/state") { _, context in
             guard case .applied(let applied) = try self.row(context).content, let states = applied.states else {
                 throw HTTPError(.notFound, message: "This row announced no state.")
             }
             return Self.text(await self.rendering.state(states.after))
         }
-        group.get("stream") { request, _ in self.stream(to: request) }
+        get("stream") { request, _ in self.stream(to: request) }
     }
 
     /// Serves the pages on a port of this machine, for a program that is no server itself, until the task is cancelled.

@@ -178,6 +178,7 @@ struct Routes: Sendable {
 /// A file of the page, which is part of the program.
 private struct Page: Sendable {
     let bytes: ByteBuffer
+    let tag: String
     let headers: HTTPFields
 
     init(_ content: [UInt8], _ type: String) {
@@ -186,18 +187,26 @@ private struct Page: Sendable {
         let hash = content.reduce(0xcbf2_9ce4_8422_2325) { (hash: UInt64, byte) in
             (hash ^ UInt64(byte)) &* 0x100_0000_01b3
         }
+        tag = "\"\(String(hash, radix: 16))\""
         headers = [
-            .contentType: type, .cacheControl: "no-cache", .eTag: "\"\(String(hash, radix: 16))\"",
+            .contentType: type, .cacheControl: "no-cache", .eTag: tag,
             .contentSecurityPolicy: "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
             .xContentTypeOptions: "nosniff",
         ]
     }
 
     func response(to request: Request, status: HTTPResponse.Status) -> Response {
-        if status == .ok, request.headers[values: .ifNoneMatch].contains(headers[.eTag] ?? "") {
-            return Response(status: .notModified, headers: headers)
-        }
+        if status == .ok, isKnown(to: request) { return Response(status: .notModified, headers: headers) }
         return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: bytes))
+    }
+
+    /// Whether the client has it already: as RFC 9110 has it in 13.1.2, it names any number of tags, weak ones too, or all.
+    private func isKnown(to request: Request) -> Bool {
+        // In a tag of others there may be a comma, but never a quotation mark: so none of its parts is ours.
+        request.headers[values: .ifNoneMatch].flatMap { $0.split(separator: ",") }.contains { part in
+            let given = part.trimmingCharacters(in: .whitespaces)
+            return given == tag || given == "W/" + tag || given == "*"
+        }
     }
 }
 

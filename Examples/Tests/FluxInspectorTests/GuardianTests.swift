@@ -23,14 +23,15 @@ private struct PeerContext: RequestContext, RemoteAddressRequestContext {
 struct GuardianTests {
     /// Asks a router, as if from elsewhere.
     private func answer(
-        to path: String = "/inspect", from peer: String?, token: String? = nil, headers: HTTPFields = [:]
+        _ method: HTTPRequest.Method = .get, to path: String = "/inspect", from peer: String?, token: String? = nil,
+        headers: HTTPFields = [:]
     ) async throws -> TestResponse {
         let router = Router(context: PeerContext.self)
         let inspector = FluxInspector(limit: 10)
         inspector.mount(on: router, token: token)
         return try await Application(router: router).test(.router) { client in
             try await PeerContext.$peer.withValue(peer) {
-                try await client.execute(uri: path, method: .get, headers: headers)
+                try await client.execute(uri: path, method: method, headers: headers)
             }
         }
     }
@@ -40,6 +41,19 @@ struct GuardianTests {
         "/inspect/stores/1",
         "/inspect/stream", "/inspect/rows/1", "/inspect/rows/1/state",
     ]
+
+    @Test(
+        "HEAD is answered as GET is, with nothing in it, and to the same",
+        arguments: paths.filter { $0 != "/inspect/stream" })
+    func head(path: String) async throws {
+        let (get, head) = (try await answer(to: path, from: "::1"), try await answer(.head, to: path, from: "::1"))
+        #expect(head.status == get.status)
+        if head.status == .ok {
+            #expect(head.headers[.contentType] == get.headers[.contentType])
+            #expect(head.body.readableBytes == 0)
+        }
+        #expect(try await answer(.head, to: path, from: "192.168.0.7").status == .forbidden)
+    }
 
     @Test("without a token lets in this machine", arguments: ["127.0.0.1", "127.8.7.6", "::1", "::ffff:127.0.0.1"])
     func loopback(peer: String) async throws {

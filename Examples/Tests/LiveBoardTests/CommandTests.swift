@@ -24,8 +24,14 @@ import Testing
             #expect(page.headers["content-security-policy"]?.contains("default-src 'self'") == true, "\(path)")
             #expect(page.headers["x-content-type-options"] == "nosniff", "\(path)")
             let tag = try #require(page.headers["etag"])
-            let again = try await server.ask("GET", path, headers: ["If-None-Match": tag])
-            #expect(again.status == 304 && again.body.isEmpty, "\(path)")
+            for known in [tag, "W/\(tag)", "\"a,b\", W/\"c\",\(tag)", "*"] {
+                let again = try await server.ask("GET", path, headers: ["If-None-Match": known])
+                #expect(again.status == 304 && again.body.isEmpty && again.headers["etag"] == tag, "\(path) \(known)")
+            }
+            for other in ["\"a\"", "W/\"a\", \"*\"", tag.replacing("\"", with: ""), ""] {
+                let again = try await server.ask("GET", path, headers: ["If-None-Match": other])
+                #expect(again.status == 200 && !again.body.isEmpty, "\(path) \(other)")
+            }
             let head = try await server.ask("HEAD", path)
             #expect(head.status == 200 && head.body.isEmpty, "\(path)")
         }
