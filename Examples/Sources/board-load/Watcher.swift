@@ -104,7 +104,9 @@ final class Watcher: ChannelInboundHandler {
         if line.count < 4 { return }
         switch line[0] {
         case UInt8(ascii: "e"): event = line.count > 7 ? line[7] : 0
-        case UInt8(ascii: "i"): id = line[4...].reduce(0) { $0 * 10 + Int($1 & 15) }
+        case UInt8(ascii: "i"):
+            // Behind a hyphen stands what tells the change from any other.
+            id = line[4...].prefix { $0 != UInt8(ascii: "-") }.reduce(0) { $0 * 10 + Int($1 & 15) }
         case UInt8(ascii: "d"): data(UnsafeRawBufferPointer(rebasing: line[6...]), now)
         default: break
         }

@@ -15,6 +15,8 @@ struct Order: FluxEvent {
     let command: BoardCommand
     let client: String
     let arrival = ContinuousClock.now
+    /// What tells the change that comes of it from any other.
+    let id = String(UInt64.random(in: 0...(.max)), radix: 36)
     /// Where the converter says what came of it.
     let answer = Answer()
 
@@ -43,8 +45,9 @@ enum BoardConverter: FluxAsyncActionConverter {
             // Nothing here suspends before the action is applied, and conversions of one board start one after the other: so
             // nothing changes between the look at the state and the action. Those that wait for the disk overlap, and
             // share its writes.
+            let (state, limits) = (store.state, dependency.limits)
             let action = Result {
-                try store.state.action(for: order.command, by: order.client, limits: dependency.limits)
+                try state.action(for: order.command, by: order.client, limits: limits)?.ordered(order.id)
             }
             var outcome = Unsaved.Outcome.refused
             if case .success(let action?) = action {
@@ -81,16 +84,15 @@ private struct SharedOrder {
             let state = replica.store.state
             if try decide(on: state) == nil { return Receipt(revision: state.revision) }
         }
-        let id = String(UInt64.random(in: 0...(.max)), radix: 36)
         let revision = replica.store.state.revision
         try await replica.dispatch(
-            action: .decide(command, by: order.client, limits: limits, id: id), within: timeLeft())
+            action: .decide(command, by: order.client, limits: limits, id: order.id), within: timeLeft())
 
         let state = replica.store.state
         guard let changes = state.changes(after: revision) else {
             throw Problem.unconfirmed("So much has changed since that what became of it is not known any more.")
         }
-        if let made = changes.last(where: { $0.order == id }) {
+        if let made = changes.last(where: { $0.order == order.id }) {
             return Receipt(revision: made.revision, id: made.change.added)
         }
         // Somebody else was first, so it has changed nothing.

@@ -64,10 +64,10 @@ final class Desk: Sendable {
     /// The revision that a watcher says it knows; nil where the board never had it.
     ///
     /// Another server may have shown what this one has yet to read.
-    func known(_ revision: Int?) async -> Int? {
-        guard let revision else { return nil }
-        if revision > storage.store.state.revision { try? await storage.catchUp() }
-        return revision <= storage.store.state.revision ? revision : nil
+    func known(_ known: KnownRevision?) async -> Int? {
+        guard let known else { return nil }
+        if known.revision > storage.store.state.revision { try? await storage.catchUp() }
+        return storage.store.state.has(known) ? known.revision : nil
     }
 
     /// Ends what is under way, the commands first and then the log; throws where something is not saved.

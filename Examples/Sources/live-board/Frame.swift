@@ -9,11 +9,11 @@ enum Frame {
     static let heartbeat = ByteBuffer(string: ": still here\n\n")
 
     static func state(_ state: BoardState) -> ByteBuffer {
-        event("state", id: state.revision, encoded(Snapshot(state)))
+        event("state", id: KnownRevision(state.revision, state.order), encoded(Snapshot(state)))
     }
 
     static func change(_ change: BoardState.NumberedChange) -> ByteBuffer {
-        event("change", id: change.revision, encoded(change))
+        event("change", id: KnownRevision(change.revision, change.order), encoded(change))
     }
 
     /// Whether the board can be changed at the moment.
@@ -39,7 +39,7 @@ enum Frame {
     }
 
     /// JSON has no line breaks but escaped ones, so the data is one line.
-    private static func event(_ name: String, id: Int? = nil, _ data: Data) -> ByteBuffer {
+    private static func event(_ name: String, id: KnownRevision? = nil, _ data: Data) -> ByteBuffer {
         var frame = ByteBuffer()
         frame.reserveCapacity(data.count + 64)
         frame.writeString("event: \(name)\n")

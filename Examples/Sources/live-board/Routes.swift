@@ -113,7 +113,7 @@ struct Routes: Sendable {
         if let name, name.count > 40 || name.utf8.count > 160 {
             throw Problem.invalid("A name has at most 40 characters, and 160 bytes.")
         }
-        let given = (request.headers[.lastEventID] ?? query.get("last")).flatMap(Int.init)
+        let given = (request.headers[.lastEventID] ?? query.get("last")).flatMap { KnownRevision($0) }
         let id = try board(context)
         // In a task of its own: what that needs of memory, to open a board, would stay with this one for as long as it streams.
         let (lease, last) = try await Task {

@@ -62,6 +62,30 @@ import Testing
         }
     }
 
+    @Test(
+        "What an older program has written to a log is read, and a revision that it made is known by its number alone")
+    func olderLog() throws {
+        var state = fresh()
+        for line in [
+            #"{"change":{"_0":{"type":"renamed","title":"A"},"by":"client-1"}}"#,
+            #"{"undo":{"of":2,"_1":{"type":"renamed","title":"Welcome"},"by":"client-1"}}"#,
+        ] {
+            let fits = state.apply(try JSONDecoder().decode(BoardAction.self, from: Data(line.utf8)))
+            #expect(fits)
+        }
+        #expect(state.revision == 3 && state.order == nil && state.board == .welcome)
+        #expect(
+            state.has(KnownRevision(3)) && state.has(KnownRevision(1)) && !state.has(KnownRevision(4))
+                && !state.has(KnownRevision(3, "another")))
+        let fits = state.apply(.change(.renamed(title: "B"), by: "client-1", order: "x-y"))
+        #expect(fits)
+        let known = try #require(KnownRevision("\(KnownRevision(4, state.order))"))
+        #expect(
+            state.has(known) && state.has(KnownRevision(4)) && !state.has(KnownRevision(4, "x"))
+                && !state.has(KnownRevision(2, "x")))
+        #expect(KnownRevision("") == nil && KnownRevision("-1") == nil && KnownRevision("x-1") == nil)
+    }
+
     @Test("Who has done something alone takes back all of it, one after the other, up to the beginning")
     func undoAll() throws {
         for seed in 1...20 as ClosedRange<UInt64> {

@@ -42,7 +42,7 @@ import Testing
         #expect(await server.end() == 0)
         server = try await Server(folder)
 
-        var stream = try await server.watch(last: 2)
+        var stream = try await server.watch(last: KnownRevision(2))
         for revision in 3...5 {
             let event = try #require(try await stream.next())
             #expect(event.name == "change" && event.id == revision)
@@ -51,13 +51,54 @@ import Testing
         stream = try await server.watch("?last=5")
         #expect(try await stream.next()?.name == "here")
         // From before the board was made, and from a time that has not come.
-        for last in [-1, 0, 6, .max] {
-            let stream = try await server.watch(last: last)
+        for last in [-1, 0, 6, Int.max] {
+            let stream = try await server.watch(last: KnownRevision(last))
             let event = try #require(try await stream.next())
             #expect(event.name == "state" && event.id == 5)
         }
         let odd = try await server.watch("?last=x")
         #expect(try await odd.next()?.name == "state")
+    }
+
+    @Test(
+        "Who comes back after an older copy was restored is sent the board where its own was another, and else what it missed"
+    )
+    func restoredCopy() async throws {
+        let data = folder.url.appending(component: "data")
+        let copy = folder.url.appending(component: "copy")
+        var server = try await Server(folder)
+        /// Renames the board so many times; the event that tells of the last.
+        func rename(_ count: Int, _ title: String) async throws -> EventStream.Event {
+            let stream = try await server.watch()
+            for number in 1...count { try await server.done(#"{"type":"rename","title":"\#(title) \#(number)"}"#) }
+            let revision = try await server.board().revision
+            while let event = try await stream.next() { if event.id == revision { return event } }
+            throw Missing("revision \(revision)")
+        }
+        let before = try #require(try await rename(4, "before").known)
+        #expect(await server.end() == 0)
+        try FileManager.default.copyItem(at: data, to: copy)
+        server = try await Server(folder)
+        let lost = try #require(try await rename(3, "lost").known)
+        let undone = try await server.done(#"{"type":"undo"}"#).revision
+        let stream = try await server.watch(last: lost)
+        let taken = try #require(try await stream.next())
+        #expect(taken.name == "change" && taken.id == undone, "An ordinary end costs nobody anything.")
+        #expect(await server.end() == 0)
+
+        try FileManager.default.removeItem(at: data)
+        try FileManager.default.moveItem(at: copy, to: data)
+        server = try await Server(folder)
+        _ = try await rename(6, "new")
+        for known in [lost, try #require(taken.known)] {
+            let first = try #require(try await server.watch(last: known).next())
+            #expect(first.name == "state" && first.id == 11, "\(known): \(first)")
+        }
+        let later = try await server.watch(last: before)
+        for revision in 6...11 {
+            let event = try #require(try await later.next())
+            #expect(event.name == "change" && event.id == revision)
+        }
     }
 
     @Test("Everybody hears who is here, as people come and go, and is not told of those who only watch")
@@ -150,10 +191,10 @@ import Testing
 
         let said = try await within(100, "the newest state") {
             var said = ""
-            while let more = await slow[0].read(), !said.contains("event: state\nid: \(revision)\n") { said += more }
+            while let more = await slow[0].read(), !said.contains("event: state\nid: \(revision)-") { said += more }
             return said
         }
-        #expect(said.contains("id: \(revision)\n") && said.count < 16_000_000 && !board.title.isEmpty)
+        #expect(said.contains("id: \(revision)-") && said.count < 16_000_000 && !board.title.isEmpty)
         #expect(try await !server.ask("GET", "/metrics").text.contains("\nlive_board_skips_total 0\n"))
     }
 

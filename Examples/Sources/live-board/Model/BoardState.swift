@@ -7,7 +7,9 @@ struct BoardState: Codable, Sendable {
         var revision: Int
         var client: String
         var change: BoardChange
-        /// What the server that asked for it knows it by, where several servers share a log.
+        /// What tells it from any other, also from that of the same revision where an older copy of the board went on.
+        ///
+        /// It is given by the server that asked for the change. Older programs gave none.
         var order: String?
     }
 
@@ -31,6 +33,35 @@ struct BoardState: Codable, Sendable {
         guard last <= revision, last >= revision - changes.count else { return nil }
         return changes.suffix(revision - last)
     }
+
+    /// What tells the newest change from any other.
+    var order: String? { changes.last?.order }
+
+    /// Whether the board was once as somebody knows it: the same number may have been given twice, once before a copy was restored.
+    func has(_ known: KnownRevision) -> Bool {
+        guard known.revision <= revision else { return false }
+        guard let order = known.order else { return true }
+        let place = changes.count - 1 - (revision - known.revision)
+        return changes.indices.contains(place) && changes[place].order == order
+    }
+}
+
+/// A revision as a client knows it, which it gives to be told of what came after it.
+struct KnownRevision: CustomStringConvertible {
+    var revision: Int
+    /// What tells the change that made it from any other; nil: that is not known.
+    var order: String?
+
+    var description: String { order.map { "\(revision)-\($0)" } ?? "\(revision)" }
+
+    init(_ revision: Int, _ order: String? = nil) { (self.revision, self.order) = (revision, order) }
+
+    /// Reads a description; nil where it is none.
+    init?(_ text: String) {
+        let parts = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let revision = Int(parts[0]) else { return nil }
+        self.init(revision, parts.count > 1 ? String(parts[1]) : nil)
+    }
 }
 
 // MARK: - From a command to an action
@@ -39,16 +70,25 @@ struct BoardState: Codable, Sendable {
 enum BoardAction: Codable, Sendable {
     /// The first of all.
     case found(Board)
-    case change(BoardChange, by: String)
+    case change(BoardChange, by: String, order: String? = nil)
     /// Takes back the change of a revision.
-    case undo(of: Int, BoardChange, by: String)
+    case undo(of: Int, BoardChange, by: String, order: String? = nil)
     /// Decides on a command where it is applied: on a log that several servers share others may have come before it.
     ///
     /// The words of the command are checked. The id is its server's, to find what has come of it.
     case decide(BoardCommand, by: String, limits: BoardLimits, id: String)
 
     /// The id of what it adds.
-    var added: String? { if case .change(let change, _) = self { change.added } else { nil } }
+    var added: String? { if case .change(let change, _, _) = self { change.added } else { nil } }
+
+    /// The same, told from any other by an order.
+    func ordered(_ order: String) -> BoardAction {
+        switch self {
+        case .found, .decide: self
+        case .change(let change, let client, _): .change(change, by: client, order: order)
+        case .undo(let target, let change, let client, _): .undo(of: target, change, by: client, order: order)
+        }
+    }
 }
 
 extension BoardState {
@@ -160,29 +200,28 @@ extension BoardState {
 extension BoardState {
     /// Applies an action; false, and nothing has changed, where it does not fit.
     ///
-    /// The order is what a server knows it by that has asked for it on a shared log.
-    mutating func apply(_ action: BoardAction, order: String? = nil) -> Bool {
+    mutating func apply(_ action: BoardAction) -> Bool {
         switch action {
         case .found(let new):
             guard revision == 0 else { return false }
             (board, revision) = (new, 1)
             for list in new.lists { note([list.id] + list.cards.map(\.id)) }
 
-        case .change(let change, let client):
+        case .change(let change, let client, let order):
             guard let opposite = board.opposite(of: change), board.apply(change) else { return false }
             note(change, by: client, order: order)
             undoables.append(
                 Undoable(revision: revision, client: client, change: change, opposite: opposite))
             undoables.keepNewest(256, bytes: 4 << 20) { $0.change.size + $0.opposite.size }
 
-        case .undo(let target, let change, let client):
+        case .undo(let target, let change, let client, let order):
             guard board.apply(change) else { return false }
             note(change, by: client, order: order)
             undoables.removeAll { $0.revision == target }
 
         case .decide(let command, let client, let limits, let id):
             guard let action = try? decision(on: command, by: client, limits: limits) else { return false }
-            return apply(action, order: id)
+            return apply(action.ordered(id))
         }
         return true
     }
@@ -225,9 +264,10 @@ extension Array {
 /// A board with its revision.
 struct Snapshot: Encodable {
     var revision: Int
+    var order: String?
     var board: Board
 
-    init(_ state: BoardState) { (revision, board) = (state.revision, state.board) }
+    init(_ state: BoardState) { (revision, order, board) = (state.revision, state.order, state.board) }
 }
 
 /// The answer to a command: it is done, and on disk.

@@ -29,6 +29,7 @@ let myName = kept("localStorage", "live-board-name", animals[bytes[0] % animals.
 // ---- The board as the server has told of it ------------------------------------------------------------------------
 let board = null;
 let revision = -1;
+let order; // what tells the newest change from another of this revision, which a restored copy may have
 let guesses = []; // { change, revision }: my changes that are drawn already; the revision is known once it is answered
 let held = null; // { card, list, index, from, pointer }: the card in my hand, and where it would drop
 
@@ -76,7 +77,7 @@ function shownBoard() {
 }
 
 function takeState(state) {
-    ({ board, revision } = state); // it may be an older one, of a server that has lost its data
+    ({ board, revision, order } = state); // it may be an older one, of a server that has lost its data
     guesses = guesses.filter((guess) => guess.revision === Infinity);
     settle();
 }
@@ -88,7 +89,7 @@ function takeChange(news) {
         throw new Error("A change is missing before this one.");
     }
     apply(news.change, board);
-    revision = news.revision;
+    ({ revision, order } = news);
     if (news.client !== client && news.change.type !== "voted") changed.add(news.change.card?.id ?? news.change.card);
     settle();
 }
@@ -139,7 +140,8 @@ async function connect() {
 
 async function listen(mine) {
     let silence = setTimeout(() => mine.abort(), silenceLimit);
-    const query = `client=${client}&name=${encodeURIComponent(myName)}${revision < 0 ? "" : `&last=${revision}`}`;
+    const last = revision < 0 ? "" : `&last=${revision}${order ? `-${order}` : ""}`;
+    const query = `client=${client}&name=${encodeURIComponent(myName)}${last}`;
     const response = await fetch(`${boardPath}/events?${query}`, { signal: mine.signal, cache: "no-store" });
     writable = true; // until this line says otherwise
     if (response.status === 404) return showNoBoard();

@@ -119,7 +119,9 @@ final class Server: Sendable {
         return (try #require(fields.revision), try #require(fields.board))
     }
 
-    func watch(_ query: String = "", on board: String = "welcome", last: Int? = nil) async throws -> EventStream {
+    func watch(_ query: String = "", on board: String = "welcome", last: KnownRevision? = nil) async throws
+        -> EventStream
+    {
         try await EventStream("\(address)/boards/\(board)/events\(query)", last: last)
     }
 }
@@ -128,9 +130,11 @@ final class Server: Sendable {
 final class EventStream: @unchecked Sendable {
     struct Event: Sendable {
         var name = "message"
-        var id: Int?
+        /// The id that a client comes back with.
+        var known: KnownRevision?
         var data = ""
 
+        var id: Int? { known?.revision }
         var json: Fields { get throws { try JSONDecoder().decode(Fields.self, from: Data(data.utf8)) } }
     }
 
@@ -150,7 +154,7 @@ final class EventStream: @unchecked Sendable {
     private var searched = 0
     private var event = Event()
 
-    init(_ address: String, last: Int?) async throws {
+    init(_ address: String, last: KnownRevision?) async throws {
         var request = HTTPClientRequest(url: address)
         if let last { request.headers.add(name: "Last-Event-ID", value: "\(last)") }
         response = try await Server.client.execute(request, deadline: .distantFuture)
@@ -180,7 +184,7 @@ final class EventStream: @unchecked Sendable {
         while true {
             while let line = nextLine() {
                 if line.hasPrefix("event: ") { event.name = String(line.dropFirst(7)) }
-                if line.hasPrefix("id: ") { event.id = Int(line.dropFirst(4)) }
+                if line.hasPrefix("id: ") { event.known = KnownRevision(String(line.dropFirst(4))) }
                 if line.hasPrefix("data: ") { event.data = String(line.dropFirst(6)) }
                 guard line.isEmpty else { continue }
                 defer { event = Event() }
