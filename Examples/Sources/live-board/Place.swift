@@ -181,13 +181,16 @@ extension Place {
 
     /// Keeps a board that is new in a folder, before anybody may open it; on a log that is done by who opens it.
     func found(_ id: BoardID, _ board: Board, logger: Logger) async throws {
-        if isShared { return }
-        let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
-        guard storage.store.state.revision == 0 else { return }
+        guard case .folder(let folder, _, _) = self else { return }
+        let path = Self.path(of: Self.name(of: id), in: folder)
+        let isNew = !FileManager.default.fileExists(atPath: path)
         do {
-            try await storage.dispatch(.found(board))
+            let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
+            if storage.store.state.revision == 0 { try await storage.dispatch(.found(board)) }
         } catch let error as Unsaved {
-            throw Unsaved(.refused, error)  // Its file may come yet, but nobody will ask for it.
+            // A database that could not be made is an empty file; one that was may be saved yet, but nobody asks for it.
+            if isNew && error.outcome == .unopened { try? FileManager.default.removeItem(atPath: path) }
+            throw Unsaved(.refused, error)
         }
     }
 

@@ -184,6 +184,7 @@ import Testing
             try await server.setDisk(isFull: true)
 
             for (what, answer, detail) in [
+                ("a new board", try await server.ask("POST", "/boards", #"{"title":"New"}"#), "Nothing was changed."),
                 ("the first", try await server.command(#"{"type":"rename","title":"First"}"#), "may come yet"),
                 (
                     "the second", try await server.command(#"{"type":"rename","title":"Second"}"#),
@@ -194,11 +195,15 @@ import Testing
                 ("one not open", try await server.ask("GET", "/boards/\(id)"), "cannot be opened"),
                 ("a command there", try await server.command(#"{"type":"undo"}"#, on: id), "nothing was changed."),
                 ("a stream of it", try await server.ask("GET", "/boards/\(id)/events"), "cannot be opened"),
-                ("a new one", try await server.ask("POST", "/boards", #"{"title":"New"}"#), "Nothing was changed."),
+                ("another", try await server.ask("POST", "/boards", #"{"title":"New"}"#), "Nothing was changed."),
             ] {
                 #expect(answer.status == 503 && answer.problem == "unsaved", "\(what): \(answer.text)")
                 #expect(answer.fields?.detail?.contains(detail) == true, "\(what): \(answer.text)")
             }
+            let files = try FileManager.default.contentsOfDirectory(
+                atPath: folder.url.appending(component: "data").path)
+            #expect(
+                !files.contains { $0.hasPrefix("board-") && !$0.contains("welcome") && !$0.contains(id) }, "\(files)")
             let health = try await server.ask("GET", "/health")
             #expect(health.status == 200 && health.text.contains(#""status":"read-only""#), "\(health.text)")
 
