@@ -20,7 +20,9 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
-        if let refusal = refusal(of: request, from: context.remoteAddress) { return refusal }
+        if let refusal = refusal(of: request, from: context.remoteAddress) {
+            return request.method == .head ? refusal.createHeadResponse() : refusal
+        }
         var response = try await next(request, context)
         for (name, value) in [
             (

@@ -186,10 +186,15 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
         } catch let error as HTTPParserError {
             throw error  // What is no HTTP: the server answers, and closes the connection.
         } catch {
-            if let problem = Problem(error) { return problem.response }
-            context.logger.error(
-                "A request has failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
-            return Problem.failed.response
+            let problem = Problem(error)
+            if problem == nil {
+                context.logger.error(
+                    "A request has failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            }
+            let response = (problem ?? .failed).response
+            // After a head whoever has asked for no more takes what comes for the next answer.
+            let isWhole = request.method != .head || response.status == .requestTimeout
+            return isWhole ? response : response.createHeadResponse()
         }
     }
 }

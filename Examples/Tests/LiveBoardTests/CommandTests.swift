@@ -151,6 +151,10 @@ import Testing
             if status == 405 { #expect(answer.headers["allow"]?.isEmpty == false, "\(what)") }
             if problem == "stale" { #expect(answer.fields?.card?.id == "c4" && answer.fields?.revision == 2) }
         }
+        let head = try RawConnection(port: server.port)
+        head.send("HEAD /boards/nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        let said = await head.readToEnd()
+        #expect(said.hasPrefix("HTTP/1.1 404 ") && said.hasSuffix("\r\n\r\n"), "\(said)")
         let media = try await server.ask("POST", path, #"{"type":"undo"}"#, type: "text/plain")
         #expect(media.status == 415 && media.problem == "media-type")
         #expect(try await server.ask("GET", "/boards/welcome").text == before)
