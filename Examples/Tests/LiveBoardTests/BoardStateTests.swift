@@ -81,7 +81,8 @@ import Testing
         #expect(fits)
         let known = try #require(KnownRevision("\(KnownRevision(4, state.order))"))
         #expect(
-            state.has(known) && state.has(KnownRevision(4)) && !state.has(KnownRevision(4, "x"))
+            state.has(known) && !state.has(KnownRevision(4)) && state.has(KnownRevision(3))
+                && !state.has(KnownRevision(4, "x"))
                 && !state.has(KnownRevision(2, "x")))
         #expect(KnownRevision("") == nil && KnownRevision("-1") == nil && KnownRevision("x-1") == nil)
     }

@@ -39,20 +39,25 @@ import Testing
     func comingBack() async throws {
         var server = try await Server(folder)
         for number in 2...5 { try await server.done(#"{"type":"rename","title":"\#(number)"}"#) }
+        let watcher = try await server.watch(last: KnownRevision(1))
+        let known = try await [watcher.next("change").known!, watcher.next("change").known!]
+        #expect(known.map(\.revision) == [2, 3])
         #expect(await server.end() == 0)
         server = try await Server(folder)
 
-        var stream = try await server.watch(last: KnownRevision(2))
+        var stream = try await server.watch(last: known[0])
         for revision in 3...5 {
             let event = try #require(try await stream.next())
             #expect(event.name == "change" && event.id == revision)
         }
         #expect(try await stream.next()?.name == "here")
-        stream = try await server.watch("?last=5")
-        #expect(try await stream.next()?.name == "here")
-        // From before the board was made, and from a time that has not come.
-        for last in [-1, 0, 6, Int.max] {
-            let stream = try await server.watch(last: KnownRevision(last))
+        stream = try await server.watch("?last=\(known[1])")
+        #expect(try await stream.next()?.id == 4)
+        // From before the board was made, from a time that has not come, and a number that may be of another copy.
+        for last in [-1, 0, 6, .max, 5, Int.min].map({ KnownRevision($0) }) + [
+            KnownRevision(1, "x"), KnownRevision(5, ""),
+        ] {
+            let stream = try await server.watch(last: last)
             let event = try #require(try await stream.next())
             #expect(event.name == "state" && event.id == 5)
         }

@@ -40,16 +40,17 @@ struct BoardState: Codable, Sendable {
     /// Whether the board was once as somebody knows it: the same number may have been given twice, once before a copy was restored.
     func has(_ known: KnownRevision) -> Bool {
         guard known.revision <= revision else { return false }
-        guard let order = known.order else { return true }
+        // The first is the making of the board, which is the same in each copy.
+        if known.revision == 1 { return known.order == nil }
         let place = changes.count - 1 - (revision - known.revision)
-        return changes.indices.contains(place) && changes[place].order == order
+        return changes.indices.contains(place) && changes[place].order == known.order
     }
 }
 
 /// A revision as a client knows it, which it gives to be told of what came after it.
 struct KnownRevision: CustomStringConvertible {
     var revision: Int
-    /// What tells the change that made it from any other; nil: that is not known.
+    /// What tells the change that made it from any other; nil where nothing does.
     var order: String?
 
     var description: String { order.map { "\(revision)-\($0)" } ?? "\(revision)" }
