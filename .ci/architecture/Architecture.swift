@@ -13,7 +13,8 @@ enum Limits {
     static let types = 36
     static let declarations = 200
     // 6,500 when the core had become small; families, shared limits, saving that tells the truth and views of many came after,
-    // and then replicas, with the log and the checks to test them, and parts by latest that no change copies a state for.
+    // and then replicas, with the log and the checks to test them, and parts by latest that no change copies a state for; and one
+    // look at each store for all who watch the actions of a dispatcher, and rules that go by the clock and not by who has woken up.
     static let linesOfCodeOfAll = 9_400
     static let linesOfReadme = 250
 }

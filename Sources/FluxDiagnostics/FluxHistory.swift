@@ -101,8 +101,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     /// Puts back the state that an entry left, or the one before the first.
     ///
-    /// What was not announced has the revision of the change before it: of several with one revision the last is meant. So where
-    /// the first entry was not announced, it is ``undo()`` that leads to the state before it.
+    /// Of several entries with one revision the last is meant: what was not announced has that of the change before it. Where the
+    /// first entry was not announced, ``undo()`` alone leads to the state before it.
     ///
     /// - Parameter revision: The revision of the entry.
     /// - Returns: The new revision; nil if none is kept of that revision.

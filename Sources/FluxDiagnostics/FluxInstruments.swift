@@ -11,8 +11,8 @@ nonisolated extension FluxDispatcher {
     /// - Returns: What to end it by; letting go of that ends nothing.
     @discardableResult
     public func instrument(_ instrumentation: some FluxInstrumentation) -> FluxRegistration {
-        // Before all middleware it is told what was dispatched, behind all what became of that; of those with the same priority
-        // the one that was added first comes first.
+        // At the front it is told what was dispatched, and at the back what became of that. Of those with the same priority the one
+        // that was added first comes first.
         let back = add(FluxAppliedInstrument(instrumentation: instrumentation), priority: .min)
         let front = add(FluxDispatchedInstrument(instrumentation: instrumentation), priority: .max)
         return FluxRegistration {

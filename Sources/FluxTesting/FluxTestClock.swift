@@ -43,8 +43,9 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
 
     private struct Machine {
         var now = Instant(offset: .zero)
-        /// By their latches: to take one out who was cancelled costs nothing of the others.
-        var sleepers: [ObjectIdentifier: (deadline: Instant, latch: FluxLatch)] = [:]
+        /// By a number that rises: to take one out who was cancelled costs nothing of the others.
+        var sleepers: [UInt64: (deadline: Instant, latch: FluxLatch)] = [:]
+        var lastNumber: UInt64 = 0
         /// Told how many sleep.
         var counts = FluxCounts()
     }
@@ -70,16 +71,17 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         try _Concurrency.Task.checkCancellation()
         var isCancelled = false
         await FluxLatch.wait { latch in
-            let told = lock.withLock { machine -> ContiguousArray<FluxLatch>? in
+            let place = lock.withLock { machine -> (number: UInt64, told: ContiguousArray<FluxLatch>)? in
                 if deadline <= machine.now { return nil }
-                machine.sleepers[ObjectIdentifier(latch)] = (deadline, latch)
-                return machine.counts.tell(machine.sleepers.count)
+                machine.lastNumber += 1
+                machine.sleepers[machine.lastNumber] = (deadline, latch)
+                return (machine.lastNumber, machine.counts.tell(machine.sleepers.count))
             }
-            for waiter in told ?? [] { waiter.open() }
-            return told == nil ? nil : latch
-        } withdrawing: { latch in
+            for waiter in place?.told ?? [] { waiter.open() }
+            return place?.number
+        } withdrawing: { number in
             // Whoever was not woken was cancelled.
-            isCancelled = lock.withLock { $0.sleepers.removeValue(forKey: ObjectIdentifier(latch)) != nil }
+            isCancelled = lock.withLock { $0.sleepers.removeValue(forKey: number) != nil }
         }
         if isCancelled { throw _Concurrency.CancellationError() }
     }
@@ -108,9 +110,12 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         let due = lock.withLock { machine in
             machine.now = machine.now.advanced(by: duration)
             let due = machine.sleepers.filter { $0.value.deadline <= machine.now }
-            for latch in due.keys { machine.sleepers[latch] = nil }
-            return due.values
+            for number in due.keys { machine.sleepers[number] = nil }
+            return due
         }
-        for sleeper in due.sorted(by: { $0.deadline < $1.deadline }) { sleeper.latch.open() }
+        // Of those with one moment the first who went to sleep wakes first.
+        for (_, sleeper) in due.sorted(by: { ($0.value.deadline, $0.key) < ($1.value.deadline, $1.key) }) {
+            sleeper.latch.open()
+        }
     }
 }

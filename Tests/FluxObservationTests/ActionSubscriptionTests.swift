@@ -173,11 +173,16 @@ import Testing
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let seen = Recorder<Int>()
         for round in 0..<3 {
-            let tokens = (0..<10).map { index in dispatcher.subscribeActions { _ in seen.record(index) } }
+            let queue = DispatchQueue(label: "one for all")
+            let tokens = (0..<10).map { index in
+                dispatcher.subscribeActions(on: queue) { _ in seen.record(index) }
+            }
+            // Each store is looked on at once for all of them.
+            #expect(store.handle.eventObservers.count == 1)
             dispatcher.dispatch(action: Counter.Action.add(1))
             await store.flush()
             #expect(seen.values.count == round * 11 + 10)
-            #expect(Set(seen.values.suffix(10)).count == 10)
+            #expect(seen.values.suffix(10) == Array(0..<10))
             // The others go on.
             for token in tokens.dropFirst() { token.unsubscribe() }
             let late = FluxStore(initialState: Name(), dispatcher: dispatcher)
@@ -185,20 +190,38 @@ import Testing
             await late.flush()
             #expect(seen.values.count == round * 11 + 11)
             tokens[0].unsubscribe()
+            #expect(store.handle.eventObservers.isEmpty)
             dispatcher.dispatch(action: Counter.Action.add(1))
             await store.flush()
             #expect(seen.values.count == round * 11 + 11)
         }
     }
 
+    @Test func `A dispatcher that goes lets go of those who watch its actions, though their tokens are kept`() {
+        let gates = [Gate(), Gate()]
+        var dispatcher: FluxDispatcher? = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        dispatcher?.attach(keeping: store)
+        let tokens = gates.map { gate in
+            let canary = Canary(gate)
+            return dispatcher?.subscribeActions { _ in withExtendedLifetime(canary) {} }
+        }
+        dispatcher = nil
+        for gate in gates { gate.wait() }
+        store.dispatch(action: .add(1))
+        withExtendedLifetime((tokens, store)) {}
+    }
+
     @Test(.stress) func `Stress: those who come to a dispatcher as the last of others goes miss nothing`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
-        await onThreads(2) { _ in
-            for _ in 0..<1_000 {
+        await onThreads(2) { producer in
+            for number in 0..<1_000 {
                 let told = DispatchSemaphore(value: 0)
-                let token = dispatcher.subscribeActions { _ in told.signal() }
-                store.dispatch(action: .add(1))
+                let token = dispatcher.subscribeActions { applied in
+                    if case .mark(producer, number)? = applied.action as? Counter.Action { told.signal() }
+                }
+                store.dispatch(action: .mark(producer: producer, number: number))
                 if told.wait(timeout: .now() + 10) == .timedOut { Issue.record("an action was lost") }
                 token.unsubscribe()
             }

@@ -108,7 +108,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// What the store is called in messages; nil: by its type.
     ///
-    /// A module that gives names sets it.
+    /// A module that gives names sets it. It goes when the store has ended.
     public var label: String? {
         get { featureIfAny(FluxLabel.self)?.text.withLock { $0 } }
         set { feature(FluxLabel.self, FluxLabel.init).text.withLock { $0 = newValue } }

@@ -83,7 +83,7 @@ nonisolated extension FluxCommandChanges where Output == Void {
 }
 
 // For a part that has the same part of another command done too, without a `try`. Generic, so that no command takes them for
-// its own parts: so the part of a known type that is declared to throw is meant itself, and is called by `try?`.
+// its own parts. Where a command declares that its part throws, the compiler takes that one instead: call it by `try?`.
 nonisolated extension FluxCommand {
     /// Changes the state as the command does before its work, if it does.
     ///

@@ -9,7 +9,7 @@ nonisolated extension FluxActionCreator {
     ///   - dependency: What the converter needs from outside; every conversion gets it.
     ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
     ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too.
+    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
     ///   - onFailure: Gets each error that a conversion ended with, and its event.
     @inlinable
     public convenience init(
@@ -30,7 +30,7 @@ nonisolated extension FluxActionCreator {
     ///   - dependency: What the converter needs from outside; every conversion gets it.
     ///   - store: Where the actions go; kept alive by the creator and by its events in flight.
     ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too.
+    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
     ///   - onFailure: Gets each error that a conversion ended with, and its event.
     @inlinable
     public convenience init<State>(
@@ -50,7 +50,7 @@ nonisolated extension FluxActionCreator {
     /// - Parameters:
     ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
     ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too.
+    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
     ///   - onFailure: Gets each error that a conversion ended with, and its event.
     @inlinable
     public convenience init(
@@ -67,7 +67,7 @@ nonisolated extension FluxActionCreator {
     /// - Parameters:
     ///   - store: Where the actions go; kept alive by the creator and by its events in flight.
     ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too.
+    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
     ///   - onFailure: Gets each error that a conversion ended with, and its event.
     @inlinable
     public convenience init<State>(

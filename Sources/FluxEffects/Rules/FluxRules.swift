@@ -134,7 +134,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     ///
     /// - Parameters:
     ///   - rules: What applies to the events, in this order.
-    ///   - clock: What durations of the rules are measured with; its `now` is read under a lock.
+    ///   - clock: What durations of the rules are measured with; its `now` is read under a lock, and uses no store.
     public init(
         _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
     ) {
@@ -193,7 +193,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     /// Decides under the lock, and does outside it what is no matter of tickets.
     @discardableResult private func decide<Result>(_ body: (inout Book) -> Result) -> Result {
         let (result, started, woken) = book.withLock { book in
-            let result = FluxPureCode.run("a condition of a FluxRule") { body(&book) }
+            let result = FluxPureCode.run("a condition of a FluxRule, or the now of its clock") { body(&book) }
             defer { (book.started, book.woken) = ([], []) }
             return (result, book.started, book.woken)
         }

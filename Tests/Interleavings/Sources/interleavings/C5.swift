@@ -207,6 +207,22 @@ enum C5 {
                 scene.expect(seen.value.count + token.dropped, is: 3, "handed over or counted")
             }
         },
+        Scenario("c5-actions-joined", "Who comes to a dispatcher's actions as the last of others goes misses none") {
+            scene in
+            let (dispatcher, seen) = (FluxDispatcher(), Noted<[String]>([]))
+            let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
+            let first = Noted<FluxSubscription?>(dispatcher.subscribeActions { _ in })
+            let token = Noted<FluxSubscription?>(nil)
+            scene.thread("goes") { first.value = nil }
+            scene.thread("comes") {
+                token.value = dispatcher.subscribeActions { applied in seen.value.append("\(applied.action)") }
+                store.add(1)
+            }
+            scene.finally {
+                scene.expect(seen.value.count, is: 1, "actions told")
+                withExtendedLifetime(store) { token.value = nil }
+            }
+        },
         Scenario("c5-sequence", "An async sequence of states never goes back, and comes to the newest") { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             scene.task("iterates") {
