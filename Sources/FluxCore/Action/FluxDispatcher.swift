@@ -61,9 +61,11 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         begin(action, to: end)
     }
 
-    @usableFromInline func begin(
+    @usableFromInline func begin(_ action: any FluxAction) -> Int { begin(action, to: nil) }
+
+    func begin(
         _ action: any FluxAction, from outer: FluxPassage? = nil, _ witness: FluxDispatchWitness? = nil,
-        to end: FluxDispatchEnd? = nil
+        to end: FluxDispatchEnd?
     ) -> Int {
         let passage = FluxPassage(self, from: outer, to: end)
         // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.

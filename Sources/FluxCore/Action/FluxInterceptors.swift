@@ -92,7 +92,7 @@ public typealias FluxDispatchWitness =
     @Sendable (_ action: any FluxAction, _ witness: FluxDispatchWitness?) -> Int
 
 /// One action on its way past the interceptors of a dispatcher, until everybody has let go of its ``FluxNext``.
-@usableFromInline nonisolated final class FluxPassage: Sendable {
+nonisolated final class FluxPassage: Sendable {
     let dispatcher: FluxDispatcher
     /// As they were when the action came.
     let interceptors: ContiguousArray<FluxInterceptors.Entry>

@@ -130,18 +130,17 @@ nonisolated extension FluxStoreHandle {
     func remove(_ isUnwanted: (FluxReducer) -> Bool) {
         FluxPureCode.forbid("remove")
         var gone: [AnyObject?] = []
-        membership.withLock { membership in
-            if membership.reactions.isEmpty { return }
+        let dispatcher = membership.withLock { membership in
             let dispatcher = membership.dispatcher
-            gone.append(dispatcher)
             membership.reactions.removeAll { reaction in
                 guard isUnwanted(reaction.reducer) else { return false }
                 gone.append(reaction.reducer)
                 gone.append(dispatcher?.routes.withLock { $0.detach(reaction.reducer.action, reaction.key) })
                 return true
             }
+            return dispatcher
         }
-        withExtendedLifetime(gone) {}
+        withExtendedLifetime((dispatcher, gone)) {}
     }
 
     /// What leads to the state's own `handle`, as the client's module has specialised it.
