@@ -47,15 +47,18 @@ import Testing
     @Test(arguments: [[0, 1, 2], [2, 1, 0]])
     func `It returns after the handlers on every queue, in whichever order they are done`(order: [Int]) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        let gates = (0..<3).map { _ in Gate() }
+        let (entered, gates) = ((0..<3).map { _ in Gate() }, (0..<3).map { _ in Gate() })
         let seen = Recorder<Int>()
         let subscriptions = gates.enumerated().map { index, gate in
             store.subscribe(on: DispatchQueue(label: "queue \(index)")) { _ in
+                entered[index].open()
                 gate.wait()
                 seen.record(index)
             }
         }
         store.dispatch(action: .add(1))
+        // A drain that begins takes those who wait with it: nobody would see them here.
+        for gate in entered { await gate.opened() }
         let flushing = Task {
             await store.flush()
             return seen.values.sorted()
