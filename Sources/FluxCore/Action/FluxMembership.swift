@@ -1,5 +1,4 @@
 import Dispatch
-import Synchronization
 
 /// Where a store is attached, and what else it takes there: the few words that every store has.
 nonisolated struct FluxMembership {

@@ -1,5 +1,3 @@
-import Dispatch
-
 /// What the lock of a store guards, in the hands of who has that lock: see ``FluxStoreHandle/withAccess(_:)``.
 ///
 /// Thread safety: belongs to the closure that it is given to.

@@ -1,5 +1,4 @@
 import Dispatch
-import Synchronization
 
 /// Reaches the state and the lock of a store without being the store: what a writer, a view or another module keeps.
 ///

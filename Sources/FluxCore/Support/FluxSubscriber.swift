@@ -1,4 +1,3 @@
-import Dispatch
 import Synchronization
 
 /// A closure that is borrowed and not copied where it is called: to retain what it captured costs more than many a call.
