@@ -173,9 +173,7 @@ nonisolated struct FluxHistoryMove: FluxAction {
 @usableFromInline nonisolated final class FluxHistoryRecorder<State: FluxState>: FluxStoreObserver {
     @usableFromInline let machine: FluxLock<FluxHistoryMachine<State>>
 
-    @inlinable init(_ machine: FluxHistoryMachine<State>) {
-        self.machine = FluxLock(machine)
-    }
+    @inlinable init(_ machine: FluxHistoryMachine<State>) { self.machine = FluxLock(machine) }
 
     @inlinable func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
         let forgotten = machine.withLock { machine in
@@ -204,9 +202,7 @@ nonisolated struct FluxHistoryMove: FluxAction {
 @usableFromInline nonisolated final class FluxForgotten<Value: Sendable>: FluxSettling {
     private let value: Value
 
-    @usableFromInline init(_ value: Value) {
-        self.value = value
-    }
+    @usableFromInline init(_ value: Value) { self.value = value }
 
     @usableFromInline func settle() {}
 }

@@ -74,21 +74,36 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
         // Noted under the locks, and told once none is held.
-        let times = FluxLock((last: fluxNow(), applied: ContiguousArray<FluxApplied>()))
-        let telling = next.telling { store, revision, _ in
-            let now = fluxNow()
-            times.withLock { times in
-                times.applied.append(FluxApplied(store: store, revision: revision, duration: now &- times.last))
-                times.last = now
-            }
-        }
-        let announced = telling(action)
-        // Where this is a child, those behind come up as well. One that has left by now is told of by each on the way.
-        for applied in times.withLock({ $0.applied }) where applied.store.dispatcher ?? dispatcher === dispatcher {
+        let times = FluxTimes()
+        let announced = next.telling { store, revision, _ in times.note(store, revision) }(action)
+        times.each { applied in
+            // Where this is a child, those behind come up as well. One that has left by now is told of by each on the way.
+            guard applied.store.dispatcher ?? dispatcher === dispatcher else { return }
             instrumentation.applied(
                 action, to: applied.store, revision: applied.revision, in: .nanoseconds(Int64(applied.duration)))
         }
         return announced
+    }
+}
+
+/// What the stores of one dispatch took.
+nonisolated private final class FluxTimes: Sendable {
+    /// The first is kept by itself, for there is often one alone, and an array would have to be allocated.
+    private let noted = FluxLock((last: fluxNow(), first: FluxApplied?.none, more: ContiguousArray<FluxApplied>()))
+
+    func note(_ store: FluxStoreInfo, _ revision: UInt64?) {
+        let now = fluxNow()
+        noted.withLock { noted in
+            let applied = FluxApplied(store: store, revision: revision, duration: now &- noted.last)
+            if noted.first == nil { noted.first = applied } else { noted.more.append(applied) }
+            noted.last = now
+        }
+    }
+
+    func each(_ body: (FluxApplied) -> Void) {
+        let noted = noted.withLock { $0 }
+        noted.first.map(body)
+        noted.more.forEach(body)
     }
 }
 

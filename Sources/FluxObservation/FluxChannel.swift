@@ -28,9 +28,7 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
     /// How many elements were dropped for want of room.
     private(set) var dropped = 0
 
-    init(_ rule: FluxBuffered.Rule) {
-        self.rule = rule
-    }
+    init(_ rule: FluxBuffered.Rule) { self.rule = rule }
 
     /// Keeps an element as the rule has it; true: settle.
     mutating func push(_ element: Element) -> Bool {
@@ -128,9 +126,7 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
 
     private let lock: FluxLock<Machine>
 
-    init(_ rule: FluxBuffered.Rule) {
-        lock = FluxLock(Machine(rule))
-    }
+    init(_ rule: FluxBuffered.Rule) { lock = FluxLock(Machine(rule)) }
 
     var dropped: Int { lock.withLock { $0.dropped } }
 

@@ -50,9 +50,7 @@ nonisolated extension FluxStorage {
 nonisolated private final class FluxLoadStart<State: FluxState>: Sendable {
     let state: State
 
-    init(_ state: State) {
-        self.state = state
-    }
+    init(_ state: State) { self.state = state }
 }
 
 /// What a load comes to, for one who may give up on it: of the answers the first counts.
@@ -106,9 +104,7 @@ nonisolated final class FluxLoadMark: Sendable {
     private let isSet = FluxLock(false)
     private let whole: FluxLoadMark?
 
-    init(partOf whole: FluxLoadMark?) {
-        self.whole = whole
-    }
+    init(partOf whole: FluxLoadMark?) { self.whole = whole }
 
     var isVoid: Bool { isSet.withLock { $0 } || whole?.isVoid ?? false }
 

@@ -90,9 +90,7 @@ nonisolated struct FluxStateOnlyLog<State: FluxState>: FluxLog {
     let persistence: any FluxPersistence<State>
 
     @usableFromInline
-    init(_ persistence: any FluxPersistence<State>) {
-        self.persistence = persistence
-    }
+    init(_ persistence: any FluxPersistence<State>) { self.persistence = persistence }
 
     @usableFromInline
     func load() async throws -> FluxLogContents<State> {

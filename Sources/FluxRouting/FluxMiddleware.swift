@@ -64,9 +64,7 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
     /// - Parameters:
     ///   - action: What was dispatched.
     ///   - next: Goes on.
-    public func handle(action: any FluxAction, next: FluxNext) {
-        body(action, next)
-    }
+    public func handle(action: any FluxAction, next: FluxNext) { body(action, next) }
 
     /// Looks at every action before it is applied.
     ///

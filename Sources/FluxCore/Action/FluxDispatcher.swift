@@ -57,20 +57,17 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Returns: How many changes were announced.
     @discardableResult public func pass(
         _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchWitness?) -> Int
-    ) -> Int {
-        begin(action, to: end)
-    }
+    ) -> Int { begin(action, to: end) }
 
     @usableFromInline func begin(_ action: any FluxAction) -> Int { begin(action, to: nil) }
 
-    func begin(
-        _ action: any FluxAction, from outer: FluxPassage? = nil, _ witness: FluxDispatchWitness? = nil,
-        to end: FluxDispatchEnd?
-    ) -> Int {
-        let passage = FluxPassage(self, from: outer, to: end)
+    @inline(__always)
+    func begin(_ action: any FluxAction, from outer: FluxPassage? = nil, to end: FluxDispatchEnd?) -> Int {
+        let origin = threads.requireImpure("dispatch(action:)").task
+        let passage = FluxPassage(self, chain.entries, of: origin, from: outer, to: end, telling: outer?.witness)
         // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
         defer { passage.isKept.store(true, ordering: .relaxed) }
-        return FluxNext(passage: passage, position: 0, witness: witness).proceed(action)
+        return FluxNext(passage: passage, position: 0).proceed(action)
     }
 
     /// Applies an action to the attached stores that take its type, past all interceptors.

@@ -102,24 +102,39 @@ nonisolated final class FluxPassage: Sendable {
     let outer: FluxPassage?
     /// Nil: the stores of the dispatcher.
     let end: FluxDispatchEnd?
+    /// Who is told of the stores; kept here, since a ``FluxNext`` of one reference is handed on without a retain.
+    let witness: FluxDispatchWitness?
+    /// What this goes on for, with another witness; nil: it is the first.
+    private let earlier: FluxPassage?
     // Relaxed everywhere: it is a count, and orders nothing.
     /// How many changes were announced so far.
     let announced = Synchronization.Atomic<Int>(0)
     /// Whether the dispatch that began it has returned: who goes on now had kept it.
     let isKept = Synchronization.Atomic<Bool>(false)
 
-    init(_ dispatcher: FluxDispatcher, from outer: FluxPassage?, to end: FluxDispatchEnd?) {
-        (self.dispatcher, self.outer, self.end) = (dispatcher, outer, end)
-        origin = dispatcher.threads.requireImpure("dispatch(action:)").task
-        interceptors = dispatcher.chain.entries
+    init(
+        _ dispatcher: FluxDispatcher, _ interceptors: ContiguousArray<FluxInterceptors.Entry>, of origin: FluxTask?,
+        from outer: FluxPassage?, to end: FluxDispatchEnd?, telling witness: FluxDispatchWitness?,
+        insteadOf earlier: FluxPassage? = nil
+    ) {
+        (self.dispatcher, self.interceptors, self.origin) = (dispatcher, interceptors, origin)
+        (self.outer, self.end, self.witness, self.earlier) = (outer, end, witness, earlier)
     }
+
+    /// The same with another witness.
+    func telling(_ witness: FluxDispatchWitness?) -> FluxPassage {
+        FluxPassage(dispatcher, interceptors, of: origin, from: outer, to: end, telling: witness, insteadOf: self)
+    }
+
+    /// Where it is counted.
+    var first: FluxPassage { earlier?.first ?? self }
 
     /// Whether it is for one store, or for none here.
     var isAddressed: Bool { outer?.isAddressed ?? (end != nil) }
 
     /// Counts changes that were announced on the way, here and in all that it comes from.
     func count(_ changes: Int) {
-        announced.add(changes, ordering: .relaxed)
+        first.announced.wrappingAdd(changes, ordering: .relaxed)
         outer?.count(changes)
     }
 }
@@ -133,7 +148,6 @@ nonisolated final class FluxPassage: Sendable {
 nonisolated public struct FluxNext: Sendable {
     let passage: FluxPassage
     let position: Int
-    let witness: FluxDispatchWitness?
 
     /// Whose interceptors these are.
     public var dispatcher: FluxDispatcher { passage.dispatcher }
@@ -142,7 +156,7 @@ nonisolated public struct FluxNext: Sendable {
     public var origin: FluxTask? { passage.origin }
 
     /// How many changes the stores have announced so far, by way of any `next` of this dispatch.
-    public var announced: Int { passage.announced.load(ordering: .relaxed) }
+    public var announced: Int { passage.first.announced.load(ordering: .relaxed) }
 
     /// Goes on; when it returns, the action has been applied, unless an interceptor behind stopped or postponed it.
     ///
@@ -158,11 +172,12 @@ nonisolated public struct FluxNext: Sendable {
     /// - Parameter inner: Who is told, also of what an interceptor behind postpones.
     /// - Returns: What goes on so.
     public func telling(_ inner: @escaping FluxDispatchWitness) -> FluxNext {
-        guard let witness else { return FluxNext(passage: passage, position: position, witness: inner) }
-        return FluxNext(passage: passage, position: position) { store, revision, state in
+        guard let before = passage.witness else { return FluxNext(passage: passage.telling(inner), position: position) }
+        let both: FluxDispatchWitness = { store, revision, state in
             inner(store, revision, state)
-            witness(store, revision, state)
+            before(store, revision, state)
         }
+        return FluxNext(passage: passage.telling(both), position: position)
     }
 
     /// Goes on by way of another dispatcher, and then from here, with what the interceptors of that made of the action.
@@ -175,35 +190,36 @@ nonisolated public struct FluxNext: Sendable {
     /// - Returns: How many changes the stores announced, those behind among them.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
         go {
-            other.begin(action, from: passage, witness) { action, witness in
+            other.begin(action, from: passage) { action, witness in
                 let announced = passage.isAddressed ? 0 : other.deliver(action, telling: witness)
                 passage.count(announced)
-                return announced + FluxNext(passage: passage, position: position, witness: witness).proceed(action)
+                return announced + FluxNext(passage: passage.telling(witness), position: position).proceed(action)
             }
         }
     }
 
+    /// Runs what goes on, on behalf of the work whose action it is.
     @inline(__always) private func go(_ body: () -> Int) -> Int {
         let thread = passage.dispatcher.threads.requireImpure("next")
-        guard let origin = passage.origin else { return thread.sending(nil, body) }
         // Within the dispatch that began it it has passed the gate of its event; what was kept passes that again.
         // Relaxed: it is looked at within a dispatch of the same work, which has passed the gate itself.
-        if thread.task === origin && !passage.isKept.load(ordering: .relaxed) { return body() }
-        return origin.pass(body) ?? 0
+        if thread.isSending(passage.origin) && !passage.first.isKept.load(ordering: .relaxed) { return body() }
+        return passage.origin.map { $0.pass(body) ?? 0 } ?? thread.sending(nil, body)
     }
 
-    func proceed(_ action: any FluxAction) -> Int {
+    @inline(__always) func proceed(_ action: any FluxAction) -> Int {
+        var index = position
         let entries = passage.interceptors
         // Relaxed: an action that is under way while one is removed may come to it or pass it by.
-        for index in position..<entries.count where !entries[index].isRemoved.load(ordering: .relaxed) {
-            let next = FluxNext(passage: passage, position: index + 1, witness: witness)
+        while index < entries.count, entries[index].isRemoved.load(ordering: .relaxed) { index += 1 }
+        if index < entries.count {
             // Safe: the passage keeps it. To retain it, and what is in it, would take a quarter of the time of all this.
             return Unmanaged.passUnretained(entries[index])._withUnsafeGuaranteedRef {
-                $0.interceptor.dispatch(action, on: dispatcher, next: next)
+                $0.interceptor.dispatch(action, on: dispatcher, next: FluxNext(passage: passage, position: index + 1))
             }
         }
-        let announced = passage.end?(action, witness) ?? dispatcher.deliver(action, telling: witness)
-        passage.announced.add(announced, ordering: .relaxed)
+        let announced = passage.end?(action, passage.witness) ?? dispatcher.deliver(action, telling: passage.witness)
+        passage.first.announced.wrappingAdd(announced, ordering: .relaxed)
         return announced
     }
 }

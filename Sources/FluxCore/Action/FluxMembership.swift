@@ -106,9 +106,7 @@ nonisolated extension FluxStoreHandle {
     /// - Complexity: O(1), amortised; to remove it O(*n*) for the *n* that the store takes so.
     @inlinable public func route<Action: FluxAction>(
         _ type: Action.Type, _ change: @escaping @Sendable (Action) -> FluxChange<State>
-    ) -> FluxRegistration {
-        route(FluxReducer.reaction(change))
-    }
+    ) -> FluxRegistration { route(FluxReducer.reaction(change)) }
 
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
         FluxPureCode.forbid("on(_:)")

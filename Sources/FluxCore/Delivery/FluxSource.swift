@@ -69,9 +69,7 @@ nonisolated public final class FluxCut {
     /// Makes a cut in which nothing was read.
     ///
     /// - Parameter isShared: Whether a store may be read more than once in it.
-    public init(isShared: Bool = true) {
-        self.isShared = isShared
-    }
+    public init(isShared: Bool = true) { self.isShared = isShared }
 
     /// What was read of an object before, or is now.
     ///

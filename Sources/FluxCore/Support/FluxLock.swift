@@ -28,9 +28,7 @@ nonisolated public struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
     /// Makes a lock around a value.
     ///
     /// - Parameter initialValue: The value.
-    @inlinable public init(_ initialValue: consuming Value) {
-        mutex = Synchronization.Mutex(FluxGuarded(initialValue))
-    }
+    @inlinable public init(_ initialValue: consuming Value) { mutex = Synchronization.Mutex(FluxGuarded(initialValue)) }
 
     // Inlined by force: a dispatch costs little more than the two atomic operations in here.
     /// Runs a closure on the value, with the lock held.

@@ -86,6 +86,11 @@ nonisolated extension UnsafeMutablePointer<FluxThread> {
     }
 
     var task: FluxTask? { pointee.sending?.takeUnretainedValue() }
+
+    /// Whether a dispatch runs on behalf of this work, or of none; retains neither.
+    @inline(__always) func isSending(_ task: FluxTask?) -> Bool {
+        pointee.sending?.toOpaque() == task.map { Unmanaged.passUnretained($0).toOpaque() }
+    }
 }
 
 /// Code that runs under a lock and so may use no store, dispatcher or creator, such as a selector or the condition of a rule.

@@ -61,9 +61,7 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
                 calls: FluxFileCalls(path: path), version: version, encode: encode, decode: decode, migrate: migrate))
     }
 
-    init(_ access: consuming FluxFileAccess<State>) {
-        self.access = access
-    }
+    init(_ access: consuming FluxFileAccess<State>) { self.access = access }
 
     /// The path, however it is written: its folder, as the system knows it, and the name.
     public var place: String? { access.calls.place }

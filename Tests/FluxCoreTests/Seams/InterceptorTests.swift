@@ -75,6 +75,28 @@ import Testing
         #expect(told.values.count == 4)
     }
 
+    @Test func `What who goes on tells of counts for those before it too, and is kept from after the dispatch`() {
+        let (before, behind) = (Recorder<[Int]>(), Recorder<[Int]>())
+        let kept = Locked<FluxNext?>(nil)
+        dispatcher.add(
+            Intercept { action, next in
+                let result = next(action)
+                before.record([result, next.announced])
+                return result
+            })
+        dispatcher.add(Intercept { action, next in next.telling { _, _, _ in }.telling { _, _, _ in }(action) })
+        dispatcher.add(
+            Intercept { action, next in
+                kept.withLock { $0 = next }
+                let twice = next(action) + next(action)
+                behind.record([twice, next.announced])
+                return twice
+            })
+        #expect(dispatcher.add(1) == 2)
+        #expect(before.values == [[2, 2]] && behind.values == [[2, 2]])
+        #expect(kept.current?(Counter.Action.add(2)) == 1 && kept.current?.announced == 3)
+    }
+
     @Test func `An action passes to another end, past which nothing else gets it`() {
         let passed = Recorder<String>()
         dispatcher.add(
