@@ -55,7 +55,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
         self.store = store
         recorder = store.handle.withAccess { access in
             let recorder = FluxHistoryRecorder(
-                FluxHistoryMachine(state: access.state, revision: access.revision, limit: limit))
+                FluxHistoryMachine(
+                    state: access.state, revision: access.revision, limit: limit, isLoading: access.isHeld))
             access.observe(recorder)
             return recorder
         }
@@ -191,7 +192,7 @@ nonisolated struct FluxHistoryMove: FluxAction {
     ) -> FluxHistoryMachine<State>.Forgotten? {
         let revision = revision ?? machine.revision
         let move = action as? FluxHistoryMove
-        if move == nil, machine.count == 0 { return machine.restart(state, revision) }
+        if move == nil, machine.isLoading { return machine.restart(state, revision) }
         if move?.recorder != ObjectIdentifier(self) { return nil }
         machine.revision = revision
         return FluxHistoryMachine.Forgotten()

@@ -6,7 +6,7 @@
 ///
 /// | input     | result                                                                                    |
 /// |-----------|-------------------------------------------------------------------------------------------|
-/// | `restart` | while nothing is kept: a state that was loaded takes the place of the first                   |
+/// | `restart` | once, before the first `record`: a state that was loaded takes the place of the first         |
 /// | `record`  | what was undone is forgotten; kept as the newest; over the limit the oldest is forgotten      |
 /// | `undo`    | the state before the step the store is at; nil where nothing older is kept                    |
 /// | `redo`    | the state after the next step; nil where nothing was undone                                   |
@@ -37,9 +37,12 @@
     @usableFromInline var position = 0
     /// The revision of the store.
     @usableFromInline var revision: UInt64
+    /// Whether the state at the start is still to be loaded.
+    @usableFromInline var isLoading: Bool
 
-    @inlinable init(state: State, revision: UInt64, limit: Int) {
+    @inlinable init(state: State, revision: UInt64, limit: Int, isLoading: Bool = false) {
         start = (state, revision)
+        self.isLoading = isLoading
         self.revision = revision
         self.limit = limit
     }
@@ -49,6 +52,7 @@
     /// Begins, where nothing is kept, with a state that was loaded.
     mutating func restart(_ state: State, _ revision: UInt64) -> Forgotten {
         self.revision = revision
+        isLoading = false
         var forgotten = Forgotten()
         forgotten.start = start.state
         start = (state, revision)
@@ -57,6 +61,7 @@
 
     /// Records a change; what announces nothing has the revision of the last that did.
     @inlinable mutating func record(_ change: FluxChange<State>, _ state: State, _ revision: UInt64?) -> Forgotten {
+        isLoading = false
         var forgotten = Forgotten()
         while count > position {
             count -= 1

@@ -45,6 +45,9 @@ nonisolated public protocol FluxInstrumentation: Sendable {
 
     /// An action is on its way, and has not been applied.
     ///
+    /// Nothing more is told of one that middleware stops, nor, on a store, of a reaction or a part of a command that turns out to
+    /// change nothing.
+    ///
     /// On a dispatcher this comes before any middleware of a lower priority than `Int.max`. On a store it comes when nothing else
     /// can come between, so it is called under the lock of the store: there it must be quick, and use no store, dispatcher or
     /// creator.

@@ -68,8 +68,8 @@ nonisolated extension FluxDispatcher {
     /// - Parameters:
     ///   - action: The change to make.
     ///   - name: The name that the store was attached under.
-    /// - Returns: Whether the store has applied it; false if there is no such store, it takes no such action, or middleware
-    ///   stopped or postponed it.
+    /// - Returns: Whether the store has taken it, which applies it at once, or after the load where its state is being loaded; false
+    ///   if there is no such store, it takes no such action, or middleware stopped or postponed it.
     /// - Complexity: O(1), and that of `handle(action:)`.
     @discardableResult
     public func dispatch<Action: FluxAction>(action: Action, to name: String) -> Bool {

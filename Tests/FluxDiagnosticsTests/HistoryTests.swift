@@ -152,6 +152,22 @@ import Testing
         #expect(store.state.count == 1)
     }
 
+    @Test
+    func `What is put in the place of the state is undone, but where the history begins while it is being loaded`() {
+        struct Import: FluxAction {}
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let history = FluxHistory(store, limit: 10)
+        store.handle.withAccess { _ = $0.replace(with: Counter(count: 7), by: Import()) }
+        #expect(history.start.count == 0 && history.entries.map(\.state.count) == [7])
+        history.undo()
+        #expect(store.state.count == 0)
+        let loading = FluxStore(initialState: Counter(), dispatcher: nil)
+        loading.handle.withAccess { $0.hold { _ in false } }
+        let later = FluxHistory(loading, limit: 10)
+        for count in [7, 8] { loading.handle.withAccess { _ = $0.replace(with: Counter(count: count), by: Import()) } }
+        #expect(later.start.count == 7 && later.entries.map(\.state.count) == [8])
+    }
+
     @Test func `A history may be let go of where a store is being changed`() {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)

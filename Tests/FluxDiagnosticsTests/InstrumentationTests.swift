@@ -36,6 +36,8 @@ import Testing
         #expect(watcher.notes.values == [.dispatched(nil)])
         history.undo()
         #expect(store.state.count == 0 && watcher.notes.values == [.dispatched(nil)])
+        store.handle.withAccess { _ = $0.apply(.replaced(by: Nothing())) }
+        #expect(watcher.notes.values == [.dispatched(nil)])
     }
 
     struct Nothing: FluxAction {}

@@ -160,7 +160,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///
     /// - Parameters:
     ///   - dispatchers: The dispatchers, in any order; one may be among them more than once.
-    ///   - body: Reads stores; pure, and quick.
+    ///   - body: Reads stores, and no view; pure, and quick. What needs a lock that is held, such as a dispatch, another `paused` or
+    ///     the cut of a view, stops the program, or waits for good, as the system's locks have it.
     /// - Returns: What the closure returns.
     @_specialize(where Result == Void)
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {

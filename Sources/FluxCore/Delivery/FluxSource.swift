@@ -24,6 +24,8 @@ nonisolated public protocol FluxSource<State>: Sendable {
 
     /// Takes what the state follows from, while no action is under way in the dispatchers of the stores.
     ///
+    /// It may read the states of stores, and asks other sources by their `capture(in:)`: see ``FluxDispatcher/paused(_:_:)``.
+    ///
     /// - Parameter cut: What was read of stores before, for this moment.
     /// - Returns: Computes the state; to be called once no lock is held.
     func capture(in cut: FluxCut) -> @Sendable () -> State

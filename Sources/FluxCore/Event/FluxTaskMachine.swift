@@ -20,13 +20,9 @@ nonisolated struct FluxTaskMachine {
         var waiters: [ObjectIdentifier: FluxLatch] = [:]
     }
 
-    struct Cancellation {
-        let body: @Sendable () -> Void
-    }
+    struct Cancellation { let body: @Sendable () -> Void }
 
-    struct Ending {
-        let body: @Sendable (FluxTask.Outcome) -> Void
-    }
+    struct Ending { let body: @Sendable (FluxTask.Outcome) -> Void }
 
     /// So many of the latest retries are kept for those who begin to look late.
     private static var keptRetries: Int { 64 }

@@ -27,10 +27,13 @@ import Synchronization
 
     @usableFromInline var instrumentation: any FluxInstrumentation { teller.instrumentation }
 
-    @inlinable func applying(_ change: FluxChange<State>) { teller.begin(change.action) }
+    @inlinable func applying(_ change: FluxChange<State>) {
+        // Of a state that is put in the place of another nobody is told, by either way to do that.
+        if case .replaced = change { return }
+        teller.begin(change.action)
+    }
 
     @inlinable func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
-        // Nobody was told before of a state that was put in the place of another.
         if case .replaced = change { return nil }
         return teller.end(change.action, revision)
     }

@@ -9,12 +9,16 @@ import Synchronization
 nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent {
     let command: Command
     let dependency: Command.Dependency
-    /// Whether the command has brought its failure into the state itself.
-    let hasToldOfFailure = Synchronization.Atomic<Bool>(false)
+    let toldOfFailure = FluxToldOfFailure()
 
     init(_ command: Command, _ dependency: Command.Dependency) {
         (self.command, self.dependency) = (command, dependency)
     }
+}
+
+/// Whether a command has brought its failure into the state itself; apart from the run, for whoever keeps the action keeps this.
+nonisolated final class FluxToldOfFailure: Sendable {
+    let isSet = Synchronization.Atomic<Bool>(false)
 }
 
 /// A change that a command makes; those who look on see it as an action.
@@ -53,20 +57,22 @@ nonisolated func fluxChanges(_ part: @autoclosure () -> String, _ body: () throw
 
 /// Goes on, once, where a change is applied, or nobody is left who could: a store that loads holds changes back.
 nonisolated final class FluxCommandMark: Sendable {
-    private let hasGoneOn = Synchronization.Atomic<Bool>(false)
-    private let next: @Sendable () -> Void
+    /// In a struct of its own for the lock.
+    private struct Next { let body: @Sendable () -> Void }
 
-    init(_ next: @escaping @Sendable () -> Void) {
-        self.next = next
-    }
+    /// Nil once it has gone on: who keeps the action, such as a history, keeps nothing of the work.
+    private let next: FluxLock<Next?>
 
-    deinit {
-        goOn()
-    }
+    init(_ next: @escaping @Sendable () -> Void) { self.next = FluxLock(Next(body: next)) }
+
+    deinit { goOn() }
 
     func goOn() {
-        // Relaxed: it only picks the first, and what that does takes locks of its own.
-        if !hasGoneOn.exchange(true, ordering: .relaxed) { next() }
+        let next = next.withLock { next in
+            defer { next = nil }
+            return next
+        }
+        next?.body()
     }
 }
 
@@ -112,10 +118,10 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
         } catch {
             conversion.end(
                 .failed(error),
-                sending: Action(Command.self, "reduce") { state in
+                sending: Action(Command.self, "reduce") { [told = run.toldOfFailure] state in
                     try command.tryReduce(&state, error: error)
                     // Relaxed: the thread that reads it has applied this before.
-                    run.hasToldOfFailure.store(true, ordering: .relaxed)
+                    told.isSet.store(true, ordering: .relaxed)
                 })
         }
     }
@@ -147,7 +153,7 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
             onFailure: { error, run in
                 // One that the state knows nothing of would be lost where nobody keeps the task.
                 // Relaxed: see where it is stored.
-                if run.hasToldOfFailure.load(ordering: .relaxed) { return }
+                if run.toldOfFailure.isSet.load(ordering: .relaxed) { return }
                 fluxEffectsWarn(
                     "\(Command.self) failed with \(error), and has no reduce(state:error:) that tells of it.")
             },

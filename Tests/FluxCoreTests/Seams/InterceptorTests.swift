@@ -228,6 +228,37 @@ import Testing
         #expect(told.notes.values == ["fired fail(1)", "retried 1", "ended failed"])
     }
 
+    @Test func `Who is told of the end of an event may use stores, also where a state lets go of its handler`() async {
+        struct Letting: FluxState {
+            typealias Action = LetGo
+            func handle(action: LetGo) -> Letting? {
+                action.hold.letGo()
+                return nil
+            }
+        }
+        struct LetGo: FluxAction { let hold: HandlerHold<Counter.Action> }
+        struct Reading: FluxDispatchInterceptor {
+            let store: FluxStore<Log>
+            let read = Recorder<[Int]>()
+            func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
+                next(action)
+            }
+            func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {
+                read.record(store.state.entries)
+            }
+        }
+        let reading = Reading(store: store)
+        dispatcher.add(reading)
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        let hold = HandlerHold<Counter.Action>()
+        let task = creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        FluxStore(initialState: Letting(), dispatcher: nil).dispatch(action: LetGo(hold: hold))
+        #expect(await task.outcome.name == "completed")
+        await reading.read.count(1)
+        #expect(reading.read.values == [[]])
+    }
+
     @Test func `A registration keeps neither the dispatcher nor the interceptor, which may keep it in turn`() {
         let gone = Gate()
         weak var reference: FluxDispatcher?

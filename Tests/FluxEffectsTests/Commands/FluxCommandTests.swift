@@ -55,6 +55,27 @@ import Testing
         }
     }
 
+    @Test func `Who keeps the actions of a command keeps nothing that it worked with`() async {
+        final class Keeping: FluxStoreObserver {
+            let changes = Recorder<FluxChange<Feed>>()
+            func applied(_ change: FluxChange<Feed>, _ state: Feed, revision: UInt64?) -> (any FluxSettling)? {
+                changes.record(change)
+                return nil
+            }
+        }
+        let store = FluxStore(initialState: Feed(), dispatcher: nil)
+        let keeping = Keeping()
+        store.handle.withAccess { $0.observe(keeping) }
+        for failures in [0, 2] {
+            var server: Server? = Server(failures: failures)
+            let known = Weak(server!)
+            if let server { _ = await store.run(Load(page: 1), dependency: server).outcome }
+            server = nil
+            #expect(await known.isGone())
+        }
+        #expect(keeping.changes.values.count == 4 && store.state.message != nil)
+    }
+
     @Test func `A command begins, works on the state it left, and brings in its output`() async {
         let store = FluxStore(initialState: Feed(), dispatcher: nil)
         let seen = Recorder<Feed>()
