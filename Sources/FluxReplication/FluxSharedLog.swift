@@ -8,6 +8,8 @@
 /// of one key; an engine's own object makes them: `let boards = try await JetStreamLog(…)`, `boards.log(for: "b1")`.
 ///
 /// Positions are above 0 and rise in the order of the entries. They may have gaps, as where many keys share one stream.
+/// A log that is deleted and made anew is another one: the replicas of the old one are closed first, for they would wait for the
+/// positions behind theirs, and pass the others over.
 /// What fails in a way that trying again may cure throws ``FluxSharedLogError/unavailable(_:)``. So does what ends because its
 /// task was cancelled, soon then; a `read` may also just return. Hand your log to `FluxConformance.sharedLog` of `FluxTesting`.
 ///
