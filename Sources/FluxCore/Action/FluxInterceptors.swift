@@ -134,7 +134,7 @@ nonisolated final class FluxPassage: Sendable {
 
     /// Counts changes that were announced on the way, here and in all that it comes from.
     func count(_ changes: Int) {
-        first.announced.wrappingAdd(changes, ordering: .relaxed)
+        first.announced.add(changes, ordering: .relaxed)
         outer?.count(changes)
     }
 }
@@ -219,7 +219,7 @@ nonisolated public struct FluxNext: Sendable {
             }
         }
         let announced = passage.end?(action, passage.witness) ?? dispatcher.deliver(action, telling: passage.witness)
-        passage.first.announced.wrappingAdd(announced, ordering: .relaxed)
+        passage.first.announced.add(announced, ordering: .relaxed)
         return announced
     }
 }
