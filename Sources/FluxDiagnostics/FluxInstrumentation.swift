@@ -98,9 +98,7 @@ nonisolated public struct FluxOrigin: Hashable, Sendable {
     /// The origin of what some work sends.
     ///
     /// - Parameter task: The work.
-    @inlinable public init(_ task: FluxTask) {
-        id = task.id
-    }
+    @inlinable public init(_ task: FluxTask) { id = task.id }
 
     /// The event whose action is being dispatched on this thread; nil if there is none.
     @inlinable public static var current: FluxOrigin? { FluxTask.current.map { FluxOrigin($0) } }

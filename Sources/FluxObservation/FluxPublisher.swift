@@ -55,9 +55,7 @@
 
         private let account: FluxLock<Account>
 
-        init(_ downstream: Downstream) {
-            account = FluxLock(Account(downstream: downstream))
-        }
+        init(_ downstream: Downstream) { account = FluxLock(Account(downstream: downstream)) }
 
         func hold(_ token: FluxSubscription) {
             account.withLock { if $0.downstream != nil { $0.token = token } }

@@ -66,9 +66,7 @@ nonisolated final class FluxLoadAnswer<Value: Sendable>: Sendable {
     private let first = FluxLock<Swift.Result<Value, any Error>?>(nil)
 
     /// - Parameter whole: The load that this one is a part of, if any.
-    init(partOf whole: FluxLoadMark? = nil) {
-        mark = FluxLoadMark(partOf: whole)
-    }
+    init(partOf whole: FluxLoadMark? = nil) { mark = FluxLoadMark(partOf: whole) }
 
     /// Answers, unless there is an answer.
     ///

@@ -98,9 +98,7 @@ nonisolated extension FluxRecorder {
 nonisolated private final class FluxRecordingObserver<State: FluxState>: FluxStoreObserver {
     let recorder: FluxRecorder<FluxRecordedChange<State>>
 
-    init(recorder: FluxRecorder<FluxRecordedChange<State>>) {
-        self.recorder = recorder
-    }
+    init(recorder: FluxRecorder<FluxRecordedChange<State>>) { self.recorder = recorder }
 
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
         recorder.add(FluxRecordedChange(change: change, state: state, revision: revision))

@@ -76,7 +76,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// It also waits for the current states that were asked for with `startingWithCurrent`, and for those who look on, such as a
     /// persistence: for the end of the load, and until all that was applied is saved. It returns early when the
     /// task is cancelled. A handler that never returns, or a queue that never runs, keeps it waiting.
-    public func flush() async { await handle.flush() }
+    @inlinable public func flush() async { await handle.flush() }
 
     /// Waits as ``flush()`` does, for so long at most.
     ///

@@ -91,7 +91,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     }
 
     /// Waits until all that is due on an outlet has been handed over, or no call there is under way; false: the task was cancelled.
-    @discardableResult func wait(for outlet: UInt64, forCall: Bool) async -> Bool {
+    @inlinable @discardableResult func wait(for outlet: UInt64, forCall: Bool) async -> Bool {
         await FluxLatch.wait { latch in
             lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.wait(latch, forCall: forCall) } } == true
                 ? latch : nil
@@ -147,7 +147,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Waits until every change applied before has been handed to every subscription and every observer is done with it.
     ///
     /// It returns early when the task is cancelled; returns whether all of it was done.
-    @discardableResult func flush() async -> Bool {
+    @inlinable @discardableResult func flush() async -> Bool {
         FluxPureCode.forbid("flush()")
         for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
         var isDone = await failure() == nil
@@ -160,7 +160,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Waits until those who look on are done with every change applied before, or the first of them fails.
     ///
     /// - Returns: What kept one of them from being done, such as the error of a save, or `CancellationError`; nil if all are.
-    public func failure() async -> (any Error)? {
+    @inlinable public func failure() async -> (any Error)? {
         for entry in lock.withLock({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
         return nil
     }

@@ -54,7 +54,7 @@ nonisolated public final class FluxLatch: Sendable {
     ///   - join: Puts the latch into a list; nil: there is nothing to wait for.
     ///   - withdraw: Takes it out, by what `join` returned; called after every wait.
     /// - Returns: False where the task was cancelled while it waited.
-    @discardableResult public static func wait<Place>(
+    @inlinable @discardableResult public static func wait<Place>(
         joining join: (FluxLatch) -> Place?, withdrawing withdraw: (Place) -> Void
     ) async -> Bool {
         let latch = FluxLatch()

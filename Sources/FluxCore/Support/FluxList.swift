@@ -102,7 +102,7 @@
     }
 
     /// The elements with their ids, in order.
-    var pairs: [(id: UInt64, element: Element)] {
+    @inlinable var pairs: [(id: UInt64, element: Element)] {
         (firstElement.map { [(firstID, $0)] } ?? []) + rest.compactMap { slot in slot.element.map { (slot.id, $0) } }
     }
 

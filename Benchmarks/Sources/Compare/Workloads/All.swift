@@ -5,7 +5,7 @@ extension Workload {
         oneSubscriber, manySubscribers, latestSubscriber, selectors, iterators, views,
         viewsOfMany, oneForMany,
         twoThreads, twoStores,
-        otherTypes, footprint, growingArray, largeState, latency, fireLatency,
+        otherTypes, footprint, growingArray, largeState, latency, fireLatency, idleFlush,
         durableOne, durableSome, durableMany, restart,
         middleware, instrumentation, names,
     ]

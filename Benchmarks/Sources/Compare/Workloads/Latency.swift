@@ -24,6 +24,46 @@ extension Workload {
         ]
     )
 
+    /// What a test or a request awaits after its dispatch.
+    static let idleFlush = Workload(
+        name: "w15",
+        title: "a dispatch and a flush, nothing due",
+        cells: [
+            Cell(Name.call) { effort in
+                let idle = Idle()
+                let total = Atomic<Int>(0)
+                return try effort.measure(10_000) {
+                    total.load(ordering: .relaxed)
+                } batch: { operations in
+                    blocking {
+                        for _ in 0..<operations { await idle.add(1) }
+                        await total.store(idle.count, ordering: .relaxed)
+                    }
+                }
+            },
+            Cell(Name.flux) { effort in
+                let store = FluxStore(initialState: Sample(), dispatcher: nil)
+                return try effort.measure(10_000) {
+                    store.state.count
+                } batch: { operations in
+                    blocking {
+                        for _ in 0..<operations {
+                            store.dispatch(action: .add(1))
+                            await store.flush()
+                        }
+                    }
+                }
+            },
+        ],
+        floor: Name.call,
+        bounds: [.ratio(atMost: 15)]
+    )
+
+    private actor Idle {
+        var count = 0
+        func add(_ amount: Int) { count += amount }
+    }
+
     @Sendable
     private static func measureLatency(_ effort: Effort) throws -> [Reading] {
         let bell = Bell()
@@ -104,4 +144,8 @@ private final class Bell: Sendable {
         while DispatchTime.now().uptimeNanoseconds < idle {}
         return Double(latency)
     }
+}
+
+extension Name {
+    fileprivate static let call = "a call of an actor"
 }
