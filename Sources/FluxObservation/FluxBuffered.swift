@@ -81,9 +81,10 @@ nonisolated extension FluxSource {
     ) -> FluxSubscription {
         // What was skipped may lie between two that are equal.
         let distinct = FluxDistinct(by: difference)
-        return tap(on: queue, bound: delivery.bound(), startingWithCurrent: startingWithCurrent, { $0 }) { state in
+        let bounded = self.delivery(on: queue, bound: delivery.bound()) { state in
             if distinct.isChange(to: state) { handler(state) }
         }
+        return tap(FluxTap(bounded) { $1 ? bounded.put($0) : nil }, startingWithCurrent: startingWithCurrent)
     }
 
     /// Calls a handler on the main actor with the states that are announced from now on, of which only so many may wait.
@@ -120,8 +121,9 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Swift.Result<State, FluxOverflow>) -> Void
     ) -> FluxSubscription {
-        tap(
-            on: queue, bound: .failing(limit, last: .failure(FluxOverflow(limit: limit))),
-            startingWithCurrent: startingWithCurrent, { .success($0) }, handler)
+        let failing = delivery(
+            on: queue, bound: .failing(limit, last: .failure(FluxOverflow(limit: limit))), handler)
+        return tap(
+            FluxTap(failing) { $1 ? failing.put(.success($0)) : nil }, startingWithCurrent: startingWithCurrent)
     }
 }

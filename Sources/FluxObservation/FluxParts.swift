@@ -224,13 +224,16 @@ nonisolated extension FluxSource {
         let isKnown = delivery == .latest && !startingWithCurrent
         let distinct = FluxDistinct(
             by: isSame, after: isKnown ? select(state) : nil, isAlone: self is any FluxTappable)
-        let take: @Sendable (State) -> Element? = { state in
-            guard let change = distinct.change(to: select(state)) else { return nil }
-            return make(state, change)
+        if delivery == .every {
+            let delivery = self.delivery(on: queue, handler)
+            return tap(
+                FluxTap(delivery) { state, isWanted in
+                    guard let change = distinct.change(to: select(state)), isWanted else { return nil }
+                    return delivery.put(make(state, change))
+                }, startingWithCurrent: startingWithCurrent)
         }
-        if delivery == .every { return tap(on: queue, startingWithCurrent: startingWithCurrent, take, handler) }
         return subscribe(delivery, on: queue, startingWithCurrent: true, ended: nil) { state in
-            if let element = take(state) { handler(element) }
+            if let change = distinct.change(to: select(state)) { handler(make(state, change)) }
         }
     }
 }

@@ -148,32 +148,22 @@ nonisolated struct FluxTap<State: Sendable>: Sendable {
 }
 
 nonisolated extension FluxSource {
-    /// Delivers what a closure makes of each announced state; it is called at the start too, in one step with that.
-    ///
-    /// Of a store and of a view it is called when a change is applied, under the rules of `handle`: what waits is what it
-    /// returns, and never the state.
+    /// What delivers on a queue, or on the source's own.
     @inlinable
-    func tap<Element: Sendable>(
-        on queue: DispatchQueue?,
-        bound: FluxQueueDelivery<Element>.Bound = .none,
-        startingWithCurrent: Bool,
-        _ take: @escaping @Sendable (State) -> Element?,
+    func delivery<Element: Sendable>(
+        on queue: DispatchQueue?, bound: FluxQueueDelivery<Element>.Bound = .none,
         _ handler: @escaping @Sendable (Element) -> Void
-    ) -> FluxSubscription {
-        let delivery =
-            if queue == nil, let turns = (self as? any FluxTappable)?.turns {
-                FluxQueueDelivery<Element>(turns, bound, handler)
-            } else {
-                FluxQueueDelivery<Element>(on: queue, bound: bound, handler)
-            }
-        return tap(
-            FluxTap(delivery) { state, isWanted in
-                guard let element = take(state), isWanted else { return nil }
-                return delivery.put(element)
-            }, startingWithCurrent: startingWithCurrent)
+    ) -> FluxQueueDelivery<Element> {
+        if queue == nil, let source = self as? any FluxTappable {
+            return FluxQueueDelivery(source.turns, bound, handler)
+        }
+        return FluxQueueDelivery(on: queue, bound: bound, handler)
     }
 
-    /// Hands each announced state to a tap, and, whether it is wanted or not, the current one first.
+    /// Hands each announced state to a tap, and, whether it is wanted or not, the current one first, in one step with the start.
+    ///
+    /// Of a store and of a view the tap is called when a change is applied, under the rules of `handle`: what waits is what it puts
+    /// into its delivery, and never the state.
     @inlinable
     func tap(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
         // By a type of its own: that is what the optimiser sees through, so that the whole way to the closure is the client's.
