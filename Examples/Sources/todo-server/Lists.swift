@@ -60,7 +60,18 @@ typealias Lists = FluxFamily<Name, OpenList>
 extension Lists {
     convenience init(folder: String, logger: Logger) {
         self.init(idle: .seconds(60), limit: 1_000) { name in
-            try await OpenList(path: "\(folder)/\(name)") { failure in logger.error("\(failure)") }
+            let path = "\(folder)/\(name)"
+            let aside = path + ".unreadable"
+            if FileManager.default.fileExists(atPath: aside) {
+                logger.error("\(path): what it had is in \(aside): mend that and move it back, or remove it")
+                throw Refusal.unreadable
+            }
+            do {
+                return try await OpenList(path: path) { failure in logger.error("\(failure)") }
+            } catch let error as FluxFileError {
+                logger.error("\(error)")
+                throw Refusal.unreadable
+            }
         } close: { list in
             try await list.close()
         }

@@ -46,7 +46,7 @@ extension Refusal: HTTPResponseError {
         switch self {
         case .title, .full: .unprocessableContent
         case .notSaved: .serviceUnavailable
-        case .lost: .internalServerError
+        case .lost, .unreadable: .internalServerError
         }
     }
 

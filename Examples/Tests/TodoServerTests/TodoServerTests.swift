@@ -62,6 +62,42 @@ import Testing
     }
 
     @Test(
+        "A list whose file cannot be read is told as that until the file is mended, and never shown as an empty one",
+        arguments: ["damaged", "cut off", "empty"])
+    func unreadable(how: String) async throws {
+        let file = folder.url.appending(path: "lists/groceries")
+        let first = try await Server(folder)
+        #expect(try await first.put("groceries/milk", title: "Milk") == 204)
+        first.command.send(SIGTERM)
+        #expect(await first.command.finish().status == 0)
+        let whole = try Data(contentsOf: file)
+        var broken = how == "empty" ? Data() : how == "cut off" ? whole.dropLast(9) : whole
+        if how == "damaged" { broken[broken.count - 3] ^= 1 }
+        try broken.write(to: file)
+
+        let server = try await Server(folder)
+        for (method, path, body) in [
+            ("GET", "lists/groceries", nil), ("GET", "lists/groceries", nil), ("GET", "events/groceries", nil),
+            ("PUT", "lists/groceries/eggs", #"{"title": "Eggs", "isDone": false}"#),
+        ] {
+            let answer = try await server.ask(method, path, body)
+            try #require(answer.status == .internalServerError)
+            let text = String(buffer: try await answer.body.collect(upTo: 10_000))
+            #expect(text.contains("what the list had cannot be read; the log says why, and where it is"), "\(text)")
+        }
+        let aside = URL(filePath: file.path + ".unreadable")
+        #expect(try Data(contentsOf: aside) == broken)
+        let told = server.command.errors.split(separator: "\n").filter { $0.contains(aside.path) }
+        #expect(told.count == 4 && told.allSatisfy { $0.contains(" error ") }, "\(server.command.errors)")
+
+        try whole.write(to: file)
+        try FileManager.default.removeItem(at: aside)
+        #expect(try await server.todos("groceries") == ["milk": Item(title: "Milk", isDone: false)])
+        server.command.send(SIGTERM)
+        #expect(await server.command.finish().status == 0)
+    }
+
+    @Test(
         "What cannot be taken is refused, and changes nothing",
         arguments: [
             ("groceries/milk", #"{"title": " ", "isDone": false}"#, 422),
