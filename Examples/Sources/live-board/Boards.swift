@@ -136,6 +136,8 @@ final class Boards: Sendable {
         if let failure = place.disk?.waiting { throw Unsaved(.refused, failure) }
         // First the board, and then that there is one: so a board that is listed and has no file was lost.
         try await place.found(id, Board(title: title, lists: []), logger: logger)
+        // Many may come at once, and the catalogue refuses those that are too many.
+        defer { if catalogue.store.state.titles[id.rawValue] == nil { place.discard(id) } }
         try await catalogue.dispatch(.add(id, title, limit: settings.boards))
         if catalogue.store.state.titles[id.rawValue] == nil { throw full }
         return id

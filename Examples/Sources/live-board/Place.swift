@@ -194,6 +194,14 @@ extension Place {
         }
     }
 
+    /// Removes a board that was made for nothing, of which nobody knows.
+    func discard(_ id: BoardID) {
+        guard case .folder(let folder, _, _) = self else { return }
+        let path = Self.path(of: Self.name(of: id), in: folder)
+        // SQLite leaves the second where it is, if it still has the first open.
+        for file in [path, path + "-wal"] { try? FileManager.default.removeItem(atPath: file) }
+    }
+
     /// Opens a board that is known by a title; throws where the folder does not have it.
     func board(_ id: BoardID, named title: String, logger: Logger) async throws -> Storage<BoardState> {
         guard case .folder(let folder, _, _) = self else {

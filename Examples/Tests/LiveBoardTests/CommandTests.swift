@@ -90,6 +90,25 @@ import Testing
         #expect(try await next.board(id).board.title == "Plans, new")
     }
 
+    @Test(
+        "However many boards are asked for at once, no more are made than there may be, and nothing is left of others")
+    func crowded() async throws {
+        let server = try await Server(folder, "--boards", "4")
+        let answers = try await withThrowingTaskGroup { group in
+            for number in 1...30 {
+                group.addTask { try await server.ask("POST", "/boards", #"{"title":"\#(number)"}"#) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers.filter { $0.status == 201 }.count == 3)
+        #expect(answers.filter { $0.status == 507 && $0.problem == "full" }.count == 27)
+        let boards = try #require(try await server.ask("GET", "/boards").fields?.boards)
+        #expect(await server.end() == 0)
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.url.appending(component: "data").path)
+        #expect(
+            Set(files.filter { $0.hasPrefix("board-") }) == Set(boards.map { "board-\($0["id"] ?? "").sqlite" }))
+    }
+
     @Test("A board that nobody needs is put away, and comes back as it was")
     func idle() async throws {
         let server = try await Server(folder, "--idle", "0", "--open-boards", "1")
