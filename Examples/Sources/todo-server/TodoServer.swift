@@ -35,7 +35,8 @@ struct TodoServer {
             router: makeRouter(lists), server: .http1(configuration: .init(idleTimeout: .seconds(60))),
             configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
             onServerRunning: { channel in
-                print("http://\(host):\(channel.localAddress?.port ?? port)")
+                let name = host.contains(":") ? "[\(host)]" : host  // An address of IPv6.
+                print("http://\(name):\(channel.localAddress?.port ?? port)")
                 fflush(nil)  // A pipe would get it much later.
             }, logger: logger)
         var configuration = ServiceGroupConfiguration(

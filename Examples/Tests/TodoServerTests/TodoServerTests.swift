@@ -230,15 +230,26 @@ import Testing
         #expect(errors.count { $0 == "\n" } == 1, "\(errors)")
     }
 
+    @Test("An address of IPv6 is printed so that it can be opened", .enabled(if: hasIPv6))
+    func bracketed() async throws {
+        let server = try await Server(folder, host: "::1")
+        #expect(server.address.hasPrefix("http://[::1]:"), "\(server.address)")
+        #expect(try await server.ask("GET", "health").status == .ok)
+    }
+
     @Test("A port that is taken is one line of the log and status 1")
     func takenPort() async throws {
         let server = try await Server(folder)
-        let port = try #require(server.address.split(separator: ":").last)
-        let end = try await Server.start(TemporaryFolder(), port: String(port)).finish()
+        let end = try await Server.start(TemporaryFolder(), port: "\(server.port)").finish()
         #expect(end.status == 1 && end.output.isEmpty)
         #expect(end.errors.contains("critical"), "\(end.errors)")
     }
 }
+
+/// Whether this machine has the address ::1.
+private let hasIPv6 =
+    (try? String(contentsOfFile: "/proc/net/if_inet6", encoding: .utf8))?.contains("00000000000000000000000000000001 ")
+    == true
 
 /// What clients have noted, all at the same time.
 private final class Noted: Sendable {
@@ -276,17 +287,19 @@ private struct Server {
     let command: Command
     let address: String
 
-    init(_ folder: TemporaryFolder) async throws {
-        command = try Self.start(folder, port: "0")
+    var port: Int { Int(address.split(separator: ":").last!)! }
+
+    init(_ folder: TemporaryFolder, host: String = "127.0.0.1") async throws {
+        command = try Self.start(folder, port: "0", host: host)
         address = try #require(await command.nextLine(), "\(command.errors)")
     }
 
-    static func start(_ folder: TemporaryFolder, port: String) throws -> Command {
-        try start(folder.url.appending(path: "lists").path, port: port)
+    static func start(_ folder: TemporaryFolder, port: String, host: String = "127.0.0.1") throws -> Command {
+        try start(folder.url.appending(path: "lists").path, port: port, host: host)
     }
 
-    static func start(_ path: String, port: String) throws -> Command {
-        let settings = ["FOLDER=\(path)", "PORT=\(port)"]
+    static func start(_ path: String, port: String, host: String = "127.0.0.1") throws -> Command {
+        let settings = ["FOLDER=\(path)", "PORT=\(port)", "HOST=\(host)"]
         return try Command(program: URL(filePath: "/usr/bin/env"), settings + [Command.built("todo-server").path])
     }
 
