@@ -111,11 +111,15 @@ struct LiveBoard: AsyncParsableCommand {
                 try await Place(
                     servers: servers, stream: stream, replicas: replicas, patience: .seconds(patience), logger: logger)
             }
-        let boards = try await Boards(
-            Boards.Settings(
-                idle: .seconds(idle), open: openBoards, boards: self.boards, limits: BoardLimits(cards: cards),
-                commands: commands, waiting: waiting, inspector: inspection?.inspector),
-            at: place, logger: logger)
+        let settings = Boards.Settings(
+            idle: .seconds(idle), open: openBoards, boards: self.boards, limits: BoardLimits(cards: cards),
+            commands: commands, waiting: waiting, inspector: inspection?.inspector)
+        let boards: Boards
+        do {
+            boards = try await Boards(settings, at: place, logger: logger)
+        } catch let error as Unsaved {
+            throw Failure("\(error): the disk may be full, or not writable, and a start needs some room")
+        }
         let server = Application(
             router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
             // A request whose head does not come is closed by it too.

@@ -170,6 +170,23 @@ import Testing
         #expect(board.card("c4")?.text == text)
     }
 
+    @Test(
+        "A start on a disk that has no room says which file it is about and what may be wrong, and the next goes well")
+    func startWithoutRoom() async throws {
+        let path = folder.url.appending(component: "data").path
+        // In blocks of 512 bytes, as on a disk that is full: fewer than a page of a database has, and enough for the message.
+        let start = try Command(
+            program: URL(filePath: "/bin/sh"),
+            ["-c", "trap '' XFSZ; ulimit -S -f 4; exec \"$@\"", "sh", Command.built("live-board").path]
+                + ["--port", "0", "--data", path])
+        let end = await start.finish()
+        #expect(end.status == 1 && end.output == "")
+        let line = try #require(end.errors.split(separator: "\n").last)
+        #expect(line.hasPrefix("live-board: \(path)/catalogue.sqlite: "), "\(end.errors)")
+        #expect(line.hasSuffix("the disk may be full, or not writable, and a start needs some room"), "\(end.errors)")
+        #expect(try await Server(folder).board().revision == 1)
+    }
+
     #if os(Linux)  // Elsewhere there is no prlimit.
         @Test("While the disk takes nothing each is told what is true, health says so, and then all goes on by itself")
         func fullForAWhile() async throws {
