@@ -14,11 +14,13 @@ struct Problem: Error {
     var revision: Int?
     var card: Board.Card?
     var allow: String?
+    /// Whether the rest of the request may never come, or not be found: the connection ends once this is told.
+    var endsConnection = false
 
     static let notFound = Problem(kind: "not-found", status: .notFound, title: "There is nothing at this address")
     static let unknownBoard = Problem(kind: "unknown-board", status: .notFound, title: "There is no such board")
     static let tooSlow = Problem(
-        kind: "too-slow", status: .requestTimeout, title: "The request took too long to arrive")
+        kind: "too-slow", status: .requestTimeout, title: "The request took too long to arrive", endsConnection: true)
     static let mediaType = Problem(
         kind: "media-type", status: .unsupportedMediaType, title: "The body has to be application/json")
     static let busy = Problem(
@@ -94,6 +96,9 @@ extension Problem {
         case let error as HTTPError:
             self.init(kind: "http", status: error.status, title: error.status.reasonPhrase, detail: error.body ?? "")
         case let error as DecodingError: self = .malformed(error.reason)
+        case is HTTPParserError:
+            self = .malformed("Its body is no HTTP, or ends too early.")
+            endsConnection = true
         default: return nil
         }
     }
@@ -160,10 +165,10 @@ extension Problem: Encodable {
         var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
         if let allow { headers[.allow] = allow }
         let bytes = ByteBuffer(bytes: encoded(self))
-        guard status == .requestTimeout else {
+        guard endsConnection else {
             return Response(status: status, headers: headers, body: .init(byteBuffer: bytes))
         }
-        // The rest of the request may never come: the error ends the connection, once this is written.
+        // The error ends the connection, once this is written.
         headers[.connection] = "close"
         headers[.contentLength] = "\(bytes.readableBytes)"
         return Response(
@@ -183,18 +188,15 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     ) async throws -> Response {
         do {
             return try await next(request, context)
-        } catch let error as HTTPParserError {
-            throw error  // What is no HTTP: the server answers, and closes the connection.
         } catch {
-            let problem = Problem(error)
-            if problem == nil {
+            if Problem(error) == nil {
                 context.logger.error(
                     "A request has failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
             }
-            let response = (problem ?? .failed).response
+            let problem = Problem(error) ?? .failed
             // After a head whoever has asked for no more takes what comes for the next answer.
-            let isWhole = request.method != .head || response.status == .requestTimeout
-            return isWhole ? response : response.createHeadResponse()
+            let isWhole = request.method != .head || problem.endsConnection
+            return isWhole ? problem.response : problem.response.createHeadResponse()
         }
     }
 }

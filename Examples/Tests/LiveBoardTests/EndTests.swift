@@ -306,8 +306,11 @@ import Testing
             connection.send(text)
             let said = await connection.readToEnd()
             #expect(!said.contains("200 OK"), "\(text.prefix(40)): \(said)")
+            if text.hasSuffix("zz\r\n") { #expect(said.contains(" 400 ") && said.contains("urn:live-board:malformed")) }
         }
         #expect(try await server.ask("GET", "/health").status == 200)
+        let metrics = try await server.ask("GET", "/metrics").text
+        #expect(metrics.contains(#"status_code="400""#) && !metrics.contains(#""500""#), "\(metrics)")
     }
 
     @Test("A second start on the same folder says that it is in use, and the first goes on")
