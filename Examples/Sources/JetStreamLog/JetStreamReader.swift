@@ -57,7 +57,7 @@ struct JetStreamReader {
                 JetStream.ConsumerAnswer.self
             ).name
         } catch {
-            throw error.failure("a consumer of \(stream)")
+            throw error.failure("the stream \(stream)")
         }
         defer { connection.post("$JS.API.CONSUMER.DELETE.\(stream).\(name)", [], reply: nil) }
 

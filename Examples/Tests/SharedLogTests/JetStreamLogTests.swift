@@ -55,6 +55,34 @@ struct JetStreamLogTests {
         #expect(Set(positions).isSubset(of: read.map(\.position)))
     }
 
+    @Test("Where the stream is gone, and nobody makes it anew, whoever reads is told that it is the stream")
+    func isToldOfStream() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let log = try await eventually {
+            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
+        }.log(for: "b1")
+        cluster.servers[0].kill()
+        try FileManager.default.removeItem(at: folder.url.appending(path: "n1/jetstream"))
+        try cluster.servers[0].start()
+
+        let (wanted, deadline) = (
+            FluxSharedLogError.unavailable("the stream boards is not there"), ContinuousClock.now + .seconds(40)
+        )
+        var error = FluxSharedLogError?.none
+        while error != wanted, .now < deadline {
+            do {
+                try await log.read(after: 0) { _ in }
+            } catch let failure as FluxSharedLogError {
+                // Until it has connected again there is another reason.
+                error = failure
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
+        #expect(error == wanted)
+    }
+
     @Test(
         "What is too large, a name that is none and another number of replicas are refused, and servers that are not there unavailable"
     )
