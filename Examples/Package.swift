@@ -152,6 +152,7 @@ let package = Package(
                     "FluxInspector", "JetStreamLog", "SQLiteLog", "Terminal",
                     .product(name: "ArgumentParser", package: "swift-argument-parser"),
                     .product(name: "Hummingbird", package: "hummingbird"),
+                    .product(name: "HummingbirdCore", package: "hummingbird"),
                     .product(name: "Logging", package: "swift-log"),
                     .product(name: "Metrics", package: "swift-metrics"),
                     .product(name: "NIOCore", package: "swift-nio"),
@@ -197,6 +198,7 @@ let package = Package(
             name: "todo-server",
             dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + [
                 .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]

@@ -2,6 +2,7 @@ import ArgumentParser
 import FluxInspector
 import Foundation
 import Hummingbird
+import HummingbirdCore
 import Logging
 import Metrics
 import NIOCore
@@ -123,7 +124,7 @@ struct LiveBoard: AsyncParsableCommand {
         let server = Application(
             router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
             // A request whose head does not come is closed by it too.
-            server: .http1(configuration: .init(idleTimeout: .seconds(4))),
+            server: .http1WithContinue(.init(idleTimeout: .seconds(4))),
             configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "live-board"),
             onServerRunning: { [host] channel in
                 let port = channel.localAddress?.port ?? 0
@@ -145,6 +146,21 @@ struct LiveBoard: AsyncParsableCommand {
             throw Failure("\(host):\(port): \(error)")
         }
         try await boards.close(within: .seconds(deadline) / 2)
+    }
+}
+
+extension HTTPServerBuilder {
+    /// A server that lets clients go on who, before they send a body, wait to be told that they may.
+    static func http1WithContinue(_ configuration: HTTP1Channel.Configuration) -> HTTPServerBuilder {
+        HTTPServerBuilder { respond in
+            HTTP1Channel(
+                responder: { (request, writer: consuming ResponseWriter, channel) in
+                    if request.headers[.expect]?.lowercased() == "100-continue" {
+                        try await writer.writeInformationalHead(HTTPResponse(status: .continue))
+                    }
+                    try await respond(request, writer, channel)
+                }, configuration: configuration)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 import FluxRouting
 import Foundation
 import Hummingbird
+import HummingbirdCore
 import Logging
 import ServiceLifecycle
 
@@ -32,7 +33,7 @@ struct TodoServer {
 
         let lists = Lists(folder: folder, logger: logger)
         let server = Application(
-            router: makeRouter(lists), server: .http1(configuration: .init(idleTimeout: .seconds(60))),
+            router: makeRouter(lists), server: .http1WithContinue(.init(idleTimeout: .seconds(60))),
             configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
             onServerRunning: { channel in
                 let name = host.contains(":") ? "[\(host)]" : host  // An address of IPv6.
@@ -52,5 +53,20 @@ struct TodoServer {
             throw Refusal.notSaved
         }
         try served.get()
+    }
+}
+
+extension HTTPServerBuilder {
+    /// A server that lets clients go on who, before they send a body, wait to be told that they may.
+    static func http1WithContinue(_ configuration: HTTP1Channel.Configuration) -> HTTPServerBuilder {
+        HTTPServerBuilder { respond in
+            HTTP1Channel(
+                responder: { (request, writer: consuming ResponseWriter, channel) in
+                    if request.headers[.expect]?.lowercased() == "100-continue" {
+                        try await writer.writeInformationalHead(HTTPResponse(status: .continue))
+                    }
+                    try await respond(request, writer, channel)
+                }, configuration: configuration)
+        }
     }
 }

@@ -72,6 +72,24 @@ import Testing
         #expect(try await server.command(#"{"type":"undo"}"#, by: "somebody-else").problem == "nothing-to-undo")
     }
 
+    @Test("A client that waits to be told to go on before it sends a body is told so, and then gets its answer")
+    func expectation() async throws {
+        let server = try await Server(folder)
+        let connection = try RawConnection(port: server.port)
+        for revision in 2...3 {
+            let body = #"{"type":"rename","title":"\#(revision)"}"#
+            connection.send(
+                "POST /boards/welcome/commands?client=somebody HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                    + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n")
+            #expect(await connection.read() == "HTTP/1.1 100 Continue\r\n\r\n")
+            connection.send(body)
+            var answer = ""
+            while !answer.hasSuffix("}"), let more = await connection.read() { answer += more }
+            #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"), "\(answer)")
+            #expect(try await server.board().revision == revision)
+        }
+    }
+
     @Test("Boards are made, listed by their titles as they are now, and known after a restart")
     func boards() async throws {
         let server = try await Server(folder)

@@ -212,6 +212,20 @@ import Testing
         #expect(try await Set(again.todos("busy").keys) == answered.all)
     }
 
+    @Test("A client that waits to be told to go on before it sends a body is told so")
+    func expectation() async throws {
+        let server = try await Server(folder)
+        let connection = try RawConnection(port: server.port)
+        let body = #"{"title": "Milk", "isDone": false}"#
+        connection.send(
+            "PUT /lists/groceries/milk HTTP/1.1\r\nHost: a\r\nContent-Length: \(body.utf8.count)\r\n"
+                + "Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n")
+        #expect(await connection.read() == "HTTP/1.1 100 Continue\r\n\r\n")
+        connection.send(body)
+        #expect(await connection.read()?.hasPrefix("HTTP/1.1 204 No Content\r\n") == true)
+        #expect(try await server.todos("groceries") == ["milk": Item(title: "Milk", isDone: false)])
+    }
+
     @Test("What is no port is one line of the log and status 1", arguments: ["abc", "70000", "-1", ""])
     func noPort(port: String) async throws {
         let (status, output, errors) = try await Server.start(folder, port: port).finish()

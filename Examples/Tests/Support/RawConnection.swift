@@ -5,12 +5,19 @@ import Foundation
 #endif
 
 /// A connection as a client that means no good would use it: byte by byte, and as slowly as it likes.
-final class RawConnection: @unchecked Sendable {
+///
+/// Thread safety: it may be used from any thread; of two that read at once each gets some of it.
+public final class RawConnection: @unchecked Sendable {
     private let descriptor: Int32
     private let queue = DispatchQueue(label: "RawConnection")
 
-    /// Connects; with a small buffer a client that does not read is soon one that nothing can be sent to.
-    init(port: Int, hasSmallBuffer: Bool = false) throws {
+    /// Connects to a port of this machine.
+    ///
+    /// - Parameters:
+    ///   - port: Which.
+    ///   - hasSmallBuffer: Whether a client that does not read is soon one that nothing can be sent to.
+    /// - Throws: Why that cannot be done.
+    public init(port: Int, hasSmallBuffer: Bool = false) throws {
         #if canImport(Glibc)
             descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         #else
@@ -29,13 +36,16 @@ final class RawConnection: @unchecked Sendable {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        if result != 0 { throw Missing("a connection to port \(port)") }
+        if result != 0 { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .ECONNREFUSED) }
     }
 
     deinit { close(descriptor) }
 
-    /// Sends a text; false where the other side takes no more.
-    @discardableResult func send(_ text: String) -> Bool {
+    /// Sends a text.
+    ///
+    /// - Parameter text: The text.
+    /// - Returns: Whether the other side takes it.
+    @discardableResult public func send(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
         #if canImport(Glibc)
             return Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
@@ -45,7 +55,7 @@ final class RawConnection: @unchecked Sendable {
     }
 
     /// Reads what is there, or waits for it; nil at the end of the connection, however that comes.
-    func read() async -> String? {
+    public func read() async -> String? {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
                 var bytes = [UInt8](repeating: 0, count: 65_536)
@@ -56,7 +66,7 @@ final class RawConnection: @unchecked Sendable {
     }
 
     /// Reads all there is to the end.
-    func readToEnd() async -> String {
+    public func readToEnd() async -> String {
         var text = ""
         while let more = await read() { text += more }
         return text
@@ -64,8 +74,11 @@ final class RawConnection: @unchecked Sendable {
 
     /// Sends a text, and then one byte after the other, until the other side closes the connection.
     ///
+    /// - Parameters:
+    ///   - text: The text.
+    ///   - byte: What is sent again and again then.
     /// - Returns: What it has said, and how long that took.
-    func trickle(_ text: String, _ byte: String) async -> (said: String, duration: Duration) {
+    public func trickle(_ text: String, _ byte: String) async -> (said: String, duration: Duration) {
         let start = ContinuousClock.now
         send(text)
         let trickling = Task {
