@@ -72,7 +72,7 @@ nonisolated extension FluxAsyncActionConverter {
         let event = conversion.event
         do {
             try await convert(event: event, dependency: conversion.dependency) { conversion.send($0) }
-            conversion.end(.completed)
+            conversion.complete()
         } catch {
             conversion.end(.failed(error), sending: action(for: error, event: event))
         }

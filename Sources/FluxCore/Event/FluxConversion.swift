@@ -129,6 +129,11 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// - Parameter body: Ends what is under way; let go of at the end.
     public func onCancel(_ body: @escaping @Sendable () -> Void) { task.onCancel(body) }
 
+    /// Ends the conversion with nothing more to say; by itself, for an action that may be none takes long where it is of any type.
+    @usableFromInline func complete() {
+        if !hasEnded.exchange(true, ordering: .relaxed) { task.end(.completed, of: attempt) }
+    }
+
     /// Ends the conversion; a second call does nothing.
     ///
     /// A failed one may be tried again, if a scheduler of the creator says so: then its last action is not sent. Otherwise the last
