@@ -49,7 +49,7 @@
 
     var entries: [Entry] { (0..<count).compactMap { slots[slot($0)] } }
 
-    /// Begins, where nothing is kept, with a state that was loaded.
+    /// Begins with a state that was loaded: once, before the first record.
     mutating func restart(_ state: State, _ revision: UInt64) -> Forgotten {
         self.revision = revision
         isLoading = false

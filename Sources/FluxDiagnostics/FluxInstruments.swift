@@ -102,7 +102,7 @@ nonisolated private final class FluxTimes: Sendable {
 
     func each(_ body: (FluxApplied) -> Void) {
         let noted = noted.withLock { $0 }
-        noted.first.map(body)
+        if let first = noted.first { body(first) }
         noted.more.forEach(body)
     }
 }

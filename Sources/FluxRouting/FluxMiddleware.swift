@@ -221,7 +221,7 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func add(_ middleware: FluxInterceptor, priority: Int = 0) -> FluxRegistration {
-        add(FluxMiddlewareEntry(middleware), priority: priority)
+        add(FluxMiddlewareEntry(middleware) { middleware.handle(action: $0, next: $1) }, priority: priority)
     }
 
     /// Removes an object that was added as middleware, wherever it was added.

@@ -189,11 +189,12 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
         do {
             return try await next(request, context)
         } catch {
-            if Problem(error) == nil {
+            let known = Problem(error)
+            if known == nil {
                 context.logger.error(
                     "A request has failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
             }
-            let problem = Problem(error) ?? .failed
+            let problem = known ?? .failed
             // After a head whoever has asked for no more takes what comes for the next answer.
             let isWhole = request.method != .head || problem.endsConnection
             return isWhole ? problem.response : problem.response.createHeadResponse()

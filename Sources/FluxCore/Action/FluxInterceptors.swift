@@ -122,7 +122,7 @@ nonisolated final class FluxPassage: Sendable {
     }
 
     /// The same with another witness.
-    func telling(_ witness: FluxDispatchWitness?) -> FluxPassage {
+    func telling(_ witness: @escaping FluxDispatchWitness) -> FluxPassage {
         FluxPassage(dispatcher, interceptors, of: origin, from: outer, to: end, telling: witness, insteadOf: self)
     }
 
@@ -193,7 +193,8 @@ nonisolated public struct FluxNext: Sendable {
             other.begin(action, from: passage) { action, witness in
                 let announced = passage.isAddressed ? 0 : other.deliver(action, telling: witness)
                 passage.count(announced)
-                return announced + FluxNext(passage: passage.telling(witness), position: position).proceed(action)
+                let onward = witness.map { passage.telling($0) } ?? passage
+                return announced + FluxNext(passage: onward, position: position).proceed(action)
             }
         }
     }

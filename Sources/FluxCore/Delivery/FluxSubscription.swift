@@ -29,9 +29,7 @@ nonisolated public final class FluxSubscription: Sendable {
     public init(
         _ cancel: @escaping @Sendable () -> Void, finish: @escaping @Sendable () async -> Void = {},
         dropped: @escaping @Sendable () -> Int = { 0 }
-    ) {
-        member = FluxCancelling(cancelling: cancel, finishing: finish, counting: dropped)
-    }
+    ) { member = FluxCancelling(cancelling: cancel, finishing: finish, counting: dropped) }
 
     /// Makes one token of many: it ends them all.
     ///

@@ -129,7 +129,8 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// - Parameter body: Ends what is under way; let go of at the end.
     public func onCancel(_ body: @escaping @Sendable () -> Void) { task.onCancel(body) }
 
-    /// Ends the conversion with nothing more to say; by itself, for an action that may be none takes long where it is of any type.
+    /// Ends the conversion with nothing more to send; apart from `end`, where an optional action of a generic type costs more than
+    /// all the rest.
     @usableFromInline func complete() {
         if !hasEnded.exchange(true, ordering: .relaxed) { task.end(.completed, of: attempt) }
     }

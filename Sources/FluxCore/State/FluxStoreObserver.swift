@@ -20,7 +20,8 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
 
     /// A change is about to be applied.
     ///
-    /// `applied` follows, unless a change of the kind `other` turns out to change nothing. Called under the lock of the store, in the order applied: it must be quick, and use no store, dispatcher or creator.
+    /// `applied` follows, unless a change of the kind `other` turns out to change nothing. Called under the lock of the store, in the
+    /// order applied: it must be quick, and use no store, dispatcher or creator.
     ///
     /// - Parameter change: What is applied next; it was not held back.
     func applying(_ change: FluxChange<State>)

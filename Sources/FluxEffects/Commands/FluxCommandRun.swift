@@ -105,7 +105,8 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
     }
 
     nonisolated(nonsending) private static func execute(_ conversion: FluxConversion<Self>) async {
-        if conversion.isOver { return }
+        // Not before who began it has left the lock of the store: else what the conversion holds, which is the user's, might go there.
+        if conversion.isOver { return conversion.dependency.withAccess { _ in } }
         let run = conversion.event
         let command = run.command
         do {
