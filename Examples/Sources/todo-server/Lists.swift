@@ -63,7 +63,7 @@ extension Lists {
             let path = "\(folder)/\(name)"
             let aside = path + ".unreadable"
             if FileManager.default.fileExists(atPath: aside) {
-                logger.error("\(path): its content is in \(aside): move that back mended, or remove it to go on as it is")
+                logger.error("\(path): what it had is in \(aside): move that back mended, or remove it to go on")
                 throw Refusal.unreadable
             }
             do {
