@@ -87,18 +87,14 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     /// - Returns: The new revision; nil if there is nothing to take back.
     /// - Complexity: O(1).
     @discardableResult
-    public func undo() -> UInt64? {
-        move { $0.undo() }
-    }
+    public func undo() -> UInt64? { move { $0.undo() } }
 
     /// Puts back the action that was taken back last.
     ///
     /// - Returns: The new revision; nil if there is nothing to put back.
     /// - Complexity: O(1).
     @discardableResult
-    public func redo() -> UInt64? {
-        move { $0.redo() }
-    }
+    public func redo() -> UInt64? { move { $0.redo() } }
 
     /// Puts back the state that an entry left, or the one before the first.
     ///
@@ -109,9 +105,7 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     /// - Returns: The new revision; nil if none is kept of that revision.
     /// - Complexity: O(*n*) for *n* entries.
     @discardableResult
-    public func jump(to revision: UInt64) -> UInt64? {
-        move { $0.jump(to: revision) }
-    }
+    public func jump(to revision: UInt64) -> UInt64? { move { $0.jump(to: revision) } }
 
     private func move(_ body: (inout FluxHistoryMachine<State>) -> State?) -> UInt64? {
         store.handle.withAccess { access in

@@ -223,9 +223,7 @@ nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
     }
 
     @usableFromInline
-    func flush() async {
-        await delivery.flush()
-    }
+    func flush() async { await delivery.flush() }
 }
 
 /// Whether something is due; set and cleared with the lock of one store held, which orders the two.

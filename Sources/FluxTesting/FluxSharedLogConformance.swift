@@ -15,7 +15,7 @@ nonisolated extension FluxConformance {
     /// ```
     ///
     /// - Parameters:
-    ///   - duration: How long to wait for what has to come.
+    ///   - duration: How long to wait for entries that have to come; a call of the log's own, such as `append`, has to end by itself.
     ///   - clock: What measures it.
     ///   - make: Opens the log as one more client; it is empty at the first call, and nobody else uses it.
     /// - Throws: ``Failure``, or what the log throws.
@@ -179,7 +179,12 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
     private func read(_ log: Log, after position: UInt64, _ expected: Known) async throws {
         let reader = FluxSharedLogReader(log, after: position)
         defer { reader.cancel() }
-        try await within("the entries after \(position)") { await reader.entries.count(expected.count) }
+        try await within("the entries after \(position)") { await reader.come(expected.count) }
+        if reader.entries.elements.count < expected.count {
+            let end = reader.ended.elements.first ?? ""
+            throw FluxConformance.Failure(
+                description: "the reading after \(position) ended \(end.isEmpty ? "by itself" : "with \"\(end)\"")")
+        }
         try same(Array(reader.entries.elements.prefix(expected.count)), expected)
     }
 
@@ -258,6 +263,16 @@ nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>
             either.record(false)
         }
         self.task.withLock { $0 = task }
+    }
+
+    /// Waits until so many entries have come, or none comes any more.
+    func come(_ count: Int) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.entries.count(count) }
+            group.addTask { await self.ended.count(1) }
+            await group.next()
+            group.cancelAll()
+        }
     }
 
     func cancel() { task.withLock { $0 }?.cancel() }

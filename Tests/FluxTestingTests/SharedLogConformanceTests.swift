@@ -31,6 +31,17 @@ import Testing
         }
     }
 
+    @Test("What a reading has ended with is said, and nobody waits for it")
+    func reading() async {
+        for (fault, words) in [(WrongSharedLog.Fault.refusesReading, "wrong password"), (.readsNothing, "by itself")] {
+            let log = WrongSharedLog(fault)
+            let failure = await #expect(throws: FluxConformance.Failure.self) {
+                try await FluxConformance.sharedLog(within: .seconds(Int64.max)) { log }
+            }
+            #expect(failure?.description.contains(words) == true)
+        }
+    }
+
     /// A log with one thing wrong, or none; a reading of it that was cancelled throws.
     final class WrongSharedLog: FluxSharedLog {
         enum Fault: CaseIterable {
@@ -38,6 +49,7 @@ import Testing
                 swallowsErrors
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
             case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
+            case refusesReading, readsNothing
         }
 
         private let base = FluxTestLog()
@@ -54,6 +66,8 @@ import Testing
         }
 
         func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+            if fault == .refusesReading { throw FluxSharedLogError.unavailable("wrong password") }
+            if fault == .readsNothing { return }
             if fault == .emptyBatch { try await receive([]) }
             var isFirst = true
             do {

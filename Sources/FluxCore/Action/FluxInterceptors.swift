@@ -104,8 +104,8 @@ nonisolated final class FluxPassage: Sendable {
     let end: FluxDispatchEnd?
     /// Who is told of the stores; kept here, since a ``FluxNext`` of one reference is handed on without a retain.
     let witness: FluxDispatchWitness?
-    /// What this goes on for, with another witness; nil: it is the first.
-    private let earlier: FluxPassage?
+    /// The first of the dispatch, which this goes on for with another witness; nil: this is it.
+    private let begun: FluxPassage?
     // Relaxed everywhere: it is a count, and orders nothing.
     /// How many changes were announced so far.
     let announced = Synchronization.Atomic<Int>(0)
@@ -115,19 +115,19 @@ nonisolated final class FluxPassage: Sendable {
     init(
         _ dispatcher: FluxDispatcher, _ interceptors: ContiguousArray<FluxInterceptors.Entry>, of origin: FluxTask?,
         from outer: FluxPassage?, to end: FluxDispatchEnd?, telling witness: FluxDispatchWitness?,
-        insteadOf earlier: FluxPassage? = nil
+        for begun: FluxPassage? = nil
     ) {
         (self.dispatcher, self.interceptors, self.origin) = (dispatcher, interceptors, origin)
-        (self.outer, self.end, self.witness, self.earlier) = (outer, end, witness, earlier)
+        (self.outer, self.end, self.witness, self.begun) = (outer, end, witness, begun)
     }
 
     /// The same with another witness.
     func telling(_ witness: @escaping FluxDispatchWitness) -> FluxPassage {
-        FluxPassage(dispatcher, interceptors, of: origin, from: outer, to: end, telling: witness, insteadOf: self)
+        FluxPassage(dispatcher, interceptors, of: origin, from: outer, to: end, telling: witness, for: first)
     }
 
     /// Where it is counted.
-    var first: FluxPassage { earlier?.first ?? self }
+    var first: FluxPassage { begun ?? self }
 
     /// Whether it is for one store, or for none here.
     var isAddressed: Bool { outer?.isAddressed ?? (end != nil) }

@@ -54,9 +54,7 @@ nonisolated public struct FluxMutation<State>: FluxAction, CustomStringConvertib
         return "\(name.prefix { $0 != "(" })(\(arguments.map { "\($0)" }.joined(separator: ", ")))"
     }
 
-    func apply(to state: inout State) {
-        body(&state)
-    }
+    func apply(to state: inout State) { body(&state) }
 }
 
 nonisolated extension FluxState where Action == FluxMutation<Self> {
