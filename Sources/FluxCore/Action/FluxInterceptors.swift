@@ -126,7 +126,9 @@ nonisolated final class FluxPassage: Sendable {
         FluxPassage(dispatcher, interceptors, of: origin, from: outer, to: end, telling: witness, for: first)
     }
 
-    /// Where it is counted: one step away at most. Written as a walk, for which nothing is retained.
+    /// Where it is counted, one step away at most.
+    ///
+    /// Written as a walk, for which nothing is retained.
     var first: FluxPassage { begun?.first ?? self }
 
     /// Whether it is for one store, or for none here.
