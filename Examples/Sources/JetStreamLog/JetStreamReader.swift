@@ -81,6 +81,7 @@ struct JetStreamReader {
                     try await receive(entries)
                     position = entries.last?.position ?? position
                 }
+            case .nobody: continue
             case .lost(let reason):
                 // Another consumer would help no more than this one, which has never said anything.
                 if !isUseful, !Task.isCancelled { throw FluxSharedLogError.unavailable(reason) }
@@ -97,10 +98,12 @@ extension Swift.Duration {
 }
 
 /// What a consumer has sent and nobody has taken yet.
-private final class Delivery: Sendable {
+final class Delivery: Sendable {
     enum Next {
         /// Entries in order; none where some of what was asked for has run out, so that more has to be asked for.
         case entries([FluxSharedEntry<[UInt8]>])
+        /// Nobody was there who could be asked, and it is time to ask again.
+        case nobody
         /// Some are missing, or nothing is heard.
         case lost(String)
     }
@@ -111,7 +114,11 @@ private final class Delivery: Sendable {
         var outstanding = 0
         /// The number that the consumer gave to the last entry.
         var last: UInt64 = 0
+        /// When the consumer was heard the last time, or asked for something that it may answer.
         var heard = ContinuousClock.now
+        var isHeard = false
+        /// Nobody was there when it was asked, and it was not heard before that.
+        var isUnknown = false
         var isStirred = false
         var lost: String?
         var waiter: CheckedContinuation<Next, Never>?
@@ -125,7 +132,7 @@ private final class Delivery: Sendable {
             if let lost { return .lost(lost) }
             if isStirred {
                 isStirred = false
-                return .entries([])
+                return isUnknown ? .nobody : .entries([])
             }
             return nil
         }
@@ -139,7 +146,7 @@ private final class Delivery: Sendable {
     /// How many to ask for so that no more than a number are under way; 0 while there are enough.
     func ask(for batch: Int) -> Int {
         state.withLock { state in
-            state.heard = .now
+            if !state.isUnknown { state.heard = .now }
             guard state.outstanding <= batch / 2 else { return 0 }
             defer { state.outstanding = batch }
             return batch - state.outstanding
@@ -164,7 +171,9 @@ private final class Delivery: Sendable {
 
     func received(_ message: NatsConnection.Message) {
         change { state in
-            state.heard = .now
+            // The server of this client has said that, and not the consumer.
+            if message.status == 503 { return state.foundNobody() }
+            (state.heard, state.isHeard, state.isUnknown) = (.now, true, false)
             if let status = message.status {
                 state.took(status, message)
             } else {
@@ -175,7 +184,11 @@ private final class Delivery: Sendable {
 
     func tick(_ now: ContinuousClock.Instant) {
         change { state in
-            if state.waiter != nil, now - state.heard > silence { state.lost = "the consumer is not heard any more" }
+            guard state.waiter != nil else { return }
+            if state.isUnknown { state.isStirred = true }
+            if now - state.heard > silence {
+                state.lost = state.isUnknown ? "nobody knows the consumer" : "the consumer is not heard any more"
+            }
         }
     }
 
@@ -213,6 +226,14 @@ extension Delivery.State {
             return
         }
         entries += batch
+    }
+
+    /// Takes that what was asked has come to nobody.
+    ///
+    /// The answer that a consumer is made can arrive before the servers have told each other where it is. So one that was never
+    /// heard is asked again for a while; of another it means that its server has gone.
+    fileprivate mutating func foundNobody() {
+        if isHeard { lost = "nobody knows the consumer any more" } else { (outstanding, isUnknown) = (0, true) }
     }
 
     /// Takes what the consumer says of itself.

@@ -1,0 +1,59 @@
+import Testing
+
+@testable import JetStreamLog
+
+/// What a reader makes of what it is told of its consumer.
+@Suite(.timeLimit(.minutes(1))) struct JetStreamDeliveryTests {
+    private let delivery = Delivery(silence: .seconds(2))
+
+    private func told(_ status: Int) -> NatsConnection.Message {
+        NatsConnection.Message(subject: "inbox", reply: "", body: [], status: status, description: "", counts: [:])
+    }
+
+    /// What comes next, where time passes as it is told.
+    private func next(at instant: ContinuousClock.Instant) async -> String {
+        let ticking = Task {
+            while !Task.isCancelled {
+                delivery.tick(instant)
+                await Task.yield()
+            }
+        }
+        defer { ticking.cancel() }
+        return "\(await delivery.next())"
+    }
+
+    @Test("A new consumer that not all servers know yet is asked again, and delivers then")
+    func isAskedAgain() async {
+        let start = ContinuousClock.now
+        for _ in 0..<3 {
+            #expect(delivery.ask(for: 256) == 256)
+            delivery.received(told(503))
+            #expect(await next(at: start) == "nobody")
+        }
+        #expect(delivery.ask(for: 256) == 256)
+        delivery.received(told(100))
+        #expect(await next(at: start) == "entries([])")
+        #expect(delivery.ask(for: 256) == 0)
+    }
+
+    @Test("A new consumer that nobody ever knows is given up after a while, however often it was asked")
+    func isGivenUp() async {
+        let start = ContinuousClock.now
+        #expect(delivery.ask(for: 256) == 256)
+        delivery.received(told(503))
+        #expect(await next(at: start) == "nobody")
+        // To ask again does not begin the while anew.
+        let asked = ContinuousClock.now
+        #expect(delivery.ask(for: 256) == 256)
+        delivery.received(told(503))
+        #expect(await next(at: asked + .seconds(2)) == #"lost("nobody knows the consumer")"#)
+    }
+
+    @Test("A consumer that was heard and is known to nobody any more is given up at once")
+    func hasGone() async {
+        #expect(delivery.ask(for: 256) == 256)
+        delivery.received(told(100))
+        delivery.received(told(503))
+        #expect(await next(at: .now) == #"lost("nobody knows the consumer any more")"#)
+    }
+}
