@@ -73,12 +73,12 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         let (reader, failing) = (FluxSharedLogReader(other, after: 0), FluxSharedLogReader(log, after: 0, fails: true))
         try await within("the error of who reads") { await failing.ended.count(1) }
         try expect("what a reading ends with", "\(failing.ended.elements)", "\([FluxSharedLogReader<Log>.failure])")
-        try await within("the entries that are there") { await reader.entries.count(known.count) }
+        try await within("the entries that are there", of: reader) { await reader.entries.count(known.count) }
         // The bytes of another entry, and it comes next: nothing that was there comes a second time before it.
         let position = try await log.append([7], key: key(4, known.count))
         let all: Known = known + [FluxSharedEntry(position: position, entry: [7])]
         try ascending(all)
-        try await within("an entry that is new") { await reader.entries.count(all.count) }
+        try await within("an entry that is new", of: reader) { await reader.entries.count(all.count) }
         try same(reader.entries.elements, all)
         // They all have to be gone once their tasks are cancelled, and say nothing.
         reader.cancel()
@@ -100,18 +100,14 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
                         let position = try await log.append([writer, number], key: key(writer, Int(number)))
                         own.append(FluxSharedEntry(position: position, entry: [writer, number]))
                     }
+                    try ascending(own)
                     return own
                 }
             }
-            var all: Known = []
-            for try await own in group {
-                try ascending(own)
-                all += own
-            }
-            return all.sorted { $0.position < $1.position }
+            return try await group.reduce(into: []) { $0 += $1 }.sorted { $0.position < $1.position }
         }
         for reader in readers {
-            try await within("what was appended while it read") { await reader.entries.count(appended.count) }
+            try await within("what came while it read", of: reader) { await reader.entries.count(appended.count) }
             try same(reader.entries.elements, appended)
             try expect("what it got beside entries, one after the other", reader.faults.withLock { $0 }, [])
         }
@@ -179,12 +175,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
     private func read(_ log: Log, after position: UInt64, _ expected: Known) async throws {
         let reader = FluxSharedLogReader(log, after: position)
         defer { reader.cancel() }
-        try await within("the entries after \(position)") { await reader.come(expected.count) }
-        if reader.entries.elements.count < expected.count {
-            let end = reader.ended.elements.first ?? ""
-            throw FluxConformance.Failure(
-                description: "the reading after \(position) ended \(end.isEmpty ? "by itself" : "with \"\(end)\"")")
-        }
+        try await within("the entries after \(position)", of: reader) { await reader.entries.count(expected.count) }
         try same(Array(reader.entries.elements.prefix(expected.count)), expected)
     }
 
@@ -206,8 +197,10 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try FluxConformance.expect(what, actual, expected)
     }
 
-    /// Waits, for as long as it may take.
-    private func within(_ what: String, _ wait: @escaping @Sendable () async -> Void) async throws {
+    /// Waits, for as long as it may take; what comes of a reading that ends before that never comes.
+    private func within(
+        _ what: String, of reader: FluxSharedLogReader<Log>? = nil, _ wait: @escaping @Sendable () async -> Void
+    ) async throws {
         let waiting = _Concurrency.Task {
             await wait()
             return !_Concurrency.Task.isCancelled
@@ -217,9 +210,14 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             try? await clock.sleep(for: limit)
             waiting.cancel()
         }
-        defer { sleeping.cancel() }
+        let ending = _Concurrency.Task {
+            await reader?.ended.count(1)
+            if reader != nil { waiting.cancel() }
+        }
+        defer { for task in [sleeping, ending] { task.cancel() } }
         if await !waiting.value {
-            throw FluxConformance.Failure(description: "\(what) did not come within \(duration)")
+            let end = reader?.ended.elements.first.map { ": the reading ended with \"\($0)\"" } ?? " within \(duration)"
+            throw FluxConformance.Failure(description: "\(what) did not come\(end)")
         }
     }
 }
@@ -263,16 +261,6 @@ nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>
             either.record(false)
         }
         self.task.withLock { $0 = task }
-    }
-
-    /// Waits until so many entries have come, or none comes any more.
-    func come(_ count: Int) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.entries.count(count) }
-            group.addTask { await self.ended.count(1) }
-            await group.next()
-            group.cancelAll()
-        }
     }
 
     func cancel() { task.withLock { $0 }?.cancel() }

@@ -31,25 +31,24 @@ import Testing
         }
     }
 
-    @Test("What a reading has ended with is said, and nobody waits for it")
-    func reading() async {
-        for (fault, words) in [(WrongSharedLog.Fault.refusesReading, "wrong password"), (.readsNothing, "by itself")] {
-            let log = WrongSharedLog(fault)
-            let failure = await #expect(throws: FluxConformance.Failure.self) {
-                try await FluxConformance.sharedLog(within: .seconds(Int64.max)) { log }
-            }
-            #expect(failure?.description.contains(words) == true)
+    @Test("Where a reading ends before it should, its reason is told, and nobody waits for the rest")
+    func endsReading() async {
+        let log = WrongSharedLog(.endsReading)
+        let failure = await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.sharedLog { log }
         }
+        #expect(
+            failure?.description
+                == #"the entries after 0 did not come: the reading ended with "unavailable("there is no leader")""#)
     }
 
     /// A log with one thing wrong, or none; a reading of it that was cancelled throws.
     final class WrongSharedLog: FluxSharedLog {
         enum Fault: CaseIterable {
             case oldEnd, swapped, missing, repeated, notLive, onlyOldOnes, samePosition, startsOver, cancelledThrows,
-                swallowsErrors
+                swallowsErrors, endsReading
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
             case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
-            case refusesReading, readsNothing
         }
 
         private let base = FluxTestLog()
@@ -66,8 +65,7 @@ import Testing
         }
 
         func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
-            if fault == .refusesReading { throw FluxSharedLogError.unavailable("wrong password") }
-            if fault == .readsNothing { return }
+            if fault == .endsReading { throw FluxSharedLogError.unavailable("there is no leader") }
             if fault == .emptyBatch { try await receive([]) }
             var isFirst = true
             do {
