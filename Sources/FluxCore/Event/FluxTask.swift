@@ -158,7 +158,7 @@ nonisolated public final class FluxTask: Sendable {
     }
 
     /// Notes a failed attempt that is to be followed by another; false: the work has ended meanwhile.
-    func retry(after error: any Error) -> FluxList<FluxTaskMachine.Cancellation>? {
+    func retry(after error: any Error) -> ContiguousArray<FluxTaskMachine.Cancellation>? {
         // Who has closed it tells of that.
         let (dropped, told) = machine.withLock { machine in
             let dropped = machine.retry(after: error)
@@ -210,7 +210,7 @@ nonisolated public final class FluxTask: Sendable {
 
     private func see(_ told: consuming FluxTaskMachine.Told) {
         if let end = told.end {
-            if end.isCancelled { told.cancellations.updateEach { $0.body() } }
+            if end.isCancelled { for closure in told.cancellations { closure.body() } }
             for closure in told.endings { closure.body(end) }
         }
         for waiter in told.waiters.values { waiter.open() }

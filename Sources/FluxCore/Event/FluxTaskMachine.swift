@@ -15,7 +15,7 @@ nonisolated struct FluxTaskMachine {
     /// What an input has set free, to be seen to outside the lock.
     struct Told {
         let end: FluxTask.Outcome?
-        var cancellations = FluxList<Cancellation>()
+        var cancellations: ContiguousArray<Cancellation> = []
         var endings: ContiguousArray<Ending> = []
         var waiters: [ObjectIdentifier: FluxLatch] = [:]
     }
@@ -38,7 +38,7 @@ nonisolated struct FluxTaskMachine {
     /// The latest retries, each with its place among those events.
     private var retries: ContiguousArray<(place: Int, attempt: Int, error: any Error)> = []
     /// Called once it is cancelled, and once it is settled.
-    private var cancellations = FluxList<Cancellation>()
+    private var cancellations: ContiguousArray<Cancellation> = []
     private var endings: ContiguousArray<Ending> = []
     /// Those who wait for the next event.
     private var waiters: [ObjectIdentifier: FluxLatch] = [:]
@@ -63,12 +63,12 @@ nonisolated struct FluxTaskMachine {
     }
 
     /// Returns what was to be cancelled of the attempt that failed; nil: there is to be no other.
-    mutating func retry(after error: any Error) -> FluxList<Cancellation>? {
+    mutating func retry(after error: any Error) -> ContiguousArray<Cancellation>? {
         if end != nil { return nil }
         if retries.count == Self.keptRetries { retries.removeFirst() }
         retries.append((happened, attempt, error))
         (happened, attempt) = (happened + 1, attempt + 1)
-        defer { cancellations = FluxList() }
+        defer { cancellations = [] }
         return cancellations
     }
 
@@ -99,7 +99,7 @@ nonisolated struct FluxTaskMachine {
 
     /// Keeps a closure for the cancellation; true: it is to be called at once.
     mutating func onCancel(_ closure: Cancellation) -> Bool {
-        if end == nil { cancellations.insert(closure, id: UInt64(cancellations.positions) + 1) }
+        if end == nil { cancellations.append(closure) }
         return end?.isCancelled ?? false
     }
 
