@@ -204,6 +204,8 @@ enum C7 {
             scene in
             let (store, told) = (makeLog(), Told())
             store.instrument(told)
+            // Whoever is woken first lets another thread in before the telling begins.
+            let subscription = store.subscribe { _ in }
             scene.thread("one") { store.add(1) }
             scene.thread("two") {
                 store.add(2)
@@ -216,6 +218,7 @@ enum C7 {
                 }
                 scene.expect(Set(applied.map(\.entry)).count, is: 3, "told of")
                 scene.expect(applied.count, is: 3, "told")
+                withExtendedLifetime(subscription) {}
             }
         },
         Scenario("undone", "An undo while actions flow goes back by one step, and the history stays whole") { scene in
