@@ -225,11 +225,11 @@ nonisolated extension FluxSource {
         let distinct = FluxDistinct(
             by: isSame, after: isKnown ? select(state) : nil, isAlone: self is any FluxTappable)
         if delivery == .every {
-            let delivery = self.delivery(on: queue, handler)
+            let parts = self.delivery(on: queue, handler)
             return tap(
-                FluxTap(delivery) { state, isWanted in
+                FluxTap(parts) { state, isWanted in
                     guard let change = distinct.change(to: select(state)), isWanted else { return nil }
-                    return delivery.put(make(state, change))
+                    return parts.put(make(state, change))
                 }, startingWithCurrent: startingWithCurrent)
         }
         return subscribe(delivery, on: queue, startingWithCurrent: true, ended: nil) { state in

@@ -25,11 +25,10 @@ nonisolated final class FluxDistinct<Value: Sendable>: Sendable {
     /// What was before a change, nil for the first, and what is now; nil if nothing has changed.
     @inlinable
     func change(to new: Value) -> (old: Value?, new: Value)? {
-        // The frequent case, by itself: nothing is copied for it.
-        if isAlone, let last, isSame?(last, new) == true { return nil }
-        guard let isSame else { return (nil, new) }
+        // Not unwrapped: that would retain the closure.
+        if isSame == nil { return (nil, new) }
         let old = isAlone ? last : lock.withLock { _ in last }
-        if !isAlone, let old, isSame(old, new) { return nil }
+        if let old, isSame?(old, new) == true { return nil }
         if isAlone { last = new } else { lock.withLock { _ in last = new } }
         return (old, new)
     }
