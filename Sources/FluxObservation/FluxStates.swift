@@ -254,7 +254,7 @@ nonisolated extension FluxSource {
                 token = subscribe(
                     .latest, on: relay, startingWithCurrent: startingWithCurrent || isSame != nil,
                     ended: { channel.end() }, { tap.put($0, true)?.settle() })
-            } else if isSame != nil {
+            } else if isSame != nil || rule != .every {
                 token = self.tap(tap, startingWithCurrent: startingWithCurrent)
             } else {
                 token = follow(tap, startingWithCurrent: startingWithCurrent)

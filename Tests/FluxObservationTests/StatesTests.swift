@@ -79,6 +79,22 @@ import Testing
         }
     }
 
+    @Test func `Of the states in a bounded sequence no more wait than there is room for, at any moment`() async throws {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var newest = store.states(.buffered(newest: 1)).makeAsyncIterator()
+        var oldest = store.states(.buffered(oldest: 1)).makeAsyncIterator()
+        var failing = store.states(failingAfter: 1).makeAsyncIterator()
+        // No flush: a state has come to wait, or was left out, when its dispatch returns.
+        for count in 1...5 {
+            store.dispatch(action: .add(1))
+            let dropped: [Int] = [newest.dropped, oldest.dropped, failing.dropped]
+            #expect(dropped == [count, count, count])
+        }
+        #expect(await [newest.next()?.count, oldest.next()?.count] == [5, 0])
+        #expect(try await failing.next()?.count == 0)
+        await #expect(throws: FluxOverflow.self) { try await failing.next() }
+    }
+
     @Test func `No part comes twice in a row where what came between was left out`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var counts = store.values(of: \.count, .buffered(oldest: 1)).makeAsyncIterator()
