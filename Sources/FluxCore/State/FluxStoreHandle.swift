@@ -151,7 +151,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         FluxPureCode.forbid("flush()")
         for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
         var isDone = await failure() == nil
-        for (outlet, _) in lock.withLock({ $0.mailboxes.list.pairs }) {
+        // The ids alone: with the mailboxes it would keep what waits in them.
+        for outlet in lock.withLock({ $0.mailboxes.list.pairs.map { $0.id } }) {
             isDone = await wait(for: outlet, forCall: false) && isDone
         }
         return isDone

@@ -131,6 +131,43 @@ import Testing
         queue.resume()
     }
 
+    @Test func `One that waits for a slow queue keeps nothing of what other queues have taken`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (slow, quick) = (DispatchQueue(label: "slow"), DispatchQueue(label: "quick"))
+        slow.suspend()
+        quick.suspend()
+        let tokens = [store.subscribe(.latest, on: slow) { _ in }, store.subscribe(on: quick) { _ in }]
+        for _ in 0..<100 { store.dispatch(action: .add(1)) }
+        let flushing = Task { await store.flush() }
+        await waiters(of: store, are: 1)
+        // With a copy of them, the buffer in which the states wait would have to be copied for one more.
+        let before = pending(of: store)
+        store.dispatch(action: .add(1))
+        #expect(before.capacity > 101)
+        #expect(pending(of: store) == before)
+        slow.resume()
+        quick.resume()
+        await flushing.value
+        for token in tokens { token.unsubscribe() }
+    }
+
+    /// Where the states of the last mailbox wait, and how many have room there.
+    private func pending(of store: FluxStore<Counter>) -> Buffer {
+        store.handle.lock.withLock { machine in
+            var buffer = Buffer()
+            machine.mailboxes.list.updateEach { mailbox in
+                mailbox.pending.withUnsafeBufferPointer { buffer.address = $0.baseAddress.map { UInt(bitPattern: $0) } }
+                buffer.capacity = mailbox.pending.capacity
+            }
+            return buffer
+        }
+    }
+
+    private struct Buffer: Equatable {
+        var address: UInt?
+        var capacity = 0
+    }
+
     private func waiters(of store: FluxStore<Counter>, are count: Int) async {
         func current() -> Int {
             store.handle.lock.withLock { machine in
