@@ -126,6 +126,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ interceptor: some FluxDispatchInterceptor, priority: Int = 0,
         insteadOf isReplaced: (any FluxDispatchInterceptor) -> Bool = { _ in false }
     ) -> FluxRegistration {
+        threads.requireImpure("add(_:)")
         let entry = FluxInterceptors.Entry(interceptor, priority: priority)
         chain.change { entries in
             entries.removeAll { isReplaced($0.interceptor) }
@@ -143,7 +144,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Returns: How many were removed.
     /// - Complexity: O(*m*) for *m* interceptors.
     @discardableResult public func removeInterceptors(where isUnwanted: (any FluxDispatchInterceptor) -> Bool) -> Int {
-        chain.remove { isUnwanted($0.interceptor) }
+        threads.requireImpure("removeInterceptors")
+        return chain.remove { isUnwanted($0.interceptor) }
     }
 
     @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {

@@ -182,6 +182,14 @@ import Testing
             handling { $0.detach(FluxStore(initialState: Counter(), dispatcher: nil)) }
         }
         expect(detach, names: "detach")
+        let add = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            handling { $0.add(Intercept { action, next in next(action) }) }
+        }
+        expect(add, names: "add(_:)")
+        let remove = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            handling { $0.removeInterceptors { _ in true } }
+        }
+        expect(remove, names: "removeInterceptors")
     }
 
     @Test func `handle that reads its own store stops the program with a message`() async {
