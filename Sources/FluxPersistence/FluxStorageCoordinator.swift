@@ -11,7 +11,9 @@
 /// What runs for each action is inlinable: with 256 callers the unspecialised code costs as much as the database.
 @usableFromInline
 nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObserver, FluxSettling {
-    @usableFromInline typealias Machine = FluxStorageMachine<FluxChange<State>, State.Action, FluxLatch>
+    /// What is held back, and the work whose action it is.
+    @usableFromInline typealias Held = (change: FluxChange<State>, task: FluxTask?)
+    @usableFromInline typealias Machine = FluxStorageMachine<Held, State.Action, FluxLatch>
 
     /// A write that has begun.
     @usableFromInline
@@ -43,7 +45,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     // MARK: - Loading
 
     @usableFromInline
-    func admit(_ change: FluxChange<State>) -> Bool { lock.withLock { !$0.hold(change) } }
+    func admit(_ change: FluxChange<State>) -> Bool { lock.withLock { !$0.hold((change, FluxTask.current)) } }
 
     /// Loads, and goes on from what comes first, an answer or the end of the time for it.
     @usableFromInline
@@ -74,7 +76,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
                     closes: recovery.isPermanent)
             }
             access.hold(by: nil)
-            for change in held { access.apply(change, pastGate: true) }
+            for (change, task) in held { access.apply(change, pastGate: true, of: task) }
             access.letGo(of: held)
             return lock.withLock { $0.open() }
         }

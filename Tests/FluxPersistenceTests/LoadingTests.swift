@@ -40,6 +40,34 @@ import Testing
         #expect(dispatcher.dispatch(action: Counter.Action.add(4)) == 1)
     }
 
+    @Test func `Those who look on see of which event an action is that was held back`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let gate = Gate()
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let origins = Origins()
+        store.handle.withAccess { $0.observe(origins) }
+        let creator = FluxActionCreator<CounterConverter>(store: store)
+        let task = creator.fire(.add(1))
+        _ = await task.outcome
+        store.dispatch(action: .add(1))
+        gate.open()
+        _ = await store.ready
+        #expect(origins.seen.values == [task.id, task.id, 0, 0], "before and after each")
+    }
+
+    /// Notes of which event each action is, before it is applied and after; 0: of none.
+    private final class Origins: FluxStoreObserver {
+        let seen = Recorder<UInt64>()
+
+        func applying(_ change: FluxChange<Counter>) { seen.record(FluxTask.current?.id ?? 0) }
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? {
+            seen.record(FluxTask.current?.id ?? 0)
+            return nil
+        }
+    }
+
     @Test func `Those who subscribed meanwhile get what was loaded and then each change, once`() async {
         let persistence = MemoryPersistence(Counter(count: 10))
         let gate = Gate()

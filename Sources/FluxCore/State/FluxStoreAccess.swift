@@ -66,11 +66,14 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// - Parameters:
     ///   - change: What to apply; `replaced` announces the state as it is.
     ///   - pastGate: True for whoever holds changes back and applies one now.
+    ///   - task: The ``FluxTask/current`` of those who look on; nil: that of the thread.
     /// - Returns: The revision; nil if it was held back or there is nothing to announce.
     @inlinable @discardableResult
-    public mutating func apply(_ change: FluxChange<State>, pastGate: Bool = false) -> UInt64? {
+    public mutating func apply(_ change: FluxChange<State>, pastGate: Bool = false, of task: FluxTask? = nil) -> UInt64?
+    {
         var wakes = FluxWakes()
         defer { settleLater(wakes) }
+        if let task { return FluxThreads.shared.current.sending(task) { apply(change, pastGate: pastGate, &wakes) } }
         return apply(change, pastGate: pastGate, &wakes)
     }
 
@@ -90,13 +93,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
             mailboxes.skipped &+= revision &- 1 &- mailboxes.newest
             mailboxes.newest = revision &- 1
         }
-        var wakes = FluxWakes()
-        let announced = announce(&wakes)
-        for entry in observers {
-            if let due = entry.applied(.replaced(by: action), current, announced) { wakes.append(due) }
-        }
-        settleLater(wakes)
-        return announced
+        return apply(.replaced(by: action), pastGate: true) ?? self.revision
     }
 
     // MARK: - Looking on

@@ -78,7 +78,7 @@ nonisolated extension UnsafeMutablePointer<FluxThread> {
     }
 
     /// Runs a dispatch on behalf of some work.
-    func sending<Result>(_ task: FluxTask?, _ body: () -> Result) -> Result {
+    @usableFromInline func sending<Result>(_ task: FluxTask?, _ body: () -> Result) -> Result {
         let outer = pointee.sending
         pointee.sending = task.map { Unmanaged.passUnretained($0) }
         defer { pointee.sending = outer }
