@@ -191,6 +191,7 @@ nonisolated extension FluxSource {
         let turns = queue.map { FluxTurns($0, isUsers: true) } ?? source.turns
         let delivery = FluxQueueDelivery<Void>(turns, .none) {
             if let change = distinct.change(to: read()) { handler(change) }
+            if isMarked.wasBurst { FluxTurns.linger() }
         }
         return tap(
             FluxTap(delivery) { state, isWanted in

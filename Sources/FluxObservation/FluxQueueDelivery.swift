@@ -150,10 +150,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @usableFromInline let turns: FluxTurns
     /// Whether no call is decided on any more, whatever has been taken to be handed over.
     @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
-    /// How many batches a turn hands over.
-    ///
-    /// One where it is all that waited: the next is the larger for the way to the next turn, and who puts meets the lock less often.
-    /// One for each turn of a queue of the user's where it conflates.
+    /// How many batches a turn hands over: of one that conflates, one for each turn of a queue of the user's.
     @usableFromInline let limit: Int
     /// Does a job as the module has specialised it that made this.
     private let work: @Sendable (FluxQueueDelivery, Job) -> Bool
@@ -177,8 +174,10 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @inlinable convenience init(
         _ turns: FluxTurns, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        let takesOne = if case .latest = bound { turns.isUsers } else { bound.limit == nil }
-        self.init(turns, bound, takesOne ? 1 : 1024, handler) { delivery, job in
+        // A batch of one with a bound is one element.
+        var limit = bound.limit == nil ? 16 : 1024
+        if turns.isUsers, case .latest = bound { limit = 1 }
+        self.init(turns, bound, limit, handler) { delivery, job in
             if job == .drain { return delivery.drain() }
             delivery.end(dropping: job == .cancel)
             return true
@@ -280,10 +279,12 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             let turn = lock.withLock { $0.next(&batch, isPausing: count == limit) }
             for latch in turn.waiters { latch.open() }
             if batch.count == 0 { return !turn.isDue }
+            let isBurst = batch.count > 1
             while let element = batch.popFirst() {
                 // Relaxed: see cancel().
                 if !isCancelled.load(ordering: .relaxed) { turn.handler?.call(element) }
             }
+            if isBurst { FluxTurns.linger() }
         }
         return true
     }

@@ -229,14 +229,19 @@ nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
 /// Whether something is due; set and cleared with the lock of one store held, which orders the two.
 @usableFromInline
 nonisolated final class FluxFlag: Sendable {
-    private let isSet = Synchronization.Atomic<Bool>(false)
+    /// How often it was set since it was cleared, and before that.
+    private let count = Synchronization.Atomic<Int>(0)
+    private let last = Synchronization.Atomic<Int>(0)
 
     @usableFromInline init() {}
 
-    /// Sets it; false: it was set.
-    @usableFromInline func set() -> Bool { !isSet.exchange(true, ordering: .relaxed) }
+    /// Whether it had been set more than once when it was cleared.
+    @usableFromInline var wasBurst: Bool { last.load(ordering: .relaxed) > 1 }
 
-    @usableFromInline func clear() { isSet.store(false, ordering: .relaxed) }
+    /// Sets it; false: it was set.
+    @usableFromInline func set() -> Bool { count.add(1, ordering: .relaxed).oldValue == 0 }
+
+    @usableFromInline func clear() { last.store(count.exchange(0, ordering: .relaxed), ordering: .relaxed) }
 }
 
 /// What feeds a delivery, or keeps it fed, as its token knows it: that keeps neither state nor handler once the store is gone.

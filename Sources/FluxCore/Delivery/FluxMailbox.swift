@@ -31,6 +31,8 @@
         @usableFromInline var states: ContiguousArray<State?> = []
         /// The revision of the first state.
         @usableFromInline var first: UInt64 = 0
+        /// Whether it is of more than one change: then there are more to come soon.
+        @usableFromInline var isBurst = false
         @usableFromInline var members = FluxList<Member>()
         /// Those who wait for everything up to the end of this batch.
         @usableFromInline var waiters: [ObjectIdentifier: FluxLatch] = [:]
@@ -64,8 +66,8 @@
     @usableFromInline var members = FluxList<Member>()
     /// Behind the list, whose last word it shares.
     @usableFromInline var phase = FluxDrainPhase.idle
-    /// Whether there is a state that the members have not got, in a mailbox that conflates.
-    @usableFromInline var isMarked = false
+    /// How many states there are that the members have not got, up to 2, in a mailbox that conflates.
+    @usableFromInline var marks: UInt8 = 0
     @usableFromInline var starters: ContiguousArray<Starter> = []
     @usableFromInline var pending: ContiguousArray<State?> = []
     /// The empty buffer that `pending` is swapped for, while no drain has it.
@@ -84,7 +86,7 @@
     /// Keeps a state for delivery; true: schedule a drain.
     @inlinable @inline(__always) mutating func put(_ state: State) -> Bool {
         if members.isEmpty { return false }
-        if outlet.isConflated { isMarked = true } else { pending.append(state) }
+        if outlet.isConflated { marks = marks == 0 ? 1 : 2 } else { pending.append(state) }
         return schedule()
     }
 
@@ -109,7 +111,7 @@
             // It stays until such are the most: to close each gap would move all that stand behind it.
             if starters.count > 2 * Int(members.filled) { starters.removeAll { $0.state == nil && !$0.member.takes() } }
         }
-        if members.isEmpty { (rest.states, pending, isMarked) = (pending, [], false) }
+        if members.isEmpty { (rest.states, pending, marks) = (pending, [], 0) }
         if phase == .draining { gone.append(member) } else { rest.gone.append(member) }
     }
 
@@ -170,9 +172,10 @@
             // Those who joined before the newest state get that with all others.
             batch.starters.removeAll { $0.member.takes(newest) }
             for index in batch.starters.indices { batch.starters[index].state = current }
-            if isMarked { batch.states.append(current) }
-            isMarked = false
+            if marks > 0 { batch.states.append(current) }
         }
+        batch.isBurst = marks > 1 || batch.states.count > 1
+        marks = 0
         batch.first = newest &+ 1 &- UInt64(batch.states.count)
         return true
     }
@@ -185,7 +188,7 @@
     }
 
     /// Whether a drain would find something to do.
-    @inlinable var isDue: Bool { !pending.isEmpty || isMarked || !starters.isEmpty || !waiters.isEmpty }
+    @inlinable var isDue: Bool { !pending.isEmpty || marks > 0 || !starters.isEmpty || !waiters.isEmpty }
 
     @inlinable @inline(__always) mutating func schedule() -> Bool {
         if phase != .idle { return false }

@@ -17,11 +17,6 @@ import Dispatch
 
     @inlinable init() {}
 
-    @inlinable mutating func makeID() -> UInt64 {
-        lastID += 1
-        return lastID
-    }
-
     // MARK: - Inputs of the store
 
     /// Puts the newest state, whose revision was counted, into all mailboxes, and adds whom to wake outside the lock.
@@ -42,9 +37,10 @@ import Dispatch
             let known = mailbox.outlet
             if known.isConflated == isConflated && fluxIsSame(known.queue, queue) { found = known }
         }
-        let outlet = found ?? FluxOutlet(handle, id: makeID(), queue: queue, isConflated: isConflated)
+        lastID += 1
+        let outlet = found ?? FluxOutlet(handle, id: lastID, queue: queue, isConflated: isConflated)
         if found == nil { list.insert(FluxMailbox(outlet), id: outlet.id) }
-        let member = FluxSubscriber(id: makeID(), after: newest &- skipped, outlet: outlet, handler: handler)
+        let member = FluxSubscriber(id: lastID, after: newest &- skipped, outlet: outlet, handler: handler)
         let isDue = list.update(id: outlet.id) { $0.join(member, startingWith: snapshot) }
         return (member, isDue == true ? outlet : nil)
     }

@@ -56,6 +56,7 @@ import Dispatch
         }
         batch.states.removeAll(keepingCapacity: true)
         batch.open()
+        if batch.isBurst { fluxLinger() }
     }
 }
 

@@ -78,9 +78,8 @@ import Dispatch
 
     private func run(_ step: Step? = nil) {
         if let step { _ = steps.withLock { $0.put(step) } }
-        var (batch, decided, todo): (ContiguousArray<Step>, ContiguousArray<Step>, ContiguousArray<Effect>) = (
-            [], [], []
-        )
+        var (batch, decided) = (ContiguousArray<Step>(), ContiguousArray<Step>())
+        var todo = ContiguousArray<Effect>()
         let isMine = effects.withLock { effects in
             FluxPureCode.run("a FluxScheduler, or a condition of a rule") {
                 var isMine = false
