@@ -52,7 +52,7 @@ nonisolated public struct FluxLogEntry<Action: FluxAction>: Sendable {
     /// - Parameters:
     ///   - number: Its place in the order, from 1.
     ///   - action: The action.
-    public init(number: UInt64, action: Action) {
+    @inlinable public init(number: UInt64, action: Action) {
         self.number = number
         self.action = action
     }

@@ -32,24 +32,27 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     init(_ contents: FluxLogContents<State>, initialState: State) throws {
         snapshot = contents.snapshot?.number
         var (state, last) = (contents.snapshot?.state ?? initialState, snapshot ?? 0)
-        revision = contents.snapshot?.revision ?? 0
+        var revision = contents.snapshot?.revision ?? 0
         // So that there is room for what comes after it.
         if Swift.max(last, revision) > UInt64.max / 2 { throw FluxLogOverflow(number: last, revision: revision) }
-        // An append that was reported as failed may be there twice, and a snapshot may have been taken after it.
-        for entry in contents.entries where entry.number > last {
-            guard entry.number == last + 1 else { throw FluxLogGap(expected: last + 1, found: entry.number) }
-            last = entry.number
-            // As in a store: a `handle` that dispatches stops here too, or it would do so for the first time in a recovery.
-            let next = FluxPureCode.run("FluxState.handle(action:)") { state.handle(action: entry.action) }
-            guard let next else { continue }
-            state = next
-            revision &+= 1
+        // As in a store: a `handle` that dispatches stops here too, or it would do so for the first time in a recovery.
+        let gap: FluxLogGap? = FluxPureCode.run("FluxState.handle(action:)") {
+            // An append that was reported as failed may be there twice, and a snapshot may have been taken after it.
+            for entry in contents.entries where entry.number > last {
+                if entry.number != last + 1 { return FluxLogGap(expected: last + 1, found: entry.number) }
+                last = entry.number
+                guard let next = state.handle(action: entry.action) else { continue }
+                state = next
+                revision &+= 1
+            }
+            return nil
         }
+        if let gap { throw gap }
         number = last
         let isEmpty = contents.snapshot == nil && contents.entries.isEmpty
         restoration = isEmpty ? .empty : .restored
         // It is announced, so it has a number, even if no action that led to it was.
-        if !isEmpty { (self.state, revision) = (state, Swift.max(revision, 1)) }
+        if !isEmpty { (self.state, self.revision) = (state, Swift.max(revision, 1)) }
     }
 }
 
