@@ -69,9 +69,8 @@ import Dispatch
         let isDue = list.update(id: outlet) {
             $0.step(step, &batch, newest: newest, current: current, isEnded: isEnded)
         }
-        if isDue == true { return true }
-        drop(outlet)
-        return false
+        if isDue != true { drop(outlet) }
+        return isDue == true
     }
 
     /// Takes a mailbox out that nobody needs any more; returns those who wait for it.

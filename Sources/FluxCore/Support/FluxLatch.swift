@@ -12,7 +12,7 @@
 nonisolated public final class FluxLatch: Sendable {
     private struct Gate {
         var isOpen = false
-        var continuation: _Concurrency.CheckedContinuation<Void, Swift.Never>?
+        var continuation: FluxWaiter?
     }
 
     private let gate = FluxLock(Gate())
@@ -32,9 +32,7 @@ nonisolated public final class FluxLatch: Sendable {
     /// Suspends until the latch is open or the task is cancelled.
     public func wait() async {
         await withTaskCancellationHandler {
-            // A checked one: the thread sanitizer would see the `resume()` of an unsafe one, compiled into its caller, read the
-            // memory of a task that goes on meanwhile.
-            await withCheckedContinuation { continuation in
+            await fluxSuspend { continuation in
                 let isOpen = gate.withLock { gate in
                     if !gate.isOpen { gate.continuation = continuation }
                     return gate.isOpen
@@ -64,3 +62,13 @@ nonisolated public final class FluxLatch: Sendable {
         return !_Concurrency.Task.isCancelled
     }
 }
+
+// The continuation of one who waits. An unsafe one is safe here: whoever opens the latch first takes it out, with the lock held.
+#if FLUX_TSAN
+    // The sanitizer would see the `resume()` of an unsafe one, compiled into its caller, read the memory of a task that goes on.
+    private typealias FluxWaiter = _Concurrency.CheckedContinuation<Void, Swift.Never>
+    nonisolated private func fluxSuspend(_ body: (FluxWaiter) -> Void) async { await withCheckedContinuation(body) }
+#else
+    private typealias FluxWaiter = _Concurrency.UnsafeContinuation<Void, Swift.Never>
+    nonisolated private func fluxSuspend(_ body: (FluxWaiter) -> Void) async { await withUnsafeContinuation(body) }
+#endif

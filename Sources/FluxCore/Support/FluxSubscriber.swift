@@ -57,11 +57,7 @@ import Synchronization
 
     /// Calls the handler if it gets the state.
     @inlinable @inline(__always) func call(_ state: State, _ revision: UInt64 = .max) {
-        guard takes(revision) else { return }
-        switch handler {
-        case .some(let handler): handler(state)
-        case .none: break
-        }
+        if takes(revision) { handler?(state) }
     }
 }
 
