@@ -84,7 +84,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     /// Takes the last action back.
     ///
-    /// - Returns: The new revision; nil if there is nothing to take back.
+    /// - Returns: The new revision; nil if there is nothing to take back, or while the store holds changes back: as long as it loads,
+    ///   and always if it is that of a `FluxReplica`, whose state follows from a log alone.
     /// - Complexity: O(1).
     @discardableResult
     public func undo() -> UInt64? { move { $0.undo() } }

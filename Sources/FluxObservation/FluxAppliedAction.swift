@@ -21,10 +21,11 @@ nonisolated public struct FluxAppliedAction<Action: Sendable>: Sendable {
 }
 
 nonisolated extension FluxStore {
-    /// Calls a handler with every action that this store applies from now on, after it was applied.
+    /// Calls a handler with every action of the state's own type that this store applies from now on, after it was applied.
     ///
-    /// In the order applied, each exactly once, and never twice at once. Also what the state did not announce. A store
-    /// whose actions nobody subscribed to spends nothing on this.
+    /// In the order applied, each exactly once, and never twice at once. Also what the state did not announce. Of what the store
+    /// reacts to, and of commands, `subscribeActions` of its dispatcher tells. A store whose actions nobody subscribed to spends
+    /// nothing on this.
     ///
     /// - Parameters:
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
@@ -45,7 +46,7 @@ nonisolated extension FluxStore {
         return observer.token
     }
 
-    /// Calls a handler on the main actor with every action that this store applies from now on, after it was applied.
+    /// Calls a handler on the main actor with every action of the state's own type that this store applies from now on, after it was applied.
     ///
     /// - Parameters:
     ///   - main: The main queue.

@@ -30,6 +30,8 @@ nonisolated public protocol FluxLog<State>: Sendable {
 
     /// Stores a snapshot and drops the older one, with all actions up to its number, in one step.
     ///
+    /// An action that stays all the same is passed over by the next load, and makes that the longer.
+    ///
     /// - Parameter snapshot: A state that all actions up to its number have been applied to, also such as were not
     ///   appended yet: those never will be.
     /// - Throws: Whatever kept it from doing so; the store reports it, and goes on appending.

@@ -79,7 +79,10 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
 
     /// Looks at every action before it is applied, and at the stores that take it.
     ///
-    /// - Parameter body: Gets the action, and the stores that are attached and take it, each with its `state`.
+    /// An action that is dispatched to a name goes to one of these alone, and one that a child of the dispatcher takes to its stores as
+    /// well: which have applied it `.after` says.
+    ///
+    /// - Parameter body: Gets the action, and the stores attached to the dispatcher that take its type, each with its `state`.
     /// - Returns: The middleware.
     public static func before(
         _ body: @escaping @Sendable (_ action: any FluxAction, _ stores: [FluxStoreInfo]) -> Void
