@@ -239,9 +239,16 @@ nonisolated final class FluxFlag: Sendable {
     @usableFromInline var wasBurst: Bool { last.load(ordering: .relaxed) > 1 }
 
     /// Sets it; false: it was set.
-    @usableFromInline func set() -> Bool { count.add(1, ordering: .relaxed).oldValue == 0 }
+    @usableFromInline func set() -> Bool {
+        let before = count.load(ordering: .relaxed)
+        count.store(before &+ 1, ordering: .relaxed)
+        return before == 0
+    }
 
-    @usableFromInline func clear() { last.store(count.exchange(0, ordering: .relaxed), ordering: .relaxed) }
+    @usableFromInline func clear() {
+        last.store(count.load(ordering: .relaxed), ordering: .relaxed)
+        count.store(0, ordering: .relaxed)
+    }
 }
 
 /// What feeds a delivery, or keeps it fed, as its token knows it: that keeps neither state nor handler once the store is gone.
