@@ -189,7 +189,8 @@ nonisolated extension FluxSource {
         }
         let distinct = FluxDistinct(by: isSame, isAlone: true)
         let turns = queue.map { FluxTurns($0, isUsers: true) } ?? source.turns
-        let delivery = FluxQueueDelivery<Void>(turns, .none) {
+        // One mark waits at most. On a queue of the user's each has a turn of its own.
+        let delivery = FluxQueueDelivery<Void>(turns, turns.isUsers ? .latest : .none) {
             if let change = distinct.change(to: read()) { handler(change) }
             if isMarked.wasBurst { FluxTurns.linger() }
         }

@@ -174,7 +174,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @inlinable convenience init(
         _ turns: FluxTurns, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        // A batch of one with a bound is one element.
+        // With a bound each batch is one element, so that more of them make a turn.
         var limit = bound.limit == nil ? 16 : 1024
         if turns.isUsers, case .latest = bound { limit = 1 }
         self.init(turns, bound, limit, handler) { delivery, job in

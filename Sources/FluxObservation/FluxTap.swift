@@ -229,8 +229,9 @@ nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
 /// Whether something is due; set and cleared with the lock of one store held, which orders the two.
 @usableFromInline
 nonisolated final class FluxFlag: Sendable {
-    /// How often it was set since it was cleared, and before that.
+    /// How often it was set since it was last cleared.
     private let count = Synchronization.Atomic<Int>(0)
+    /// The count that the last `clear()` found.
     private let last = Synchronization.Atomic<Int>(0)
 
     @usableFromInline init() {}

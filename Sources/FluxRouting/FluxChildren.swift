@@ -59,7 +59,8 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func detach(_ child: FluxDispatcher) -> Bool {
-        removeInterceptors { ($0 as? FluxChildEntry)?.child === child } > 0
+        FluxPureCode.forbid("detach")
+        return removeInterceptors { ($0 as? FluxChildEntry)?.child === child } > 0
     }
 
     /// The dispatchers attached to this one, in the order in which an action comes to them.

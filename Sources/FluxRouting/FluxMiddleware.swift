@@ -236,7 +236,8 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove(_ middleware: some FluxMiddleware & AnyObject) -> Int {
-        removeInterceptors { ($0 as? FluxMiddlewareEntry)?.instance == ObjectIdentifier(middleware) }
+        FluxPureCode.forbid("remove")
+        return removeInterceptors { ($0 as? FluxMiddlewareEntry)?.instance == ObjectIdentifier(middleware) }
     }
 
     /// Removes all middleware of a type.
@@ -246,6 +247,7 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove<Middleware: FluxMiddleware>(_ type: Middleware.Type) -> Int {
-        removeInterceptors { ($0 as? FluxMiddlewareEntry)?.kind == ObjectIdentifier(type) }
+        FluxPureCode.forbid("remove")
+        return removeInterceptors { ($0 as? FluxMiddlewareEntry)?.kind == ObjectIdentifier(type) }
     }
 }

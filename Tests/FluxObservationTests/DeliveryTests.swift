@@ -141,12 +141,34 @@ import Testing
         for _ in 0..<64 { DispatchQueue.global().async { while !isOver.isSet {} } }
         defer { isOver.set() }
         let token = store.subscribe(to: { $0.count }, delivery, on: queue) { [weak store] count in
-            // What comes now is for another turn.
+            // After some calls what comes is for another turn.
             if count < 100 { store?.dispatch(action: .add(1)) } else { seen.signal() }
         }
         store.dispatch(action: .add(1))
         #expect(seen.wait(timeout: .now() + 20) == .success)
         token.unsubscribe()
+    }
+
+    /// C8: the main queue above all, where others wait for the next turn.
+    @Test func `By latest on a queue of the user's each call has a turn of its own, of a part as of the state`() async {
+        for isOfPart in [false, true] {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let (queue, turns, isOver) = (DispatchQueue(label: "own"), Recorder<String>(), Gate())
+            let handler: @Sendable (Int) -> Void = { [weak store] count in
+                turns.record("\(count)")
+                queue.async { turns.record("|") }
+                if count < 5 { store?.dispatch(action: .add(1)) } else { isOver.open() }
+            }
+            let token =
+                isOfPart
+                ? store.subscribe(to: { $0.count }, .latest, on: queue, handler)
+                : store.subscribe(.latest, on: queue) { handler($0.count) }
+            store.dispatch(action: .add(1))
+            await isOver.opened()
+            queue.sync {}
+            #expect(turns.values == ["1", "|", "2", "|", "3", "|", "4", "|", "5", "|"])
+            token.unsubscribe()
+        }
     }
 
     struct Growing: FluxState {

@@ -66,7 +66,7 @@
     @usableFromInline var members = FluxList<Member>()
     /// Behind the list, whose last word it shares.
     @usableFromInline var phase = FluxDrainPhase.idle
-    /// How many states there are that the members have not got, up to 2, in a mailbox that conflates.
+    /// How many states there are that the members have not got, in a mailbox that conflates; 2 stands for any more, which are a burst.
     @usableFromInline var marks: UInt8 = 0
     @usableFromInline var starters: ContiguousArray<Starter> = []
     @usableFromInline var pending: ContiguousArray<State?> = []
@@ -86,7 +86,7 @@
     /// Keeps a state for delivery; true: schedule a drain.
     @inlinable @inline(__always) mutating func put(_ state: State) -> Bool {
         if members.isEmpty { return false }
-        if outlet.isConflated { marks = marks == 0 ? 1 : 2 } else { pending.append(state) }
+        if outlet.isConflated { marks = Swift.min(marks + 1, 2) } else { pending.append(state) }
         return schedule()
     }
 

@@ -38,5 +38,5 @@ nonisolated func fluxQueue(_ label: String) -> DispatchQueue {
 /// to wake its queue again and again.
 ///
 /// Asks for what the compiler cannot see through, or it would leave out the loop. Not `sched_yield()`: where there is more to do than
-/// the cores can, each of those costs the thread some milliseconds.
+/// the cores can, each of those costs the thread some milliseconds. `FluxObservation` has the same for its deliveries.
 @usableFromInline nonisolated func fluxLinger() { for _ in 0..<400 { _ = _Concurrency.Task.isCancelled } }
