@@ -69,6 +69,8 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
     // MARK: - FluxStoreObserver
 
     func applying(_ change: FluxChange<State>) {
+        // To put another state in the place of one takes no time of anybody's.
+        if case .replaced = change { return }
         look.withLock { $0.start = .now() }
     }
 
