@@ -90,7 +90,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   - limit: How many members are to be open at most: where there are more, those that nobody uses go at once, the one
     ///     used longest ago first. One in use never goes, so there may be more for a while.
     ///   - clock: What durations are measured with.
-    ///   - onFailure: Told of each member that could not be closed, on any thread.
+    ///   - onFailure: Told of each member that could not be closed, on any thread, once those who wait for that were.
     ///   - make: Makes the member of a key. What it throws is thrown to all who wait for it, and the next who asks tries again.
     ///   - close: Does what is to be done before a member is let go of, such as saving it; throws where it has to stay.
     public convenience init(
@@ -115,7 +115,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   - limit: How many stores are to be open at most: where there are more, those that nobody uses go at once, the one
     ///     used longest ago first. One in use never goes, so there may be more for a while.
     ///   - clock: What durations are measured with.
-    ///   - onFailure: Told of each store that could not be saved, on any thread; its persistence tells of what failed anyway.
+    ///   - onFailure: Told of each store that could not be saved, on any thread, once those who wait for that were; its persistence tells
+    ///     of what failed anyway.
     ///   - make: Makes the store of a key. What it throws is thrown to all who wait for it, and the next who asks tries again.
     public convenience init<State>(
         idle: Swift.Duration = .seconds(60),
@@ -317,14 +318,15 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     private func putAway(_ slot: Int, _ key: Key) async {
         guard let error = await close(slot, key) else { return perform(closed(slot)) }
+        // Those who wait are answered first: what a shutdown finds must not hang on how long the user's function takes.
         if let loss = error as? FluxFamilyLoss {
+            perform(closed(slot, .failure(loss.error)))
             ways.onFailure?(key, loss.error)
-            return perform(closed(slot, .failure(loss.error)))
+        } else {
+            let now = timer.now()
+            perform(machine.withLock { $0.kept(slot, error, at: now) })
+            ways.onFailure?(key, error)
         }
-        let now = timer.now()
-        let effects = machine.withLock { $0.kept(slot, error, at: now) }
-        ways.onFailure?(key, error)
-        perform(effects)
     }
 
     /// Closes a member, which nobody but the machine keeps when this returns; the error that it stays with.
