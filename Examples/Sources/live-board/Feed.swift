@@ -4,10 +4,10 @@ import Synchronization
 
 /// What the watchers of one board are sent: encoded once, however many they are.
 ///
-/// The newest frames are kept in a row, and of a watcher no more than the number of the frame that it has come to. Those
-/// who have come to the end wait for the next, and are all handed the same bytes. One who is so slow that its next frame
-/// is gone gets the state instead. Nothing of it is copied for a watcher: what is on its way to one who reads slowly is kept
-/// in memory, and is the same for all who do.
+/// The newest frames are kept in a row while somebody has still to come for them, and of a watcher no more than the number of
+/// the frame that it has come to. Those who have come to the end wait for the next, and are all handed the same bytes. One who
+/// is so slow that its next frame is gone gets the state instead. Nothing of it is copied for a watcher: what is on its way to
+/// one who reads slowly is kept in memory, and is the same for all who do.
 final class Feed: Sendable {
     /// Frames for a watcher, and the number of the frame that comes after them.
     struct Batch: Sendable {
@@ -49,9 +49,14 @@ final class Feed: Sendable {
         var isEnded = false
 
         mutating func append(_ frame: ByteBuffer) {
+            next += 1
+            // Those who wait are handed it at once. Where all do, nobody comes back for it, nor for those before it.
+            if waiting.count == watchers.count {
+                (frames, bytes) = ([], 0)
+                return
+            }
             frames.append(frame)
             bytes += frame.readableBytes
-            next += 1
             while frames.count > 256 || bytes > 1 << 20 && frames.count > 1 {
                 bytes -= frames.removeFirst().readableBytes
             }
@@ -89,6 +94,9 @@ final class Feed: Sendable {
     private let skipped = Counter(label: "live_board.skips")
 
     init(_ state: BoardState) { book = Mutex(Book(shown: state)) }
+
+    /// How many watchers have come to the end, and how many frames are kept for the others.
+    var balance: (waiting: Int, kept: Int) { book.withLock { ($0.waiting.count, $0.frames.count) } }
 
     // MARK: - What is sent
 

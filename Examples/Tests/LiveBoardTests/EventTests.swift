@@ -146,6 +146,33 @@ import Testing
         #expect(shown.frames.map { String(buffer: $0) }.first?.contains("Right") == true)
     }
 
+    @Test("A frame is kept while somebody has still to come for it, and no longer")
+    func kept() async throws {
+        let feed = Feed(BoardState())
+        feed.beat()
+        #expect(feed.balance.kept == 0, "nobody watches")
+        let quick = try #require(feed.join(client: nil, name: nil, last: 0))
+        let slow = try #require(feed.join(client: nil, name: nil, last: 0))
+        for _ in 0..<2 { feed.beat() }
+        let taken = try #require(await feed.next(for: quick.watcher, after: quick.first.next))
+        #expect(taken.frames.count == 2)
+
+        async let later = feed.next(for: quick.watcher, after: taken.next)
+        try await eventually("the quick one waits") { feed.balance.waiting == 1 }
+        feed.beat()
+        #expect(await later?.frames.count == 1)
+        #expect(feed.balance.kept == 3)
+        let missed = try #require(await feed.next(for: slow.watcher, after: slow.first.next))
+        #expect(missed.frames.count == 3, "one that was busy misses nothing")
+
+        async let one = feed.next(for: quick.watcher, after: missed.next)
+        async let other = feed.next(for: slow.watcher, after: missed.next)
+        try await eventually("both wait") { feed.balance.waiting == 2 }
+        feed.beat()
+        #expect(await [one?.frames.count, other?.frames.count] == [1, 1])
+        #expect(feed.balance.kept == 0)
+    }
+
     @Test("One who has gone is known to be gone, though nothing was to be sent")
     func gone() async throws {
         let server = try await Server(folder)
