@@ -15,8 +15,9 @@ enum Limits {
     // 6,500 when the core had become small; families, shared limits, saving that tells the truth and views of many came after,
     // and then replicas, with the log and the checks to test them, and parts by latest that no change copies a state for; and one
     // look at each store for all who watch the actions of a dispatcher, and rules that go by the clock and not by who has woken up;
-    // and drains that see a burst.
-    static let linesOfCodeOfAll = 9_420
+    // and drains that see a burst; and families that find out which store can never be saved, and keys of rules that go outside of
+    // all locks.
+    static let linesOfCodeOfAll = 9_470
     static let linesOfReadme = 250
 }
 

@@ -92,41 +92,46 @@ nonisolated final class FluxViewSources: Sendable {
 ///
 /// By the numbers of their attachments, for one that has moved away and come back was not stopped meanwhile.
 nonisolated private struct FluxPlaces {
+    private struct Place: Equatable {
+        let dispatcher: ObjectIdentifier?
+        let number: UInt64
+
+        init(_ store: FluxStoreInfo) { self.init(store.attachment) }
+
+        init(_ attachment: (dispatcher: FluxDispatcher?, number: UInt64)) {
+            (dispatcher, number) = (attachment.dispatcher.map(ObjectIdentifier.init), attachment.number)
+        }
+    }
+
     /// Neighbours of one dispatcher have it once.
     private(set) var dispatchers: [FluxDispatcher] = []
     /// Of each store.
-    private var numbers: [UInt64] = []
+    private var places: [Place] = []
 
     init(of stores: [FluxStoreInfo]) {
         for store in stores {
-            let place = store.attachment
-            numbers.append(place.number)
-            if let dispatcher = place.dispatcher, dispatchers.last !== dispatcher { dispatchers.append(dispatcher) }
+            let attachment = store.attachment
+            places.append(Place(attachment))
+            guard let dispatcher = attachment.dispatcher, dispatchers.last !== dispatcher else { continue }
+            dispatchers.append(dispatcher)
         }
     }
 
     /// Whether stores are those that were asked about, and each has been where it was ever since.
     func hold(_ stores: [FluxStoreInfo]) -> Bool {
-        if stores.count != numbers.count { return false }
-        var (rest, last) = (dispatchers[...], FluxDispatcher?.none)
-        for (store, number) in zip(stores, numbers) {
-            let place = store.attachment
-            if place.number != number { return false }
-            guard let dispatcher = place.dispatcher, dispatcher !== last else { continue }
-            if rest.popFirst() !== dispatcher { return false }
-            last = dispatcher
-        }
-        return rest.isEmpty
+        stores.count == places.count && stores.indices.allSatisfy { Place(stores[$0]) == places[$0] }
     }
 
     /// Whether the dispatchers of stores were stopped, and none of those that were asked about has moved.
+    ///
+    /// Of another one that has left its dispatcher nobody knows which one that was.
     func include(_ stores: [FluxStoreInfo], before: [FluxStoreInfo]) -> Bool {
-        let known = Dictionary(zip(before, numbers)) { $1 }
+        let known = Dictionary(zip(before, places)) { $1 }
         let stopped = Set(dispatchers.map(ObjectIdentifier.init))
         return stores.allSatisfy { store in
-            let place = store.attachment
-            if let number = known[store], number != place.number { return false }
-            return place.dispatcher.map { stopped.contains(ObjectIdentifier($0)) } ?? true
+            let place = Place(store)
+            let isUnsure = place.dispatcher == nil && place.number != 0 && known[store] == nil
+            return !isUnsure && known[store] ?? place == place && place.dispatcher.map(stopped.contains) ?? true
         }
     }
 }

@@ -111,12 +111,17 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         await wait(for: .writes)
     }
 
+    /// What keeps the changes that were applied before from being written, as soon as that is known; nil: they are.
     @usableFromInline
     func failure() async -> (any Error)? {
-        guard await wait(for: .load), await wait(for: .attempt) else { return _Concurrency.CancellationError() }
-        return lock.withLock { machine in
-            machine.error ?? (machine.isClosed ? FluxDurabilityError.logNotRead(machine.restoration) : nil)
+        guard await wait(for: .load) else { return _Concurrency.CancellationError() }
+        let number = lock.withLock { $0.last }
+        // Again where the failure that it was told of is over, by a write that has not had all of them.
+        while await wait(for: .attempt) {
+            let (error, isDone) = lock.withLock { ($0.failure(upTo: number), $0.done >= number) }
+            if error != nil || isDone { return error }
         }
+        return _Concurrency.CancellationError()
     }
 
     /// Applies an action once there is room for it, and waits until it is written.

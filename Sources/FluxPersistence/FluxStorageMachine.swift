@@ -247,6 +247,12 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     // MARK: - Support
 
+    /// What keeps all up to a number from being written; nil: they are, or no attempt has failed.
+    func failure(upTo number: UInt64) -> (any Error)? {
+        if isClosed { return error ?? FluxDurabilityError.logNotRead(restoration) }
+        return done >= number ? nil : error
+    }
+
     /// Whether somebody has what they need from here on; room is kept for them.
     @inlinable
     mutating func grants(_ need: FluxStorageNeed, _ number: UInt64) -> Bool {

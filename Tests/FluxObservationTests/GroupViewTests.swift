@@ -53,6 +53,77 @@ import Testing
         #expect(view.state == [1: 108], "though there are as many changes in all as before")
     }
 
+    /// A store as a source, on whose way something may happen.
+    private final class Slow: FluxSource {
+        let store: FluxStore<Counter>
+        private let found: @Sendable () -> Void
+        private let captured: @Sendable () -> Void
+
+        init(
+            _ store: FluxStore<Counter>, found: @escaping @Sendable () -> Void = {},
+            captured: @escaping @Sendable () -> Void = {}
+        ) { (self.store, self.found, self.captured) = (store, found, captured) }
+
+        var state: Counter { store.state }
+        var stamp: UInt64 { store.stamp }
+        var stores: [FluxStoreInfo] {
+            found()
+            return store.stores
+        }
+        func capture(in cut: FluxCut) -> @Sendable () -> Counter {
+            defer { captured() }
+            return store.capture(in: cut)
+        }
+        func watch(
+            ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
+        ) -> FluxSubscription { store.watch(ended: ended, changed) }
+        func subscribe(
+            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
+            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
+        ) -> FluxSubscription {
+            store.subscribe(
+                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
+        }
+        func flush() async { await store.flush() }
+    }
+
+    @Test func `It is not torn by an action on members that come while it is read, and have left again by its end`() {
+        let (dispatcher, desks) = (FluxDispatcher(), Group<Slow>())
+        let (one, other) = (store(0, dispatcher), store(0, dispatcher))
+        let steps = Locked((isBegun: false, hasCome: false, captures: 0))
+        /// Done by another thread, as it holds no lock of those.
+        @Sendable func elsewhere(_ body: @escaping @Sendable () -> Void) {
+            let isDone = Gate()
+            DispatchQueue.global().async {
+                body()
+                isDone.open()
+            }
+            isDone.wait()
+        }
+        let captured: @Sendable () -> Void = {
+            let count = steps.withLock { steps in
+                steps.captures += 1
+                return steps.captures
+            }
+            if count == 1 { elsewhere { dispatcher.add(1) } }
+            if count == 2 { elsewhere { for store in [one, other] { dispatcher.detach(store) } } }
+        }
+        let members = [one, other].map { Slow($0, captured: captured) }
+        let first = Slow(store(0, FluxDispatcher())) {
+            let comes = steps.withLock { steps in
+                defer { steps.hasCome = steps.isBegun }
+                return steps.isBegun && !steps.hasCome
+            }
+            if comes { elsewhere { for (key, member) in zip([1, 2], members) { desks.open(key, member) } } }
+        }
+        desks.open(0, first)
+        let view = FluxView(desks, by: { $0 == $1 }) { $0.mapValues(\.count) }
+        #expect(view.state == [0: 0])
+        steps.withLock { $0.isBegun = true }
+        first.store.dispatch(action: .add(5))
+        #expect(view.state == [0: 5, 1: 1, 2: 1])
+    }
+
     @Test func `Whoever watches is told of members that come, of what they do, and that they go`() async {
         let desks = Group<Desk>()
         let view = FluxView(desks, \.store) { $0.mapValues(\.count) }

@@ -5,7 +5,10 @@ import FluxPersistence
 public final class StorageScript: Sendable {
     /// What a call that is to fail throws.
     public struct Refusal: Error, Equatable {
-        var number = 0
+        var number: Int
+
+        /// Makes one.
+        public init(number: Int = 0) { self.number = number }
     }
 
     private struct State {

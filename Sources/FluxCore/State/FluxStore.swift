@@ -83,7 +83,8 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// - Parameters:
     ///   - duration: How long.
     ///   - clock: What it is measured with.
-    /// - Returns: Whether all of it was done; false also where something that was applied can never be saved.
+    /// - Returns: Whether all of it was done; false also where something that was applied can never be saved, or where a change that
+    ///   came meanwhile has just failed to be.
     public func flush(
         within duration: Swift.Duration, clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
     ) async -> Bool {

@@ -66,6 +66,8 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     let isTimed: Bool
     private(set) var groups: [[AnyHashable: FluxRuleGroup]]
     private(set) var entries: [ID: Entry] = [:]
+    /// Keys that are needed no longer: they are the user's, and let go of once no lock is held.
+    private var gone: [AnyHashable?] = []
     /// The moment of the input at hand.
     private var now = Swift.Duration.zero
     private var effects: [Effect] = []
@@ -113,6 +115,11 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         work = []
         defer { effects = [] }
         return effects
+    }
+
+    mutating func takeGone() -> [AnyHashable?] {
+        defer { gone = [] }
+        return gone
     }
 
     // MARK: - The walk of an event
@@ -321,6 +328,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
 
     private mutating func remove(_ id: ID) {
         guard let entry = entries.removeValue(forKey: id) else { return }
+        gone += entry.keys
         // The later rule first: those that wait there were fired before those that wait at an earlier one.
         for (stage, place) in entry.places.reversed() { leave(stage, entry.keys[stage]!, place) }
         for blocker in entry.blockers { entries[blocker]?.dependents.remove(id) }
@@ -344,6 +352,8 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     }
 
     private mutating func tidy(_ stage: Int, _ key: AnyHashable) {
-        if groups[stage][key]?.isIdle == true { groups[stage][key] = nil }
+        // The key of the group is that of the event that it began with.
+        guard let index = groups[stage].index(forKey: key), groups[stage].values[index].isIdle else { return }
+        gone.append(groups[stage].remove(at: index).key)
     }
 }

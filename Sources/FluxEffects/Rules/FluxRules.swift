@@ -24,6 +24,8 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         case rule(Machine.Timer)
         /// The next attempt of an event.
         case attempt(UInt64)
+
+        var key: AnyHashable? { if case .rule(let timer) = self { timer.key } else { nil } }
     }
 
     /// In place of a key that does not equal itself, and so would not be found again.
@@ -53,6 +55,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         /// What is to be done without the lock.
         var started: [(number: UInt64, deadline: Swift.Duration)] = []
         var woken: [_Concurrency.Task<Void, Never>?] = []
+        var gone: [AnyHashable?] = []
 
         /// The moment, where a rule minds it.
         private var now: Swift.Duration { machine.isTimed ? clock.now() : .zero }
@@ -91,8 +94,8 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
         /// Somebody has woken up, whom nobody may wait for any longer.
         mutating func elapsed(_ number: UInt64) {
-            guard let alarm = sleeps.removeValue(forKey: number)?.alarm else { return }
-            alarms[alarm] = nil
+            guard let alarm = sleeps[number]?.alarm else { return }
+            remove(alarm, number)
             switch alarm {
             case .rule(let timer): perform(machine.elapsed(timer, at: now))
             case .attempt(let id): guests[id]?.ticket.start()
@@ -111,6 +114,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
                 case .wake(let timer): wake(.rule(timer))
                 }
             }
+            gone += machine.takeGone()
         }
 
         private mutating func sleep(_ alarm: Alarm, until deadline: Swift.Duration) {
@@ -120,8 +124,14 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         }
 
         private mutating func wake(_ alarm: Alarm) {
-            guard let number = alarms.removeValue(forKey: alarm) else { return }
-            woken.append(sleeps.removeValue(forKey: number)?.task)
+            guard let number = alarms[alarm] else { return }
+            woken.append(sleeps[number]?.task)
+            remove(alarm, number)
+        }
+
+        private mutating func remove(_ alarm: Alarm, _ number: UInt64) {
+            gone.append(sleeps.removeValue(forKey: number)?.alarm.key)
+            if let index = alarms.index(forKey: alarm) { gone.append(alarms.remove(at: index).key.key) }
         }
     }
 
@@ -190,13 +200,23 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         }
     }
 
+    /// Lets go of keys once no lock is held, as their `deinit` may use the library; of those that have none there is nothing to put
+    /// off.
+    private func letGo(_ keys: [AnyHashable?]) {
+        let own = keys.filter { key in key.map { !($0.base is Bool || $0.base is Int || $0.base is String) } ?? false }
+        if own.isEmpty { return }
+        let kept = FluxLock(own)
+        FluxPureCode.after { kept.withLock { _ in } }
+    }
+
     /// Decides under the lock, and does outside it what is no matter of tickets.
     @discardableResult private func decide<Result>(_ body: (inout Book) -> Result) -> Result {
-        let (result, started, woken) = book.withLock { book in
-            let result = FluxPureCode.run("a condition of a FluxRule, or the now of its clock") { body(&book) }
-            defer { (book.started, book.woken) = ([], []) }
-            return (result, book.started, book.woken)
+        let (result, started, woken, gone) = book.withLock { book in
+            let result = FluxPureCode.run("a key or a condition of a FluxRule, or the now of its clock") { body(&book) }
+            defer { (book.started, book.woken, book.gone) = ([], [], []) }
+            return (result, book.started, book.woken, book.gone)
         }
+        letGo(gone)
         for task in woken { task?.cancel() }
         for (number, deadline) in started {
             let task = _Concurrency.Task.detached { [weak self, clock] in

@@ -136,19 +136,18 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                     dispatcher?.detach(store)
                     if let error = await store.handle.failure() {
                         let fate = store.handle.feature(FluxFamilyFate.self) { FluxFamilyFate() }
-                        if fate.isLost.withLock({ $0 }) { throw FluxFamilyLoss(error: error) }
-                        _Concurrency.Task.detached {
-                            await store.flush()
-                            if await store.handle.failure() != nil { fate.isLost.withLock { $0 = true } }
-                        }
-                        // Unless somebody has attached it meanwhile.
-                        if info.dispatcher == nil {
-                            dispatcher?.attach(store)
-                            if let name { try? dispatcher?.attach(store, as: name) }
+                        if fate.isLost { throw FluxFamilyLoss(error: error) }
+                        fate.look(at: store)
+                        // Unless somebody has attached it meanwhile; by its name in one step, if no other has got that.
+                        if let dispatcher, info.dispatcher == nil {
+                            let isNamed: Void? = if let name { try? dispatcher.attach(store, as: name) } else { nil }
+                            if isNamed == nil { dispatcher.attach(store) }
                         }
                         throw error
                     }
                     await store.flush()
+                    // It keeps the store, of which nobody else has anything by now.
+                    await store.handle.featureIfAny(FluxFamilyFate.self)?.lookAway()
                 }, onFailure: onFailure))
     }
 
@@ -166,7 +165,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   - actor: Where the closure runs: where this is called.
     ///   - body: Gets the member; may not keep it.
     /// - Returns: What the closure returns.
-    /// - Throws: What the closure throws; what making the member has thrown; ``FluxFamilyError/shutDown(key:)``;
+    /// - Throws: What the closure throws; what making the member has thrown; a ``FluxFamilyError``;
     ///   `CancellationError`, at once, where the task is cancelled before the closure runs.
     /// - Complexity: O(1) for one that is open.
     @discardableResult public func with<Result>(
@@ -185,7 +184,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   - key: The key.
     ///   - actor: Where to come back to: where this is called.
     /// - Returns: The lease.
-    /// - Throws: What making the member has thrown; ``FluxFamilyError/shutDown(key:)``; `CancellationError`, at once, where the
+    /// - Throws: What making the member has thrown; a ``FluxFamilyError``; `CancellationError`, at once, where the
     ///   task is cancelled.
     /// - Complexity: O(1) for one that is open.
     public func lease(
@@ -255,6 +254,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Takes a lease, and returns its slot; where it is called, so that an open member costs no way to another thread and back.
     private func ask(for key: Key, isolation actor: isolated (any _Concurrency.Actor)?) async throws -> Int {
+        if key != key { throw FluxFamilyError.unequalToItself(key: "\(key)") }
         try _Concurrency.Task.checkCancellation()
         var visitor: FluxFamilyAnswer<Int>?
         let (answer, effects) = machine.withLock { machine in
@@ -427,8 +427,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     public func flush<State>(within duration: Swift.Duration) async -> Bool where Member == FluxStore<State> {
         let deadline = timer.now() + Self.checked(duration)
         var isDone = true
-        // One after the other: each writes by itself, so nobody waits for longer than the slowest takes.
-        for (_, store) in machine.withLock({ $0.members }) {
+        // One after the other: each writes by itself, so nobody waits for longer than the slowest takes. And of one that waits for its
+        // turn nothing is kept: it may be closed, and made anew.
+        for slot in machine.withLock({ $0.slots.indices }) {
+            guard let store = machine.withLock({ $0.member(of: slot) }) else { continue }
             isDone = await store.flush(within: Swift.max(.zero, deadline - timer.now()), clock: clock) && isDone
         }
         return isDone
@@ -440,9 +442,40 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 }
 
-/// Whether a store that could not be saved never will be: then a flush ends all the same.
+/// Finds out whether a store that could not be saved never will be: then a flush ends all the same.
 nonisolated private final class FluxFamilyFate: Sendable {
-    let isLost = FluxLock(false)
+    private let looking = FluxLock((isLost: false, task: _Concurrency.Task<Void, Swift.Never>?.none))
+
+    var isLost: Bool { looking.withLock { $0.isLost } }
+
+    /// Looks at a store, and keeps it, until that is known or it has been saved.
+    func look<State>(at store: FluxStore<State>) {
+        looking.withLock { looking in
+            if looking.task != nil { return }
+            looking.task = _Concurrency.Task.detached {
+                let isLost = await self.isLost(store)
+                self.looking.withLock { $0 = (isLost, nil) }
+            }
+        }
+    }
+
+    private func isLost<State>(_ store: FluxStore<State>) async -> Bool {
+        while true {
+            let stamp = store.stamp
+            await store.flush()
+            let error = await store.handle.failure()
+            if error == nil || _Concurrency.Task.isCancelled { return false }
+            // What was applied after the flush may fail for now; of what came before all has been written, or never will be.
+            if store.stamp == stamp { return true }
+        }
+    }
+
+    /// Looks no longer; when it returns, it keeps nothing.
+    func lookAway() async {
+        let task = looking.withLock { $0.task }
+        task?.cancel()
+        await task?.value
+    }
 }
 
 /// A store that can never be saved is let go of, with what it has not saved.
@@ -468,12 +501,16 @@ nonisolated public struct FluxFamilyShutdown<Key: Hashable & Sendable>: Sendable
 nonisolated public enum FluxFamilyError: Error, Equatable, CustomStringConvertible {
     /// The family was shut down, and so has no member of the key any more.
     case shutDown(key: String)
+    /// The key does not equal itself, such as one that is no number, so that its member would not be found again.
+    case unequalToItself(key: String)
 
     /// What happened and what to do instead, for a log.
     public var description: String {
         switch self {
         case .shutDown(let key):
             "The family was shut down, so \"\(key)\" is not opened any more: ask for members before shutdown(within:) is called."
+        case .unequalToItself(let key):
+            "The key \"\(key)\" does not equal itself, so that its member would not be found again: give it another."
         }
     }
 }

@@ -132,7 +132,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return takeEffects()
     }
 
-    func member(of slot: Int) -> Member? { slots[slot].entry?.member }
+    func member(of slot: Int) -> Member? { slots.indices.contains(slot) ? slots[slot].entry?.member : nil }
 
     /// The member of a slot has been put away, or lost; returns it, to be let go of before the effects.
     mutating func closed(

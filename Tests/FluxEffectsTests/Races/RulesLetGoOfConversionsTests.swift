@@ -33,4 +33,57 @@ import Testing
         }
         #expect(store.state.count == 5050)
     }
+
+    /// Compared by its number, and dispatches when it goes.
+    final class Room: Hashable, Sendable {
+        let number: Int
+        private let farewell: Farewell
+
+        init(_ number: Int, _ farewell: Farewell) { (self.number, self.farewell) = (number, farewell) }
+
+        static func == (one: Room, other: Room) -> Bool { one.number == other.number }
+        func hash(into hasher: inout Hasher) { hasher.combine(number) }
+    }
+
+    struct First: FluxRuling {
+        func decide(on event: Add, inFlight: FluxInFlightEvents<Add>) -> FluxDecision {
+            inFlight.isEmpty ? .start : .drop
+        }
+    }
+
+    @Test(arguments: [
+        "sequence", "condition", "earlier", "later", "debounce", "throttle", "latest", "custom",
+    ])
+    func `A key that is an object goes outside of all locks`(_ name: String) async {
+        let (store, clock) = (FluxStore(initialState: Counter(), dispatcher: nil), TestClock())
+        let (target, gone) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
+        let subscription = target.subscribe { gone.see($0.count) }
+        let key: FluxRule<Add>.Key = { Room($0.amount % 3, Farewell(to: target)) }
+        let made = Locked(0)
+        let counted: FluxRule<Add>.Key = { event in
+            made.withLock { $0 += 1 }
+            return key(event)
+        }
+        let rule: FluxRule<Add> =
+            switch name {
+            case "sequence": .sequence(for: counted)
+            case "condition": .sequence(for: counted, when: { $0.amount > $1.amount })
+            case "earlier": .unique(cancelling: .earlier, for: counted)
+            case "later": .unique(cancelling: .later, for: counted)
+            case "debounce": .debounce(for: counted, .seconds(1))
+            case "throttle": .throttle(for: counted, .seconds(1), latest: false)
+            case "latest": .throttle(for: counted, .seconds(1), latest: true)
+            default: .custom(First(), for: counted)
+            }
+        let creator = FluxActionCreator<Adding>(store: store, rules: [rule], clock: clock)
+        for _ in 0..<4 {
+            for amount in 1...30 { creator.fire(Add(amount: amount)) }
+            if ["debounce", "latest"].contains(name) { await clock.sleepers(3) }
+            clock.advance(by: .seconds(1))
+            await creator.flush()
+        }
+        clock.advance(by: .seconds(10))
+        await gone.reaches(made.current)
+        subscription.unsubscribe()
+    }
 }

@@ -123,6 +123,29 @@ import Testing
         #expect(machine.it.fail(CancellationError()) == 1)
     }
 
+    @Test func `What fails is told to those whose changes it has, and not where a write has had all of those`() {
+        let machine = Self.state()
+        for change in ["a", "b"] { _ = machine.it.note(change) }
+        #expect(machine.it.failure(upTo: 2) == nil, "no attempt was made")
+        _ = machine.it.begin()
+        _ = machine.it.fail(CancellationError())
+        #expect(machine.it.failure(upTo: 2) is CancellationError)
+        _ = machine.it.begin()
+        _ = machine.it.note("c")
+        _ = machine.it.succeed()
+        #expect(machine.it.failure(upTo: 3) == nil, "not known yet: that failure is over")
+        #expect(machine.it.wait(for: .attempt, 1) != nil)
+        _ = machine.it.begin()
+        _ = machine.it.fail(CancellationError())
+        #expect(machine.it.settle() == [1])
+        #expect(machine.it.failure(upTo: 2) == nil && machine.it.failure(upTo: 3) is CancellationError)
+        _ = machine.it.close(StorageScript.Refusal())
+        #expect(machine.it.failure(upTo: 3) is CancellationError, "the last attempt")
+        let unread = Self.loading(isLog: true)
+        _ = unread.it.end(.timedOut, number: nil, snapshot: nil)
+        #expect(unread.it.failure(upTo: 0) is FluxDurabilityError)
+    }
+
     @Test func `One who waits no longer is not told`() {
         let machine = Self.state()
         _ = machine.it.note("a")

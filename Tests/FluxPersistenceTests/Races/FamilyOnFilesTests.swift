@@ -132,6 +132,119 @@ import Testing
         #expect(made.values.count == 2)
     }
 
+    /// Saves as it is told to: false for each save that is to fail, in their order, and then as the last says.
+    private final class Disk: FluxPersistence {
+        private let answers = Locked([true])
+        let saves = Recorder<Int>()
+        let last = Locked<(gate: Gate?, count: Int)>((nil, 0))
+
+        func answer(_ new: [Bool]) { answers.withLock { $0 = new } }
+        func load() async throws -> Counter? { last.current.count == 0 ? nil : Counter(count: last.current.count) }
+        func save(_ state: Counter) async throws {
+            saves.record(state.count)
+            await last.current.gate?.opened()
+            let isDone = answers.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
+            if !isDone { throw StorageScript.Refusal() }
+            last.withLock { $0.count = state.count }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A store that fails, is saved and fails again is not taken for one that never can be saved`() async throws {
+        let (disk, clock) = (Disk(), TestClock())
+        let rooms = FluxFamily { (_: Int) in
+            try await FluxStore.restored(
+                from: disk, initialState: Counter(), dispatcher: nil, backoff: .constant(.seconds(1)), clock: clock,
+                onFailure: { _ in })
+        }
+        disk.answer([false, true, false])
+        try await rooms.with(1) { $0.dispatch(action: .add(1)) }
+        await #expect(throws: StorageScript.Refusal.self) { try await rooms.close(1) }
+        let lease = try await rooms.lease(1)
+        let gate = Gate()
+        disk.last.withLock { $0.gate = gate }
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        await disk.saves.count(2)
+        lease.member.dispatch(action: .add(1))
+        // The disk is back for one save, and away again.
+        gate.open()
+        await disk.saves.count(3)
+        await clock.sleepers(1)
+        lease.release()
+        for _ in 0..<50 { await #expect(throws: StorageScript.Refusal.self) { try await rooms.close(1) } }
+        #expect(try await rooms.with(1) { $0.state.count } == 2, "the store is the same")
+        disk.answer([true])
+        clock.advance(by: .seconds(1))
+        try await rooms.close(1)
+        #expect(try await rooms.with(1) { $0.state.count } == 2 && disk.last.current.count == 2)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A flush of all keeps none that waits for its turn: one may be closed meanwhile, and made anew`() async throws
+    {
+        let (slow, clock, last) = (Disk(), TestClock(), Locked<Weak?>(nil))
+        let rooms = FluxFamily(clock: clock) { (key: String) in
+            if key == "a" { return try await FluxStore.restored(from: slow, initialState: Counter(), dispatcher: nil) }
+            #expect(last.current?.object == nil, "it may hold what there is only one of")
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            last.withLock { $0 = Weak(store) }
+            return store
+        }
+        let gate = Gate()
+        slow.last.withLock { $0.gate = gate }
+        try await rooms.with("a") { $0.dispatch(action: .add(1)) }
+        try await rooms.with("b") { $0.dispatch(action: .add(1)) }
+        let flush = Task { await rooms.flush(within: .seconds(60)) }
+        // By the time it sleeps it waits for the first.
+        await clock.sleepers(1)
+        try await rooms.close("b")
+        #expect(try await rooms.with("b") { $0.state.count } == 0)
+        gate.open()
+        #expect(await flush.value)
+    }
+
+    /// Fails once, and waits for good with its first flush.
+    private final class FailingOnce: FluxStoreObserver {
+        private let calls = Locked((failures: 0, flushes: 0))
+        let isFlushed = Gate()
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+        func failure() async -> (any Error)? {
+            let call = calls.withLock { calls in
+                calls.failures += 1
+                return calls.failures
+            }
+            return call == 1 ? StorageScript.Refusal() : nil
+        }
+        func flush() async {
+            let call = calls.withLock { calls in
+                calls.flushes += 1
+                return calls.flushes
+            }
+            isFlushed.open()
+            if call == 1 { await FluxLatch().wait() }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `One that could not be closed before is kept by nobody once it is`() async throws {
+        let (looking, last) = (FailingOnce(), Locked<Weak?>(nil))
+        let rooms = FluxFamily { (_: Int) in
+            #expect(last.current?.object == nil)
+            let store = FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(looking) }
+            }
+            last.withLock { $0 = Weak(store) }
+            return store
+        }
+        try await rooms.with(1) { _ in }
+        await #expect(throws: StorageScript.Refusal.self) { try await rooms.close(1) }
+        await looking.isFlushed.opened()
+        try await rooms.close(1)
+        try await rooms.with(1) { _ in }
+    }
+
     @Test func `A member has let go of its log by the time it is made anew, so that the log may be locked`()
         async throws
     {

@@ -397,6 +397,20 @@ import Testing
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
+    @Test func `A key that does not equal itself is refused, as it would not be found again`() async throws {
+        let made = Recorder<Double>()
+        let family = FluxFamily { (key: Double) in
+            made.record(key)
+            return FluxStore(initialState: Counter(), dispatcher: nil)
+        }
+        await #expect(throws: FluxFamilyError.unequalToItself(key: "nan")) { try await family.with(.nan) { _ in } }
+        await #expect(throws: FluxFamilyError.unequalToItself(key: "nan")) { try await family.lease(.nan) }
+        #expect("\(FluxFamilyError.unequalToItself(key: "nan"))".contains("\"nan\""))
+        try await family.close(.nan)
+        #expect(made.values.isEmpty && family.keys.isEmpty)
+        #expect(await family.shutdown(within: .seconds(60)).failed.isEmpty)
+    }
+
     @Test func `Durations and limits that make no sense stop the program with a message`() async {
         let idle = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFamily(idle: .seconds(-1)) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
