@@ -57,8 +57,9 @@ nonisolated final class FluxTurns: FluxSettling {
         if isDue { schedule() }
     }
 
-    /// Waits for about two microseconds, as the drains of a store do, with `fluxLinger()` of the core: in a burst the next batch is the larger for it, and who puts meets
-    /// the lock less often.
+    /// Waits for about two microseconds, as the drains of a store do by `fluxLinger()` of the core.
+    ///
+    /// In a burst the next batch is the larger for it, and who puts meets the lock less often.
     @usableFromInline static func linger() { for _ in 0..<400 { _ = _Concurrency.Task.isCancelled } }
 
     private func schedule() { queue.async { self.run() } }
