@@ -17,7 +17,7 @@ enum Limits {
     // look at each store for all who watch the actions of a dispatcher, and rules that go by the clock and not by who has woken up;
     // and drains that see a burst; and families that find out which store can never be saved, and keys of rules that go outside of
     // all locks.
-    static let linesOfCodeOfAll = 9_470
+    static let linesOfCodeOfAll = 9_520
     static let linesOfReadme = 250
 }
 

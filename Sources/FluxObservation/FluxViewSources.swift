@@ -130,8 +130,12 @@ nonisolated private struct FluxPlaces {
         let stopped = Set(dispatchers.map(ObjectIdentifier.init))
         return stores.allSatisfy { store in
             let place = Place(store)
-            let isUnsure = place.dispatcher == nil && place.number != 0 && known[store] == nil
-            return !isUnsure && known[store] ?? place == place && place.dispatcher.map(stopped.contains) ?? true
+            if let before = known[store] {
+                if before != place { return false }
+            } else if place.dispatcher == nil && place.number != 0 {
+                return false
+            }
+            return place.dispatcher.map(stopped.contains) ?? true
         }
     }
 }

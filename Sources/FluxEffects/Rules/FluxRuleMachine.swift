@@ -67,7 +67,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     private(set) var groups: [[AnyHashable: FluxRuleGroup]]
     private(set) var entries: [ID: Entry] = [:]
     /// Keys that are needed no longer: they are the user's, and let go of once no lock is held.
-    private var gone: [AnyHashable?] = []
+    private var gone: [AnyHashable] = []
     /// The moment of the input at hand.
     private var now = Swift.Duration.zero
     private var effects: [Effect] = []
@@ -117,7 +117,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         return effects
     }
 
-    mutating func takeGone() -> [AnyHashable?] {
+    mutating func takeGone() -> [AnyHashable] {
         defer { gone = [] }
         return gone
     }
@@ -328,7 +328,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
 
     private mutating func remove(_ id: ID) {
         guard let entry = entries.removeValue(forKey: id) else { return }
-        gone += entry.keys
+        gone += entry.keys.compactMap { $0 }
         // The later rule first: those that wait there were fired before those that wait at an earlier one.
         for (stage, place) in entry.places.reversed() { leave(stage, entry.keys[stage]!, place) }
         for blocker in entry.blockers { entries[blocker]?.dependents.remove(id) }

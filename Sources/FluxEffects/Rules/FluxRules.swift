@@ -55,7 +55,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         /// What is to be done without the lock.
         var started: [(number: UInt64, deadline: Swift.Duration)] = []
         var woken: [_Concurrency.Task<Void, Never>?] = []
-        var gone: [AnyHashable?] = []
+        var gone: [AnyHashable] = []
 
         /// The moment, where a rule minds it.
         private var now: Swift.Duration { machine.isTimed ? clock.now() : .zero }
@@ -130,8 +130,8 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         }
 
         private mutating func remove(_ alarm: Alarm, _ number: UInt64) {
-            gone.append(sleeps.removeValue(forKey: number)?.alarm.key)
-            if let index = alarms.index(forKey: alarm) { gone.append(alarms.remove(at: index).key.key) }
+            let (sleep, index) = (sleeps.removeValue(forKey: number), alarms.index(forKey: alarm))
+            gone += [sleep?.alarm, index.map { alarms.remove(at: $0).key }].compactMap { $0?.key }
         }
     }
 
@@ -202,11 +202,12 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
     /// Lets go of keys once no lock is held, as their `deinit` may use the library; of those that have none there is nothing to put
     /// off.
-    private func letGo(_ keys: [AnyHashable?]) {
-        let own = keys.filter { key in key.map { !($0.base is Bool || $0.base is Int || $0.base is String) } ?? false }
+    private func letGo(_ keys: [AnyHashable]) {
+        let own = keys.filter { !($0.base is Bool || $0.base is Int || $0.base is String) }
         if own.isEmpty { return }
+        // In a lock, as they are not Sendable.
         let kept = FluxLock(own)
-        FluxPureCode.after { kept.withLock { _ in } }
+        FluxPureCode.after { withExtendedLifetime(kept) {} }
     }
 
     /// Decides under the lock, and does outside it what is no matter of tickets.

@@ -134,20 +134,22 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                     let info = FluxStoreInfo(store.handle)
                     let (dispatcher, name) = (info.dispatcher, info.name)
                     dispatcher?.detach(store)
+                    let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
                     if let error = await store.handle.failure() {
-                        let fate = store.handle.feature(FluxFamilyFate.self) { FluxFamilyFate() }
-                        if fate.isLost { throw FluxFamilyLoss(error: error) }
+                        if fate.isLost {
+                            await fate.close()
+                            throw FluxFamilyLoss(error: error)
+                        }
                         fate.look(at: store)
                         // Unless somebody has attached it meanwhile; by its name in one step, if no other has got that.
                         if let dispatcher, info.dispatcher == nil {
-                            let isNamed: Void? = if let name { try? dispatcher.attach(store, as: name) } else { nil }
-                            if isNamed == nil { dispatcher.attach(store) }
+                            let isNamed = name.map { (try? dispatcher.attach(store, as: $0)) != nil } ?? false
+                            if !isNamed { dispatcher.attach(store) }
                         }
                         throw error
                     }
                     await store.flush()
-                    // It keeps the store, of which nobody else has anything by now.
-                    await store.handle.featureIfAny(FluxFamilyFate.self)?.lookAway()
+                    await fate.close()
                 }, onFailure: onFailure))
     }
 
@@ -427,54 +429,32 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     public func flush<State>(within duration: Swift.Duration) async -> Bool where Member == FluxStore<State> {
         let deadline = timer.now() + Self.checked(duration)
         var isDone = true
-        // One after the other: each writes by itself, so nobody waits for longer than the slowest takes. And of one that waits for its
-        // turn nothing is kept: it may be closed, and made anew.
-        for slot in machine.withLock({ $0.slots.indices }) {
-            guard let store = machine.withLock({ $0.member(of: slot) }) else { continue }
-            isDone = await store.flush(within: Swift.max(.zero, deadline - timer.now()), clock: clock) && isDone
+        let (keys, losses) = machine.withLock { ($0.members.map(\.key), $0.losses) }
+        // One after the other: each writes by itself, so nobody waits for longer than the slowest takes. One that waits for its turn is
+        // kept by nobody here: it may be closed, and so be flushed, and made anew.
+        for key in keys {
+            let fate = machine.withLock { machine in
+                let fate = machine.member(for: key)?.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
+                return fate?.enter() == true ? fate : nil
+            }
+            guard let fate else { continue }
+            isDone = await isFlushed(key, until: deadline) && isDone
+            fate.leave()
         }
-        return isDone
+        return isDone && machine.withLock { $0.losses } == losses
+    }
+
+    /// A function of its own, so that nothing keeps the store when it returns.
+    private func isFlushed<State>(
+        _ key: Key, until deadline: Swift.Duration
+    ) async -> Bool where Member == FluxStore<State> {
+        guard let store = machine.withLock({ $0.member(for: key) }) else { return true }
+        return await store.flush(within: Swift.max(.zero, deadline - timer.now()), clock: clock)
     }
 
     private static func checked(_ duration: Swift.Duration) -> Swift.Duration {
         if duration >= .zero { return duration }
         fatalError("FluxCore: a FluxFamily was to flush or shut down within \(duration). Give it .zero or more.")
-    }
-}
-
-/// Finds out whether a store that could not be saved never will be: then a flush ends all the same.
-nonisolated private final class FluxFamilyFate: Sendable {
-    private let looking = FluxLock((isLost: false, task: _Concurrency.Task<Void, Swift.Never>?.none))
-
-    var isLost: Bool { looking.withLock { $0.isLost } }
-
-    /// Looks at a store, and keeps it, until that is known or it has been saved.
-    func look<State>(at store: FluxStore<State>) {
-        looking.withLock { looking in
-            if looking.task != nil { return }
-            looking.task = _Concurrency.Task.detached {
-                let isLost = await self.isLost(store)
-                self.looking.withLock { $0 = (isLost, nil) }
-            }
-        }
-    }
-
-    private func isLost<State>(_ store: FluxStore<State>) async -> Bool {
-        while true {
-            let stamp = store.stamp
-            await store.flush()
-            let error = await store.handle.failure()
-            if error == nil || _Concurrency.Task.isCancelled { return false }
-            // What was applied after the flush may fail for now; of what came before all has been written, or never will be.
-            if store.stamp == stamp { return true }
-        }
-    }
-
-    /// Looks no longer; when it returns, it keeps nothing.
-    func lookAway() async {
-        let task = looking.withLock { $0.task }
-        task?.cancel()
-        await task?.value
     }
 }
 

@@ -69,6 +69,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     private(set) var openCount = 0
     private(set) var isShutDown = false
     private(set) var isSleeping = false
+    /// How many were let go of that could not be put away.
+    private(set) var losses = 0
     private var free: [Int] = []
     private var lastID: UInt64 = 0
     private var effects: [Effect] = []
@@ -132,13 +134,16 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return takeEffects()
     }
 
-    func member(of slot: Int) -> Member? { slots.indices.contains(slot) ? slots[slot].entry?.member : nil }
+    func member(of slot: Int) -> Member? { slots[slot].entry?.member }
+
+    func member(for key: Key) -> Member? { index[key].flatMap { member(of: $0) } }
 
     /// The member of a slot has been put away, or lost; returns it, to be let go of before the effects.
     mutating func closed(
         _ slot: Int, _ result: Swift.Result<Bool, any Error> = .success(true)
     ) -> (Member?, [Effect]) {
         let entry = slots[slot].entry!
+        if case .failure = result { losses += 1 }
         slots[slot].entry!.member = nil
         if entry.visitors.isEmpty {
             _ = remove(slot)

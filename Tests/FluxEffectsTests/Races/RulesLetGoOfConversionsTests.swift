@@ -86,4 +86,27 @@ import Testing
         await gone.reaches(made.current)
         subscription.unsubscribe()
     }
+
+    @Test func `So does the key of a timer that outlives its event`() async {
+        let (store, clock) = (FluxStore(initialState: Counter(), dispatcher: nil), TestClock())
+        let (target, gone) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
+        let subscription = target.subscribe { gone.see($0.count) }
+        let creator = FluxActionCreator<CounterConverter>(
+            store: store,
+            rules: [.throttle(for: { _ in Room(1, Farewell(to: target)) }, .seconds(1), latest: false)], clock: clock)
+        // In flight beyond its window, so that the group has its key.
+        let hold = HandlerHold<Counter.Action>()
+        creator.fire(.hold(hold))
+        hold.isKept.wait()
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        _ = await creator.fire(.add(1)).outcome
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        await gone.reaches(1)
+        hold.letGo()
+        await creator.flush()
+        await gone.reaches(2)
+        subscription.unsubscribe()
+    }
 }

@@ -134,7 +134,10 @@ import Testing
 
     /// Saves as it is told to: false for each save that is to fail, in their order, and then as the last says.
     private final class Disk: FluxPersistence {
+        struct Gone: FluxPermanentError {}
+
         private let answers = Locked([true])
+        let isGone = Locked(false)
         let saves = Recorder<Int>()
         let last = Locked<(gate: Gate?, count: Int)>((nil, 0))
 
@@ -143,6 +146,7 @@ import Testing
         func save(_ state: Counter) async throws {
             saves.record(state.count)
             await last.current.gate?.opened()
+            if isGone.current { throw Gone() }
             let isDone = answers.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
             if !isDone { throw StorageScript.Refusal() }
             last.withLock { $0.count = state.count }
@@ -176,6 +180,7 @@ import Testing
         #expect(try await rooms.with(1) { $0.state.count } == 2, "the store is the same")
         disk.answer([true])
         clock.advance(by: .seconds(1))
+        try await rooms.with(1) { await $0.flush() }
         try await rooms.close(1)
         #expect(try await rooms.with(1) { $0.state.count } == 2 && disk.last.current.count == 2)
     }
@@ -202,6 +207,49 @@ import Testing
         #expect(try await rooms.with("b") { $0.state.count } == 0)
         gate.open()
         #expect(await flush.value)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A flush of all says that it is not done where one is lost while it waits for another`() async throws {
+        let (slow, bad, clock) = (Disk(), Disk(), TestClock())
+        let rooms = FluxFamily(clock: clock) { (key: String) in
+            try await FluxStore.restored(
+                from: key == "a" ? slow : bad, initialState: Counter(), dispatcher: nil, onFailure: { _ in })
+        }
+        let gate = Gate()
+        slow.last.withLock { $0.gate = gate }
+        bad.isGone.withLock { $0 = true }
+        for key in ["a", "b"] { try await rooms.with(key) { $0.dispatch(action: .add(1)) } }
+        await #expect(throws: Disk.Gone.self) { try await rooms.close("b") }
+        let flush = Task { await rooms.flush(within: .seconds(60)) }
+        await clock.sleepers(1)
+        while rooms.keys.contains("b") { try? await rooms.close("b") }
+        gate.open()
+        #expect(await flush.value == false)
+    }
+
+    enum Ending: String, CaseIterable { case flushed, lost, recovered }
+
+    @Test(.stress, .timeLimit(.minutes(5)), arguments: Ending.allCases)
+    func `However a member ends, it is gone when the next of its key is made`(_ ending: Ending) async throws {
+        let (disk, last, alive) = (Disk(), Locked<Weak?>(nil), Locked(0))
+        let rooms = FluxFamily { (_: Int) in
+            if last.current?.object != nil { alive.withLock { $0 += 1 } }
+            let store = try await FluxStore.restored(
+                from: disk, initialState: Counter(), dispatcher: nil, backoff: .none, onFailure: { _ in })
+            last.withLock { $0 = Weak(store) }
+            return store
+        }
+        disk.isGone.withLock { $0 = ending == .lost }
+        for _ in 0..<3_000 {
+            if ending == .recovered { disk.answer([false, false, true]) }
+            try await rooms.with(1) { $0.dispatch(action: .add(1)) }
+            async let flush = ending == .flushed ? rooms.flush(within: .seconds(60)) : true
+            while !rooms.keys.isEmpty { try? await rooms.close(1) }
+            try await rooms.with(1) { _ in }
+            _ = await flush
+        }
+        #expect(alive.current == 0)
     }
 
     /// Fails once, and waits for good with its first flush.
