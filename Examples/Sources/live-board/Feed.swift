@@ -7,7 +7,7 @@ import Synchronization
 /// The newest frames are kept in a row while somebody has still to come for them, and of a watcher no more than the number of
 /// the frame that it has come to. Those who have come to the end wait for the next, and are all handed the same bytes. One who
 /// is so slow that its next frame is gone gets the state instead. Nothing of it is copied for a watcher: what is on its way to
-/// one who reads slowly is kept in memory, and is the same for all who do.
+/// one who reads slowly is kept in memory, the same for all who are at the same revision.
 final class Feed: Sendable {
     /// Frames for a watcher, and the number of the frame that comes after them.
     struct Batch: Sendable {

@@ -42,7 +42,8 @@ nonisolated public protocol FluxCommand<State>: FluxEvent, FluxCommandChanges {
     /// computes for long there keeps the others from it. Await it in a task or an actor of its own.
     ///
     /// - Parameters:
-    ///   - state: The state as `begin` left it; of a store that loads its state, after that.
+    ///   - state: The state when the work starts, soon after `begin`: what was applied in between is in it, too. What `begin` has
+    ///     fixed for the work is best a property of the command. Of a store that loads its state, after that.
     ///   - dependency: What `run` was given.
     /// - Returns: What goes into the state.
     /// - Throws: Whatever goes wrong; it is retried if a rule says so.
