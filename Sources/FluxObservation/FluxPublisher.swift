@@ -11,9 +11,11 @@
 #if canImport(Combine) || FLUX_OPENCOMBINE
     /// The states of a source for Combine: the current one first, then each that is announced.
     ///
-    /// A subscriber without demand is kept the newest state only. It finishes when the source is let go.
+    /// A subscriber gets each state that it has asked for; of those beyond, the newest is kept until it asks again. It finishes when
+    /// the source is let go.
     ///
-    /// Thread safety: may be used from any thread; values come on a serial queue of the source.
+    /// Thread safety: may be used from any thread, and a subscriber is called by one at a time. Values come on a serial queue of the
+    /// source; one that was kept until it was asked for comes on the thread that asks, and so do those that are announced meanwhile.
     nonisolated public struct FluxPublisher<Output: Sendable>: Publisher, Sendable {
         /// It cannot fail.
         public typealias Failure = Never
@@ -47,7 +49,8 @@
         private struct Account {
             var downstream: Downstream?
             var demand = Subscribers.Demand.none
-            var newest: Input?
+            /// What is still to be handed on: as many as there is demand for, and the newest one beyond.
+            var waiting: ArraySlice<Input> = []
             var isHandingOn = false
             var isFinished = false
             var token: FluxSubscription?
@@ -62,8 +65,13 @@
         }
 
         func offer(_ value: Input) {
-            var replaced: Input? = value
-            account.withLock { swap(&$0.newest, &replaced) }
+            let replaced = account.withLock { account -> Input? in
+                if account.downstream == nil { return value }
+                let last = account.waiting.count > account.demand ? account.waiting.popLast() : nil
+                account.waiting.append(value)
+                return last
+            }
+            withExtendedLifetime(replaced) {}
             handOn()
         }
 
@@ -80,8 +88,8 @@
         func cancel() {
             // Let go of outside the lock: both are others' to release.
             let gone = account.withLock { account in
-                defer { (account.downstream, account.token, account.newest) = (nil, nil, nil) }
-                return (account.downstream, account.token, account.newest)
+                defer { (account.downstream, account.token, account.waiting) = (nil, nil, []) }
+                return (account.downstream, account.token, account.waiting)
             }
             withExtendedLifetime(gone) {}
         }
@@ -91,14 +99,12 @@
             while true {
                 let next = account.withLock { account -> (Downstream, Input?)? in
                     guard let downstream = account.downstream, !account.isHandingOn else { return nil }
-                    if account.newest != nil && account.demand > .none {
+                    if account.demand > .none, let value = account.waiting.popFirst() {
                         account.isHandingOn = true
                         account.demand -= 1
-                        let value = account.newest
-                        account.newest = nil
                         return (downstream, value)
                     }
-                    if !account.isFinished || account.newest != nil { return nil }
+                    if !account.isFinished || !account.waiting.isEmpty { return nil }
                     account.downstream = nil
                     return (downstream, nil)
                 }

@@ -74,6 +74,27 @@ import Testing
         pull.cancel()
     }
 
+    @Test func `Asked for from another queue, each comes though the first is taken slowly`() async {
+        let (store, seen) = (FluxStore(initialState: Count(), dispatcher: nil), Seen())
+        let (isTaken, mayGoOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let pull = Pull { state in
+            seen.see(state.count)
+            if state.count > 0 { return }
+            isTaken.signal()
+            mayGoOn.wait()
+        }
+        store.publisher.subscribe(pull)
+        await store.flush()
+        DispatchQueue(label: "another").async { pull.request(100) }
+        isTaken.wait()
+        for _ in 1...150 { store.dispatch(action: .add(1)) }
+        await store.flush()
+        mayGoOn.signal()
+        pull.request(1)
+        while seen.values.last != 150 { await Task.yield() }
+        #expect(seen.values == Array(0...99) + [150])
+    }
+
     private func wait(_ semaphore: DispatchSemaphore) -> Bool {
         semaphore.wait(timeout: .now() + 60) == .success
     }
