@@ -125,7 +125,9 @@ struct Routes: Sendable {
         let body = ResponseBody { writer in
             defer { lease.release() }
             let feed = lease.member.feed
-            let joined = feed.join(client: client, name: name?.isEmpty == true ? nil : name, last: last)
+            let joined = feed.join(client: client, name: name?.isEmpty == true ? nil : name, last: last) {
+                channel.close(promise: nil)
+            }
             guard let (watcher, first) = joined else { return try await writer.finish(nil) }
             defer { feed.leave(watcher) }
             // Nothing else tells of a client that has gone, until something is to be sent.

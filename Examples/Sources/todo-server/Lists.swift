@@ -23,6 +23,8 @@ final class OpenList: Sendable {
 
     /// Takes an event, and returns once what came of it is on disk.
     func take(_ event: TodoConverter.Event) async throws {
+        // What can never be saved would only be shown to others until the server ends.
+        if await isLost { throw Refusal.lost }
         switch await creator.fire(event).outcome {
         case .completed: try await save()
         case .failed(let error): throw error
@@ -38,9 +40,14 @@ final class OpenList: Sendable {
 
     private func save() async throws {
         if await store.flush(within: .seconds(5)) { return }
-        // Some errors no other attempt can cure, as where something else has written the file.
-        if case .failed = await store.ready { throw Refusal.lost }
-        throw Refusal.notSaved
+        throw await isLost ? Refusal.lost : Refusal.notSaved
+    }
+
+    /// Some errors no other attempt can cure, as where something else has written the file.
+    private var isLost: Bool {
+        get async {
+            if case .failed = await store.ready { true } else { false }
+        }
     }
 }
 

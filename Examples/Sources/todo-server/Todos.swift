@@ -56,5 +56,5 @@ enum Refusal: String, Error {
     case full = "a list has 1,000 todos at most"
     case notSaved = "it is not on disk yet; send it again"
     case lost = "it cannot be saved any more; the log says why: mend that, start the server again, then send it"
-    case unreadable = "what the list had cannot be read; the log says why, and where it is"
+    case unreadable = "the list cannot be opened; the log says why, and where it is"
 }

@@ -1,5 +1,6 @@
 import Foundation
 import ProgramTesting
+import Synchronization
 import Testing
 
 @testable import live_board
@@ -127,19 +128,26 @@ import Testing
         }
     }
 
+    private func join(
+        _ feed: Feed, last: Int, close: @escaping @Sendable () -> Void = {}
+    ) throws -> (watcher: Int, first: Feed.Batch) {
+        let joined = feed.join(client: nil, name: nil, last: last, close: close)
+        return try #require(joined)
+    }
+
     @Test("A state that does not follow from what was shown is shown whole, and so is whether it can be changed")
     func anew() async throws {
         var (wrong, right) = (BoardState(), BoardState())
         _ = wrong.apply(.found(Board(title: "Wrong", lists: [])))
         _ = right.apply(.found(Board(title: "Right", lists: [])))
         let feed = Feed(wrong)
-        let watcher = try #require(feed.join(client: nil, name: nil, last: 1))
+        let watcher = try join(feed, last: 1)
         #expect(watcher.first.frames.count == 2, "who knows the state is told of who is here, and to come back")
         feed.show(isWritable: true)
         feed.show(isWritable: false)
         let told = await feed.next(for: watcher.watcher, after: watcher.first.next)
         #expect(told?.frames.map { String(buffer: $0) } == ["event: access\ndata: {\"writable\":false}\n\n"])
-        let next = try #require(feed.join(client: nil, name: nil, last: 1))
+        let next = try join(feed, last: 1)
         #expect(next.first.frames.map { String(buffer: $0) }.contains { $0.contains("access") })
         feed.show(right, anew: true)
         let shown = try #require(await feed.next(for: watcher.watcher, after: told!.next))
@@ -151,8 +159,8 @@ import Testing
         let feed = Feed(BoardState())
         feed.beat()
         #expect(feed.balance.kept == 0, "nobody watches")
-        let quick = try #require(feed.join(client: nil, name: nil, last: 0))
-        let slow = try #require(feed.join(client: nil, name: nil, last: 0))
+        let quick = try join(feed, last: 0)
+        let slow = try join(feed, last: 0)
         for _ in 0..<2 { feed.beat() }
         let taken = try #require(await feed.next(for: quick.watcher, after: quick.first.next))
         #expect(taken.frames.count == 2)
@@ -171,6 +179,24 @@ import Testing
         feed.beat()
         #expect(await [one?.frames.count, other?.frames.count] == [1, 1])
         #expect(feed.balance.kept == 0)
+    }
+
+    @Test("Who takes nothing while 20 heartbeats pass is closed, and nobody who takes one from time to time")
+    func stuck() async throws {
+        let feed = Feed(BoardState())
+        let closed = Mutex<[String]>([])
+        let stuck = try join(feed, last: 0) { closed.withLock { $0.append("stuck") } }
+        let slow = try join(feed, last: 0) { closed.withLock { $0.append("slow") } }
+        for _ in 0..<15 { feed.beat() }
+        let taken = try #require(await feed.next(for: slow.watcher, after: slow.first.next))
+        for _ in 0..<5 { feed.beat() }
+        #expect(closed.withLock { $0 } == [])
+        feed.beat()
+        #expect(closed.withLock { $0 } == ["stuck"])
+        feed.leave(stuck.watcher)
+        for _ in 0..<14 { feed.beat() }
+        #expect(await feed.next(for: slow.watcher, after: taken.next)?.frames.count == 20)
+        #expect(closed.withLock { $0 } == ["stuck"])
     }
 
     @Test("One who has gone is known to be gone, though nothing was to be sent")

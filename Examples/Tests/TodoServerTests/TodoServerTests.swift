@@ -54,6 +54,8 @@ import Testing
             let text = String(buffer: try await answer.body.collect(upTo: 10_000))
             #expect(text.contains("it cannot be saved any more; the log says why"), "\(text)")
         }
+        #expect(try await server.put("groceries/bread", title: "Bread") == 500)
+        #expect(try await server.todos("groceries")["bread"] == nil, "what can never be saved is not taken")
         #expect(try await server.put("house/window", title: "Window") == 204)
         server.command.send(SIGTERM)
         let end = await server.command.finish()
@@ -83,7 +85,7 @@ import Testing
             let answer = try await server.ask(method, path, body)
             try #require(answer.status == .internalServerError)
             let text = String(buffer: try await answer.body.collect(upTo: 10_000))
-            #expect(text.contains("what the list had cannot be read; the log says why, and where it is"), "\(text)")
+            #expect(text.contains("the list cannot be opened; the log says why, and where it is"), "\(text)")
         }
         let aside = URL(filePath: file.path + ".unreadable")
         #expect(try Data(contentsOf: aside) == broken)
