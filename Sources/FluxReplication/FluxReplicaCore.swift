@@ -170,7 +170,11 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         repeat {
             do {
                 if machine.withLock({ !$0.isLoaded }) { try await load() }
-                try await log.read(after: machine.withLock { $0.position }) { entries in
+                let position = machine.withLock { machine in
+                    machine.readingBegins()
+                    return machine.position
+                }
+                try await log.read(after: position) { entries in
                     failures = 0
                     try self.receive(entries)
                 }
@@ -183,7 +187,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func receive(_ entries: [FluxSharedEntry<[UInt8]>]) throws {
-        if let last = entries.last { perform { $0.heard(of: last.position, &$1) } }
+        if let last = entries.last { perform { $0.read(upTo: last.position, &$1) } }
         for entry in entries {
             let envelope: FluxReplicaEnvelope
             var action: State.Action?
@@ -309,12 +313,13 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func save(_ snapshot: FluxSharedSnapshot<[UInt8]>, _ trim: UInt64) async {
-        var failure: String?
+        var (failure, isSaved): (String?, Bool) = (nil, false)
         do {
             try await log.save(snapshot)
+            isSaved = true
             if trim > 0 { try await log.trim(through: trim) }
         } catch {
-            failure = "\(error)"
+            failure = isSaved ? "it is saved, but the entries before it were not trimmed: \(error)" : "\(error)"
         }
         perform { $0.saved(failure, &$1) }
     }

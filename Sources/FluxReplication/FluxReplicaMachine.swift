@@ -11,7 +11,7 @@
 /// | `expired`, `finish`    | who waits is let out; his number counts as given up, and so is below the floor             |
 /// | `receive`              | apply or pass over; who waited for it is let out; a checksum or a snapshot is due; or diverged |
 /// | `loaded`               | goes on from a snapshot; who waited for what is in it is let out                          |
-/// | `readingEnded`         | the log does not answer; or entries are gone, so that a snapshot is needed before the next |
+/// | `readingEnded`         | it cannot be read, until something is; or entries are gone, so that a snapshot is needed   |
 /// | `takeOver`, `handOver` | the numbers go on behind those of a closed replica of this process; or are left to the next |
 /// | `stopped`, `closed`    | everybody is let out, nothing follows any more                                            |
 nonisolated struct FluxReplicaMachine {
@@ -59,11 +59,16 @@ nonisolated struct FluxReplicaMachine {
     private(set) var trimmed: UInt64 = 0
     /// The highest position that was heard of.
     private var end: UInt64 = 0
-    /// Why the log does not answer; nil: it does, as far as is known.
+    /// Why the log does not answer who asks; nil: it does, as far as is known.
     private var silence: String?
+    /// Why it could not be read last; nil: it is read, as far as is known.
+    private var unread: String?
+    private var isReading = false
     private var isProbing = false
     private var isSaving = false
     private var snapshotFailure: String?
+    /// Whether a snapshot was due while the one before it was being saved.
+    private var isSnapshotMissed = false
 
     /// The next number, of an action or of somebody who reads.
     private var next: UInt64 = 1
@@ -109,7 +114,7 @@ nonisolated struct FluxReplicaMachine {
             case .closed: .closed
             case .stopped(let stop): .stopped(stop)
             case .diverged(let divergence): .diverged(divergence)
-            case .serving: silence.map { .unavailable($0) } ?? (isLoaded ? .following : .loading)
+            case .serving: (silence ?? unread).map { .unavailable($0) } ?? (isLoaded ? .following : .loading)
             }
         return FluxReplicaStatus(
             condition: condition, snapshotFailure: snapshotFailure, checksumFailure: checksumFailure)
@@ -196,7 +201,7 @@ nonisolated struct FluxReplicaMachine {
     /// The time of somebody is up.
     mutating func expired(_ id: UInt64, _ duration: Swift.Duration, _ effects: inout FluxReplicaEffects) {
         guard let wait = waits[id] else { return }
-        let last = wait.reason.map { "; the log said last: \($0)" } ?? ""
+        let last = (wait.reason ?? unread).map { "; the log said last: \($0)" } ?? ""
         give(id, .failure(wait.unknown("nothing within \(duration)\(last)")), &effects)
     }
 
@@ -220,6 +225,15 @@ nonisolated struct FluxReplicaMachine {
     }
 
     // MARK: - What comes from the log
+
+    /// The log is about to be read, from the position on that is there.
+    mutating func readingBegins() { isReading = true }
+
+    /// The newest of the entries that have come is at a position.
+    mutating func read(upTo position: UInt64, _ effects: inout FluxReplicaEffects) {
+        if unread != nil { (unread, effects.tellsStatus) = (nil, true) }
+        heard(of: position, &effects)
+    }
 
     /// Takes the next entry; nil: none is to come.
     mutating func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> FluxReplicaStep? {
@@ -254,7 +268,7 @@ nonisolated struct FluxReplicaMachine {
         var step = FluxReplicaStep()
         (self.ledger, isLoaded, checks, lastDue) = (ledger, true, [], ledger.position)
         step.effects.tellsStatus = true
-        heard(of: ledger.position, &step.effects)
+        read(upTo: ledger.position, &step.effects)
         for number in waits.keys.sorted() where isUnderWay(number) {
             switch ledger.hasApplied(number, of: writer, base: waits[number]!.base) {
             case true?: give(number, .success(ledger.position), &step.effects)
@@ -278,15 +292,18 @@ nonisolated struct FluxReplicaMachine {
 
     /// Nothing comes from the log any more, until it is read again.
     mutating func readingEnded(_ error: any Error, _ effects: inout FluxReplicaEffects) {
+        isReading = false
         switch error {
         // One that is not behind needs none of them, and would only go back.
         case FluxSharedLogError.trimmed(let position) where position > ledger.position:
             // A snapshot takes the place of the entries.
             (isLoaded, trimmed) = (false, Swift.max(trimmed, position))
             effects.tellsStatus = true
-        case FluxSharedLogError.unavailable(let reason): unavailable(reason, &effects)
         case is FluxReplicaDivergence: break
-        default: unavailable("\(error)", &effects)
+        default:
+            if isOver { return }
+            if case FluxSharedLogError.unavailable(let reason) = error { unread = reason } else { unread = "\(error)" }
+            probe(&effects)
         }
     }
 
@@ -338,28 +355,31 @@ nonisolated struct FluxReplicaMachine {
     mutating func unavailable(_ reason: String, _ effects: inout FluxReplicaEffects) {
         if isOver { return }
         silence = reason
+        probe(&effects)
+    }
+
+    private mutating func probe(_ effects: inout FluxReplicaEffects) {
         effects.tellsStatus = true
         if !isProbing { (isProbing, effects.probes) = (true, true) }
     }
 
-    /// The log was asked for its end, to know whether it is back; false: it is to be asked again.
+    /// The log was asked for its end, to know whether it is back; false: it is to be asked again, as it does not answer or is not read.
     mutating func probed(
         _ answer: Swift.Result<UInt64, FluxSharedLogError>, _ effects: inout FluxReplicaEffects
     ) -> Bool {
-        isProbing = false
-        guard case .success(let position) = answer else {
-            isProbing = !isOver
-            return isOver
-        }
-        heard(of: position, &effects)
-        return true
+        if case .success(let position) = answer { heard(of: position, &effects) }
+        isProbing = !isOver && (silence ?? unread) != nil
+        return !isProbing
     }
 
     /// The log has answered, and there is an entry at a position.
     mutating func heard(of position: UInt64, _ effects: inout FluxReplicaEffects) {
         end = Swift.max(end, position)
-        if silence == nil { return }
+        // That the log can be read only an entry shows, or that none is to come while it is being read.
+        let isRead = unread == nil || isReading && isLoaded && lag == 0
+        if silence == nil && (unread == nil) == isRead { return }
         silence = nil
+        if isRead { unread = nil }
         effects.tellsStatus = true
     }
 
@@ -369,13 +389,15 @@ nonisolated struct FluxReplicaMachine {
     ///
     /// That is said, for a save may never return, and no clock is here to tell.
     mutating func beginSaving(_ effects: inout FluxReplicaEffects) -> Bool {
-        if isSaving { (snapshotFailure, effects.tellsStatus) = ("the one before it is still being saved", true) }
+        if isSaving { (snapshotFailure, effects.tellsStatus) = ("the one before it was still being saved", true) }
+        isSnapshotMissed = isSaving
         defer { isSaving = true }
         return !isSaving && !isOver
     }
 
     mutating func saved(_ failure: String?, _ effects: inout FluxReplicaEffects) {
-        (isSaving, snapshotFailure) = (false, failure)
+        isSaving = false
+        if failure != nil || !isSnapshotMissed { snapshotFailure = failure }
         effects.tellsStatus = true
     }
 

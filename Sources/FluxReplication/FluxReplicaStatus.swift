@@ -14,7 +14,7 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
         case following
         /// It loads a snapshot: it is new, or was behind for so long that entries that it needs are gone.
         case loading
-        /// The log did not answer, and is asked again and again; why: what is read may be old.
+        /// The log did not answer, or could not be read, and is asked again and again; why: what is read may be old.
         case unavailable(String)
         /// Its state is not that of another node: it is loading a snapshot, and serves nobody until it has caught up.
         case diverged(FluxReplicaDivergence)
@@ -33,9 +33,9 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
 
     /// What it can do.
     public let condition: Condition
-    /// Why this node could not save the last snapshot that it was to save; nil if it could.
+    /// Why this node could not save the last snapshot that it was to save, or not trim the log after it; nil if it could.
     ///
-    /// Until a node saves one, the log grows. One that is due while the one before it is still being saved is not saved.
+    /// Until a node does, the log grows. One that is due while the one before it is still being saved is not saved.
     public let snapshotFailure: String?
     /// Why this node could not take the last checksum that was due; nil if it could.
     ///

@@ -71,6 +71,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await read(other, after: known[0].position, Array(known[1...]))
 
         let (reader, failing) = (FluxSharedLogReader(other, after: 0), FluxSharedLogReader(log, after: 0, fails: true))
+        defer { for reader in [reader, failing] { reader.cancel() } }
         try await within("the error of who reads") { await failing.ended.count(1) }
         try expect("what a reading ends with", "\(failing.ended.elements)", "\([FluxSharedLogReader<Log>.failure])")
         try await within("the entries that are there", of: reader) { await reader.entries.count(known.count) }

@@ -374,7 +374,46 @@ import Testing
         #expect(try await log.base.snapshot()?.position == replica.position)
     }
 
-    @Test("A save that does not return is told of once the next snapshot is due, until it has returned")
+    @Test("A log that cannot be trimmed is told of as that, as the snapshot is saved")
+    func trimFails() async throws {
+        let log = GatedLog()
+        let replica = try await join(log, snapshotEvery: 1)
+        log.isFull.withLock { $0 = true }
+        log.saves.withLock { $0 = true }
+        try await replica.dispatch(action: [1, 1])
+        // The first is trimmed up to nothing.
+        while try await log.base.snapshot() == nil { await Task.yield() }
+        var number = UInt8(2)
+        while replica.status.state.snapshotFailure?.hasPrefix("it is saved") != true {
+            try await replica.dispatch(action: [1, number])
+            number = number % 100 + 1
+        }
+        #expect(
+            replica.status.state.snapshotFailure
+                == "it is saved, but the entries before it were not trimmed: unavailable(\"no disk\")")
+    }
+
+    @Test("A log that answers and cannot be read is unavailable all the time, and who waits is told why")
+    func unread() async throws {
+        let log = GatedLog()
+        let replica = try await join(log, backoff: .constant(.milliseconds(1)))
+        log.isCut.withLock { $0 = true }
+        let pending = Task { try await replica.dispatch(action: [1, 1], within: .seconds(100)) }
+        #expect(await replica.reaches { $0 == .unavailable("cut off") } != nil)
+        var others: [FluxReplicaStatus.Condition] = []
+        for _ in 0..<50 {
+            let error = await failure { try await replica.upToDate(within: .milliseconds(1)) }
+            #expect(error == .unavailable("nothing within 0.001 seconds; the log said last: cut off"))
+            let condition = replica.status.state.condition
+            if condition != .unavailable("cut off") { others.append(condition) }
+        }
+        #expect(others.isEmpty)
+        log.isCut.withLock { $0 = false }
+        #expect(try await pending.value == replica.position)
+        #expect(await replica.reaches { $0 == .following } != nil)
+    }
+
+    @Test("A save that does not return is told of once the next snapshot is due, until one is saved")
     func saveHangs() async throws {
         let log = HangingLog()
         // A dispatch that a checksum is due after returns after that, and after what the save has come to.
@@ -382,9 +421,9 @@ import Testing
         try await replica.dispatch(action: [1, 1])
         #expect(replica.status.state.snapshotFailure == nil)
         try await replica.dispatch(action: [1, 2])
-        #expect(replica.status.state.snapshotFailure == "the one before it is still being saved")
+        #expect(replica.status.state.snapshotFailure == "the one before it was still being saved")
         log.mayReturn.open()
-        for await status in replica.status.states where status.snapshotFailure == nil { break }
+        while replica.status.state.snapshotFailure != nil { try await replica.dispatch(action: [1, 3]) }
     }
 
     @Test("A node that opens a log again and again needs no more room in its snapshots for that")

@@ -210,10 +210,20 @@ import Testing
 
     @Test func `There is one save at a time, and what has failed is said until one has not`() {
         #expect(beginsSaving() == (true, false) && beginsSaving() == (false, true))
-        #expect(machine.it.status.snapshotFailure == "the one before it is still being saved")
+        #expect(machine.it.status.snapshotFailure == "the one before it was still being saved")
         #expect(effects { $0.saved("no room", &$1) }.tellsStatus)
         #expect(machine.it.status.snapshotFailure == "no room")
         #expect(beginsSaving().0)
+        effects { $0.saved(nil, &$1) }
+        #expect(machine.it.status.snapshotFailure == nil)
+    }
+
+    @Test func `A snapshot that was left out is said until the next is saved`() {
+        #expect(beginsSaving().0 && !beginsSaving().0)
+        effects { $0.saved(nil, &$1) }
+        #expect(machine.it.status.snapshotFailure == "the one before it was still being saved")
+        #expect(beginsSaving().0)
+        #expect(machine.it.status.snapshotFailure == "the one before it was still being saved")
         effects { $0.saved(nil, &$1) }
         #expect(machine.it.status.snapshotFailure == nil)
     }
@@ -322,6 +332,36 @@ import Testing
         effects { $0.unavailable("a", &$1) }
         effects { $0.heard(of: 3, &$1) }
         #expect(machine.it.status.condition == .following)
+    }
+
+    @Test func `That a log can be read no answer says, unless it is being read and none is to come`() throws {
+        func ends() -> FluxReplicaEffects {
+            effects { $0.readingEnded(FluxSharedLogError.unavailable("unread"), &$1) }
+        }
+        #expect(ends().probes && !ends().probes)
+        #expect(!probed(.success(0)), "nothing reads")
+        machine.it.readingBegins()
+        #expect(!probed(.success(9)), "an entry is to come")
+        #expect(machine.it.status.condition == .unavailable("unread"))
+        try receive(9, other(1))
+        #expect(machine.it.status.condition == .unavailable("unread"))
+        #expect(effects { $0.read(upTo: 9, &$1) }.tellsStatus)
+        #expect(machine.it.status.condition == .following && probed(.success(9)))
+        #expect(ends().probes)
+        machine.it.readingBegins()
+        effects { $0.unavailable("down", &$1) }
+        #expect(machine.it.status.condition == .unavailable("down"))
+        #expect(probed(.success(9)))
+        #expect(machine.it.status.condition == .following)
+    }
+
+    @Test func `Who waits for what cannot be read is told why it cannot`() throws {
+        _ = try dispatched()
+        effects { $0.readingEnded(FluxSharedLogError.unavailable("unread"), &$1) }
+        answered(1, .success(9))
+        effects { $0.expired(1, .seconds(5), &$1) }
+        #expect(
+            machine.it.finish(1) == .failure(.unconfirmed("nothing within 5.0 seconds; the log said last: unread")))
     }
 
     // MARK: - One replica after the other

@@ -93,11 +93,13 @@ final class HangingLog: WrappedLog {
     }
 }
 
-/// Lets a node read, and save snapshots, or not.
+/// Lets a node read, and save snapshots and trim, or not.
 final class GatedLog: WrappedLog {
     let base = FluxTestLog()
     let isCut = FluxLock(false)
     let isFull = FluxLock(false)
+    /// Whether it saves also where it is full.
+    let saves = FluxLock(false)
 
     func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
         try cut()
@@ -108,8 +110,13 @@ final class GatedLog: WrappedLog {
     }
 
     func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
-        if isFull.withLock({ $0 }) { throw .unavailable("no disk") }
+        if isFull.withLock({ $0 }) && !saves.withLock({ $0 }) { throw .unavailable("no disk") }
         try await base.save(snapshot)
+    }
+
+    func trim(through position: UInt64) async throws(FluxSharedLogError) {
+        if isFull.withLock({ $0 }) { throw .unavailable("no disk") }
+        try await base.trim(through: position)
     }
 
     private func cut() throws {
