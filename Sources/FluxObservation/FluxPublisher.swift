@@ -50,7 +50,7 @@
             var downstream: Downstream?
             var demand = Subscribers.Demand.none
             /// What is still to be handed on: as many as there is demand for, and the newest one beyond.
-            var waiting: ArraySlice<Input> = []
+            var waiting: ArraySlice<Input?> = []
             var isHandingOn = false
             var isFinished = false
             var token: FluxSubscription?
@@ -67,7 +67,7 @@
         func offer(_ value: Input) {
             let replaced = account.withLock { account -> Input? in
                 if account.downstream == nil { return value }
-                let last = account.waiting.count > account.demand ? account.waiting.popLast() : nil
+                let last = account.waiting.count > account.demand ? account.waiting.removeLast() : nil
                 account.waiting.append(value)
                 return last
             }
@@ -99,7 +99,11 @@
             while true {
                 let next = account.withLock { account -> (Downstream, Input?)? in
                     guard let downstream = account.downstream, !account.isHandingOn else { return nil }
-                    if account.demand > .none, let value = account.waiting.popFirst() {
+                    if account.demand > .none, let first = account.waiting.indices.first {
+                        // A slice keeps what was removed from it, to let go of that under the lock.
+                        var value: Input?
+                        swap(&value, &account.waiting[first])
+                        account.waiting.removeFirst()
                         account.isHandingOn = true
                         account.demand -= 1
                         return (downstream, value)

@@ -56,7 +56,7 @@ import Testing
     @Test func `Without demand only the newest is kept`() async {
         let store = FluxStore(initialState: Count(), dispatcher: nil)
         let seen = Seen()
-        let pull = Pull { seen.see($0.count) }
+        let pull = Pull<Count> { seen.see($0.count) }
         store.publisher.subscribe(pull)
         for _ in 0..<100 { store.dispatch(action: .add(1)) }
         await store.flush()
@@ -77,7 +77,7 @@ import Testing
     @Test func `Asked for from another queue, each comes though the first is taken slowly`() async {
         let (store, seen) = (FluxStore(initialState: Count(), dispatcher: nil), Seen())
         let (isTaken, mayGoOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let pull = Pull { state in
+        let pull = Pull<Count> { state in
             seen.see(state.count)
             if state.count > 0 { return }
             isTaken.signal()
@@ -95,18 +95,71 @@ import Testing
         #expect(seen.values == Array(0...99) + [150])
     }
 
+    @Test func `What was handed on is kept by nobody, and let go of with no lock held`() async {
+        let store = FluxStore(initialState: Room(), dispatcher: nil)
+        var guests = (0..<100).map { _ in Weak() }
+        let isTaken = DispatchSemaphore(value: 0)
+        let mayGoOn = DispatchSemaphore(value: 0)
+        let seen = Seen()
+        let pull = Pull<Room> { room in
+            seen.see(room.count)
+            if room.count > 0 { return }
+            isTaken.signal()
+            mayGoOn.wait()
+        }
+        let publisher = store.publisher
+        publisher.subscribe(pull)
+        await store.flush()
+        DispatchQueue(label: "another").async { pull.request(1_000) }
+        isTaken.wait()
+        for index in guests.indices {
+            // It leaves whoever watches when it goes.
+            let guest = Guest(publisher.sink { _ in })
+            guests[index].guest = guest
+            store.dispatch(action: .enter(guest))
+        }
+        store.dispatch(action: .leave)
+        await store.flush()
+        mayGoOn.signal()
+        while seen.values.last != 101 { await Task.yield() }
+        await store.flush()
+        #expect(guests.allSatisfy { $0.guest == nil })
+        pull.cancel()
+    }
+
+    struct Room: FluxState {
+        enum Action: FluxAction {
+            case enter(Guest)
+            case leave
+        }
+        var count = 0
+        var guest: Guest?
+        mutating func handle(action: Action) -> Room? {
+            count += 1
+            if case .enter(let new) = action { guest = new } else { guest = nil }
+            return self
+        }
+    }
+
+    /// Watches the room for as long as it is there.
+    final class Guest: @unchecked Sendable {
+        let watching: AnyCancellable
+        init(_ watching: AnyCancellable) { self.watching = watching }
+    }
+
+    struct Weak { weak var guest: Guest? }
+
     private func wait(_ semaphore: DispatchSemaphore) -> Bool {
         semaphore.wait(timeout: .now() + 60) == .success
     }
 
     /// Asks only when it is told to.
-    final class Pull: Subscriber, @unchecked Sendable {
-        typealias Input = Count
+    final class Pull<Input>: Subscriber, @unchecked Sendable {
         typealias Failure = Never
         private var subscription: (any Subscription)?
-        private let see: (Count) -> Void
+        private let see: (Input) -> Void
 
-        init(_ see: @escaping (Count) -> Void) {
+        init(_ see: @escaping (Input) -> Void) {
             self.see = see
         }
 
@@ -114,7 +167,7 @@ import Testing
             self.subscription = subscription
         }
 
-        func receive(_ input: Count) -> Subscribers.Demand {
+        func receive(_ input: Input) -> Subscribers.Demand {
             see(input)
             return .none
         }
