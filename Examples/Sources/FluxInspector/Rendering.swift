@@ -131,7 +131,8 @@ struct Rendering: Sendable {
     }
 
     private func shown(_ value: Any) -> Any {
-        hides.map { Shown.value(value, name: "", depth: 0, hides: $0) } ?? value
+        var known: Set<ObjectIdentifier> = []
+        return hides.map { Shown.value(value, name: "", depth: 0, hides: $0, known: &known) } ?? value
     }
 
     /// The name of a type, without its module and where in a function it is.
@@ -161,17 +162,23 @@ struct Rendering: Sendable {
 
 /// A value in which something may be hidden, as it is dumped.
 private struct Shown: CustomDumpReflectable {
-    /// Objects may lead back to themselves.
+    /// Values may be in each other for as long as one likes.
     private static let deepest = 64
 
     let customDumpMirror: Mirror
 
     /// What to dump in place of a value.
-    static func value(_ value: Any, name: String, depth: Int, hides: (String, Any) -> Bool) -> Any {
+    static func value(
+        _ value: Any, name: String, depth: Int, hides: (String, Any) -> Bool, known: inout Set<ObjectIdentifier>
+    ) -> Any {
         if hides(name, value) || depth > deepest { return Hidden() }
         if value is any CustomDumpStringConvertible { return value }
         if let other = value as? any CustomDumpRepresentable {
-            return Shown.value(other.customDumpValue, name: name, depth: depth + 1, hides: hides)
+            return Shown.value(other.customDumpValue, name: name, depth: depth + 1, hides: hides, known: &known)
+        }
+        // Objects may lead back to themselves, and so each is shown once.
+        if type(of: value) is AnyClass, !known.insert(ObjectIdentifier(value as AnyObject)).inserted {
+            return Again(type: type(of: value))
         }
         let mirror = (value as? any CustomDumpReflectable)?.customDumpMirror ?? Mirror(reflecting: value)
         var all = Array(mirror.children)
@@ -185,15 +192,15 @@ private struct Shown: CustomDumpReflectable {
         let children = all.map { child -> Mirror.Child in
             if isDictionary, let pair = child.value as? (key: AnyHashable, value: Any) {
                 let name = String(describing: pair.key.base)
-                return (
-                    nil, (key: pair.key, value: Shown.value(pair.value, name: name, depth: depth + 1, hides: hides))
-                )
+                let key = Shown.value(pair.key.base, name: "", depth: depth + 1, hides: hides, known: &known)
+                let value = Shown.value(pair.value, name: name, depth: depth + 1, hides: hides, known: &known)
+                return (nil, (key: AnyHashable(ShownKey(key: pair.key, customDumpValue: key)), value: value))
             }
             // What an optional holds has the name of that, and so have the values of a case that has one without a label.
             let label = child.label.flatMap { $0 == "some" || $0.hasPrefix(".") ? nil : $0 }
             let isElement = mirror.displayStyle == .collection || mirror.displayStyle == .set
             let inner = label ?? (isElement ? "" : name)
-            return (child.label, Shown.value(child.value, name: inner, depth: depth + 1, hides: hides))
+            return (child.label, Shown.value(child.value, name: inner, depth: depth + 1, hides: hides, known: &known))
         }
         func mirrored<Subject>(_ value: Subject) -> Mirror {
             // An object is shown as a struct: it is not the object that is dumped.
@@ -202,6 +209,23 @@ private struct Shown: CustomDumpReflectable {
         }
         return Shown(customDumpMirror: _openExistential(value, do: mirrored))
     }
+}
+
+/// A key of a dictionary as it is dumped; it is found as itself, so that a difference has each by its own.
+private struct ShownKey: Hashable, CustomDumpRepresentable {
+    let key: AnyHashable
+    let customDumpValue: Any
+
+    static func == (one: ShownKey, other: ShownKey) -> Bool { one.key == other.key }
+    func hash(into hasher: inout Hasher) { hasher.combine(key) }
+}
+
+/// Stands where an object was shown before.
+private struct Again: CustomDumpStringConvertible, Equatable {
+    let type: Any.Type
+
+    var customDumpDescription: String { "\(type)(↩︎)" }
+    static func == (one: Again, other: Again) -> Bool { one.type == other.type }
 }
 
 /// Stands where something was hidden.

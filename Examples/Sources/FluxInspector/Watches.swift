@@ -69,9 +69,9 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
     // MARK: - FluxStoreObserver
 
     func applying(_ change: FluxChange<State>) {
-        // To put another state in the place of one takes no time of anybody's.
-        if case .replaced = change { return }
-        look.withLock { $0.start = .now() }
+        // To put another state in the place of one takes no time of anybody's. What changed nothing has left its start.
+        let start: DispatchTime? = if case .replaced = change { nil } else { .now() }
+        look.withLock { $0.start = start }
     }
 
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {

@@ -59,6 +59,7 @@ struct InspectorTests {
     @Test("tells a change that no action of the state made: another state, a reaction")
     func otherChanges() async throws {
         struct Delivery: FluxAction { var item: String }
+        struct Idle: FluxAction {}
         inspector.inspect(store)
         let reaction = store.handle.route(Delivery.self) { delivery in
             .other(delivery) { shop in
@@ -69,8 +70,12 @@ struct InspectorTests {
         let dispatcher = FluxDispatcher()
         dispatcher.attach(store)
         let history = FluxHistory(store, limit: 10)
+        // Changes nothing, and so is told of by nobody; the time at which it began is nobody else's.
+        let nothing = store.handle.route(Idle.self) { .other($0) { _ in false } }
         dispatcher.dispatch(action: Delivery(item: "bread"))
+        dispatcher.dispatch(action: Idle())
         history.undo()
+        nothing.remove()
         try await serving(inspector) { served in
             let rows = try await served.stream().rows { $0.number == 2 }
             #expect(rows.map(\.kind) == ["reaction", "replaced"])
@@ -273,6 +278,50 @@ struct InspectorTests {
             #expect(state.hasPrefix("Shop(\n  items: ["), "\(state)")
             #expect(state.contains("Shop.Customer(\n      name: \"Ann\""), "\(state)")
         }
+    }
+
+    /// Has what is to be hidden in keys, and objects that know each other.
+    struct Vault: FluxState {
+        struct Key: Hashable { let secret: String }
+        final class Node: @unchecked Sendable { var others: [Node] = [] }
+        enum Action: FluxAction {
+            case enter(Key, by: String)
+            case draw(Node)
+        }
+
+        var sessions: [Key: String] = [:]
+        var byCode: [String: Key] = [:]
+
+        mutating func handle(action: Action) -> Vault? {
+            if case .enter(let key, let name) = action { (sessions[key], byCode[name]) = (name, key) }
+            return self
+        }
+    }
+
+    @Test("hides keys as it hides values, and shows objects that lead back to themselves once")
+    func hiddenKeys() async throws {
+        let inspector = FluxInspector(limit: 100) { _, value in value is Vault.Key }
+        let store = FluxStore(initialState: Vault(), dispatcher: nil)
+        inspector.inspect(store)
+        store.dispatch(action: .enter(Vault.Key(secret: "hunter2"), by: "Ann"))
+        store.dispatch(action: .enter(Vault.Key(secret: "hunter3"), by: "Ben"))
+        let nodes = (0..<12).map { _ in Vault.Node() }
+        for node in nodes { node.others = nodes }
+        store.dispatch(action: .draw(nodes[0]))
+        try await serving(inspector) { served in
+            let rows = try await served.stream().rows { $0.number == 3 }
+            var all = "\(rows)"
+            for number in 1...3 {
+                all += try await served.text("/inspect/rows/\(number)")
+                all += try await served.text("/inspect/rows/\(number)/state")
+            }
+            #expect(!all.contains("hunter"), "\(all)")
+            let detail: ShownDetail = try await served.json("/inspect/rows/2")
+            #expect(try #require(detail.difference).contains("+     •••: \"Ben\""), "\(detail)")
+            let drawn: ShownDetail = try await served.json("/inspect/rows/3")
+            #expect(drawn.arguments.contains("Node(↩︎)"), "\(drawn)")
+        }
+        for node in nodes { node.others = [] }
     }
 
     // MARK: - Who reads
