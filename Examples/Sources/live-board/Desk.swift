@@ -88,9 +88,12 @@ final class Desk: Sendable {
     ) async {
         // A state that comes while another is on its way to the disk is skipped: the next has its changes too.
         for await state in store.states {
-            await store.flush()
+            // What has failed is tried again, and the flush waits for that.
+            if await store.handle.failure() != nil {
+                await store.flush()
+                if await store.handle.failure() != nil { continue }
+            }
             if Task.isCancelled { return }
-            if await store.handle.failure() != nil { continue }
             feed.show(state)
             named(state.board.title, state.revision)
         }

@@ -230,6 +230,9 @@ final class Feed: Sendable {
         if left.client != nil { tellWhoIsHere() }
     }
 
+    /// A watcher has taken some of what it was sent.
+    func takes(_ watcher: Int) { book.withLock { $0.passed[watcher] = nil } }
+
     /// What a watcher gets in place of what it has missed.
     private func newest() -> Batch {
         skipped.increment()

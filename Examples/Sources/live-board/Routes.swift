@@ -134,11 +134,17 @@ struct Routes: Sendable {
             channel.closeFuture.whenComplete { _ in feed.leave(watcher) }
             try await channel.pipeline.addHandler(CloseWithInput())
 
-            for frame in first.frames { try await writer.write(frame) }
-            var next = first.next
-            while let batch = await feed.next(for: watcher, after: next) {
-                for frame in batch.frames { try await writer.write(frame) }
-                next = batch.next
+            var batch: Feed.Batch? = first
+            while let sent = batch {
+                for var frame in sent.frames {
+                    // In pieces where it is large: so one that reads slowly is seen to read.
+                    while frame.readableBytes > 1 << 16, let piece = frame.readSlice(length: 1 << 16) {
+                        try await writer.write(piece)
+                        feed.takes(watcher)
+                    }
+                    try await writer.write(frame)
+                }
+                batch = await feed.next(for: watcher, after: sent.next)
             }
             try await writer.finish(nil)
         }

@@ -23,7 +23,7 @@ final class OpenList: Sendable {
 
     /// Takes an event, and returns once what came of it is on disk.
     func take(_ event: TodoConverter.Event) async throws {
-        // What can never be saved would only be shown to others until the server ends.
+        // Once that is known: what is never saved would only be shown until the server ends.
         if await isLost { throw Refusal.lost }
         switch await creator.fire(event).outcome {
         case .completed: try await save()
