@@ -88,8 +88,8 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///
     /// - Parameter duration: How long to wait.
     /// - Returns: The position that is reached.
-    /// - Throws: ``FluxReplicaError/unavailable(_:)`` where the log did not answer in time; ``FluxReplicaError/diverged(_:)``,
-    ///   ``FluxReplicaError/stopped(_:)``, ``FluxReplicaError/closed``, ``FluxReplicaError/cancelled``.
+    /// - Throws: ``FluxReplicaError/unavailable(_:)`` where the log did not answer in time, or could not be read;
+    ///   ``FluxReplicaError/diverged(_:)``, ``FluxReplicaError/stopped(_:)``, ``FluxReplicaError/closed``, ``FluxReplicaError/cancelled``.
     @discardableResult public func upToDate(
         within duration: Swift.Duration = .seconds(10)
     ) async throws(FluxReplicaError) -> UInt64 {

@@ -67,8 +67,6 @@ nonisolated struct FluxReplicaMachine {
     private var isProbing = false
     private var isSaving = false
     private var snapshotFailure: String?
-    /// Whether a snapshot was due while the one before it was being saved.
-    private var isSnapshotMissed = false
 
     /// The next number, of an action or of somebody who reads.
     private var next: UInt64 = 1
@@ -389,15 +387,13 @@ nonisolated struct FluxReplicaMachine {
     ///
     /// That is said, for a save may never return, and no clock is here to tell.
     mutating func beginSaving(_ effects: inout FluxReplicaEffects) -> Bool {
-        if isSaving { (snapshotFailure, effects.tellsStatus) = ("the one before it was still being saved", true) }
-        isSnapshotMissed = isSaving
+        if isSaving { (snapshotFailure, effects.tellsStatus) = ("the one before it is still being saved", true) }
         defer { isSaving = true }
         return !isSaving && !isOver
     }
 
     mutating func saved(_ failure: String?, _ effects: inout FluxReplicaEffects) {
-        isSaving = false
-        if failure != nil || !isSnapshotMissed { snapshotFailure = failure }
+        (isSaving, snapshotFailure) = (false, failure)
         effects.tellsStatus = true
     }
 

@@ -15,6 +15,9 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
         /// It loads a snapshot: it is new, or was behind for so long that entries that it needs are gone.
         case loading
         /// The log did not answer, or could not be read, and is asked again and again; why: what is read may be old.
+        ///
+        /// Where a reading has ended, the next one counts as soon as it brings an entry, or has begun and the log answers that there
+        /// is none.
         case unavailable(String)
         /// Its state is not that of another node: it is loading a snapshot, and serves nobody until it has caught up.
         case diverged(FluxReplicaDivergence)
@@ -106,7 +109,7 @@ nonisolated public enum FluxReplicaError: Error, Equatable {
     ///
     /// It may still be, until a later one of the same replica is.
     case unconfirmed(String)
-    /// The log did not answer in time; what it said last.
+    /// The log did not answer in time, or could not be read; what it said last.
     case unavailable(String)
     /// The state of this node is not that of another, which it is about to mend; nothing was done.
     case diverged(FluxReplicaDivergence)

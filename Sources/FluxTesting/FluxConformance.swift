@@ -38,7 +38,7 @@ nonisolated public enum FluxConformance {
         states: [Persistence.State],
         _ make: () async throws -> Persistence
     ) async throws where Persistence.State: Equatable {
-        guard states.count > 1, states[0] != states[1] else {
+        guard let last = states.last, let other = states.first(where: { $0 != last }) else {
             throw Failure(description: "the check needs two states that differ")
         }
         try await with(make) { persistence in
@@ -57,9 +57,9 @@ nonisolated public enum FluxConformance {
                 try await expect("what is loaded after the same state was saved twice", persistence.load(), state)
             }
         }
-        try await with(make) { try await $0.save(states[0]) }
+        try await with(make) { try await $0.save(other) }
         try await with(make) {
-            try await expect("what is loaded after a save without a load", $0.load(), states[0])
+            try await expect("what is loaded after a save without a load", $0.load(), other)
         }
     }
 
@@ -133,6 +133,9 @@ nonisolated public enum FluxConformance {
     }
 
     static func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected: Value) throws {
-        if actual != expected { throw Failure(description: "\(what) is \(actual), and should be \(expected)") }
+        if actual == expected { return }
+        // Of large ones the beginning, or nobody reads it.
+        let texts = ["\(actual)", "\(expected)"].map { $0.count > 500 ? "\($0.prefix(500))…" : $0 }
+        throw Failure(description: "\(what) is \(texts[0]), and should be \(texts[1])")
     }
 }

@@ -15,7 +15,8 @@ nonisolated struct FluxLogModel<State: FluxState & Equatable> {
 
     init(initialState: State, actions: [State.Action]) {
         self.actions = actions
-        states = [(initialState, 0)]
+        // Not the same as the number, for a snapshot has both.
+        states = [(initialState, 1_000)]
     }
 
     private var last: Int { states.count - 1 }

@@ -31,7 +31,8 @@ nonisolated extension FluxConformance {
         try await check.trimming(all)
         // Another client, which knows nothing of all this.
         try await FluxSharedLogCheck(log: make(), other: log, duration: duration, clock: clock).trimming(all)
-        try await check.trimmingAll(all)
+        try await check.trimmingAll(all, make)
+        try await check.cancelling()
     }
 }
 
@@ -123,11 +124,12 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             (known[1].position, [1], [1]), (known[0].position, [2], [1]), (known[1].position, [4], [1]),
             (known[2].position, large, large),
         ]
-        for (position, state, expected) in saves {
-            try await log.save(FluxSharedSnapshot(position: position, state: state))
+        for (saver, (position, state, expected)) in zip([log, other, other, log], saves) {
+            try await saver.save(FluxSharedSnapshot(position: position, state: state))
             for client in [log, other] {
                 let snapshot = try await client.snapshot()
                 try expect("the position of the snapshot", snapshot?.position, Swift.max(position, known[1].position))
+                try expect("the number of bytes of the snapshot", snapshot?.state.count, expected.count)
                 try expect("the bytes of the snapshot", snapshot?.state, expected)
             }
         }
@@ -157,13 +159,28 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await expect("the snapshot after that", other.snapshot()?.position, known[2].position)
     }
 
-    func trimmingAll(_ known: Known) async throws {
+    func trimmingAll(_ known: Known, _ make: () async throws -> Log) async throws {
         let end = known.last!.position
         try await log.trim(through: end)
         try await expect("the end after all was trimmed", other.end(), end)
-        let next = try await other.append([8], key: key(5, 0))
+        let late = try await make()
+        try await expect("the end that a new client finds after all was trimmed", late.end(), end)
+        let next = try await late.append([8], key: key(5, 0))
         try ascending([known.last!, FluxSharedEntry(position: next, entry: [8])])
         try await read(log, after: end, [FluxSharedEntry(position: next, entry: [8])])
+    }
+
+    /// What was cancelled may be appended or not.
+    func cancelling() async throws {
+        let appending = _Concurrency.Task { [log, key = key(5, 1)] in
+            while !_Concurrency.Task.isCancelled { await _Concurrency.Task.yield() }
+            do throws(FluxSharedLogError) { _ = try await log.append([9], key: key) } catch {
+                if case .unavailable = error { return }
+                throw FluxConformance.Failure(description: "an append that was cancelled throws \(error)")
+            }
+        }
+        appending.cancel()
+        try await appending.value
     }
 
     // MARK: - What is expected
@@ -183,6 +200,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
     private func same(_ entries: Known, _ expected: Known) throws {
         try expect("the positions", entries.map(\.position), expected.map(\.position))
         for (entry, expected) in zip(entries, expected) {
+            try expect("the number of bytes at \(entry.position)", entry.entry.count, expected.entry.count)
             try expect("the bytes at \(entry.position)", entry.entry, expected.entry)
         }
     }

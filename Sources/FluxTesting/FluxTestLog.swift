@@ -208,12 +208,16 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     private func next(
         after position: UInt64, _ latch: FluxLatch, _ machine: inout Machine
     ) throws -> [FluxSharedEntry<[UInt8]>] {
+        if machine.arePaused {
+            machine.readers.append(latch)
+            return []
+        }
         if machine.isDown {
             machine.outage = Swift.max(0, machine.outage - 1)
             throw FluxSharedLogError.unavailable("the log is down")
         }
         if position < machine.model.trimmed { throw FluxSharedLogError.trimmed(through: machine.model.trimmed) }
-        let entries = machine.arePaused ? [] : machine.model.entries(after: position)
+        let entries = machine.model.entries(after: position)
         if entries.isEmpty { machine.readers.append(latch) }
         let isWhole = faults.lost + faults.delayed + faults.outages == 0 || entries.isEmpty
         return isWhole ? entries : Array(entries.prefix(1 + machine.random.next(below: entries.count)))

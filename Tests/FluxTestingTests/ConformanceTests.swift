@@ -9,8 +9,10 @@ import Testing
     static let actions: [Counter.Action] = [.add(1), .addSilently(10), .mark(producer: 1, number: 1), .add(-3)]
 
     @Test func `A right persistence and a right log pass`() async throws {
-        let persistence = MemoryPersistence<Int>()
-        try await FluxConformance.check(states: [1, 2, 3]) { persistence }
+        for states in [[1, 2, 3], [1, 1, 2]] {
+            let persistence = MemoryPersistence<Int>()
+            try await FluxConformance.check(states: states) { persistence }
+        }
         let log = MemoryLog<Marks>()
         try await FluxConformance.check(initialState: Marks(), actions: Self.actions) { log }
     }
@@ -26,8 +28,18 @@ import Testing
     func `A wrong persistence is found`(fault: WrongPersistence.Fault) async {
         let persistence = WrongPersistence(fault)
         await #expect(throws: FluxConformance.Failure.self) {
-            try await FluxConformance.check(states: [1, 2, 3]) { persistence.reopened() }
+            try await FluxConformance.check(states: fault == .savesOnceLoaded ? [1, 2, 1] : [1, 2, 3]) {
+                persistence.reopened()
+            }
         }
+    }
+
+    @Test func `A log that takes the number of a snapshot for its revision is found, whatever the actions`() async {
+        let log = WrongLog(.numberForRevision)
+        let failure = await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.check(initialState: Marks(), actions: (1...4).map { .add($0) }) { log.reopened() }
+        }
+        #expect(failure?.description.hasPrefix("the snapshot's revision") == true, "\(failure?.description ?? "")")
     }
 
     @Test func `Too little to check with is said`() async {
@@ -60,7 +72,7 @@ import Testing
     final class WrongLog: FluxLog {
         enum Fault: CaseIterable {
             case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
-                neverLoads
+                neverLoads, numberForRevision
         }
 
         let fault: Fault
@@ -91,7 +103,8 @@ import Testing
         func compact(_ snapshot: FluxSnapshot<Marks>) async throws {
             disk.withLock { disk in
                 let entries = fault == .dropsAll ? [] : disk.entries.filter { $0.number > snapshot.number }
-                let revision = fault == .losesRevision ? 0 : snapshot.revision
+                let revision =
+                    fault == .losesRevision ? 0 : fault == .numberForRevision ? snapshot.number : snapshot.revision
                 disk = FluxLogContents(
                     snapshot: fault == .keepsOldSnapshot
                         ? disk.snapshot ?? snapshot
@@ -103,10 +116,13 @@ import Testing
 
     /// A persistence with one thing wrong.
     final class WrongPersistence: FluxPersistence {
-        enum Fault: CaseIterable { case forgetsWhenReopened, keepsFirst, startsWithSomething, forgetsEqual }
+        enum Fault: CaseIterable {
+            case forgetsWhenReopened, keepsFirst, startsWithSomething, forgetsEqual, savesOnceLoaded
+        }
 
         let fault: Fault
         private let disk: Locked<Int?>
+        private let isLoaded = Locked(false)
 
         init(_ fault: Fault) {
             self.fault = fault
@@ -115,12 +131,17 @@ import Testing
 
         func reopened() -> WrongPersistence {
             if fault == .forgetsWhenReopened { disk.withLock { $0 = nil } }
+            isLoaded.withLock { $0 = false }
             return self
         }
 
-        func load() async throws -> Int? { disk.current }
+        func load() async throws -> Int? {
+            isLoaded.withLock { $0 = true }
+            return disk.current
+        }
 
         func save(_ state: Int) async throws {
+            if fault == .savesOnceLoaded && !isLoaded.current { return }
             disk.withLock { disk in
                 if fault == .forgetsEqual && disk == state { return disk = nil }
                 disk = fault == .keepsFirst ? disk ?? state : state

@@ -82,8 +82,8 @@ import Testing
         #expect(await run(1) != run(2))
     }
 
-    @Test("Readers get nothing while they are paused, and are thrown out while the log is not there")
-    func readers() async throws {
+    @Test("Readers get nothing while they are paused, and know of nothing")
+    func paused() async throws {
         let log = FluxTestLog()
         let read = FluxRecorder<UInt8>()
         log.arePaused = true
@@ -91,7 +91,21 @@ import Testing
         let reading = Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } }
         for _ in 0..<100 { await Task.yield() }
         #expect(read.elements.isEmpty)
+        // Nor do they know of a trim.
+        _ = try await log.append([2], key: "b")
+        try await log.trim(through: 1)
+        for _ in 0..<100 { await Task.yield() }
         log.arePaused = false
+        await #expect(throws: FluxSharedLogError.trimmed(through: 1)) { try await reading.value }
+        #expect(read.elements.isEmpty)
+    }
+
+    @Test("Readers are thrown out while the log is not there")
+    func readers() async throws {
+        let log = FluxTestLog()
+        let read = FluxRecorder<UInt8>()
+        _ = try await log.append([1], key: "a")
+        let reading = Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } }
         await read.count(1)
         log.isAvailable = false
         await #expect(throws: FluxSharedLogError.unavailable("the log is down")) { try await reading.value }

@@ -27,7 +27,7 @@ import Testing
     func wrong(fault: WrongSharedLog.Fault) async {
         let log = WrongSharedLog(fault)
         await #expect(throws: FluxConformance.Failure.self) {
-            try await FluxConformance.sharedLog(within: .milliseconds(300)) { log }
+            try await FluxConformance.sharedLog(within: .milliseconds(300)) { WrongSharedLog(fault, on: log) }
         }
     }
 
@@ -42,6 +42,17 @@ import Testing
                 == #"the entries after 0 did not come: the reading ended with "unavailable("there is no leader")""#)
     }
 
+    @Test("What is wrong with many bytes is told in a line that can be read")
+    func tellsShortly() async {
+        let log = WrongSharedLog(.shortBytes)
+        let failure = await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.sharedLog { log }
+        }
+        let text = failure?.description ?? ""
+        #expect(
+            text.hasPrefix("the number of bytes at ") && text.hasSuffix(" is 65000, and should be 100000"), "\(text)")
+    }
+
     /// A log with one thing wrong, or none; a reading of it that was cancelled throws.
     final class WrongSharedLog: FluxSharedLog {
         enum Fault: CaseIterable {
@@ -49,16 +60,30 @@ import Testing
                 swallowsErrors, endsReading
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
             case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
+            case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes
         }
 
-        private let base = FluxTestLog()
-        private let fault: Fault?
-        private let trimmed = FluxLock<UInt64>(0)
-        private let newest = FluxLock<FluxSharedSnapshot<[UInt8]>?>(nil)
+        /// What all clients have together.
+        private final class Server: Sendable {
+            let base = FluxTestLog()
+            let trimmed = FluxLock<UInt64>(0)
+            let newest = FluxLock<FluxSharedSnapshot<[UInt8]>?>(nil)
+        }
 
-        init(_ fault: Fault?) { self.fault = fault }
+        private let server: Server
+        private let fault: Fault?
+        /// What this client has saved, and the end that it has seen.
+        private let own = FluxLock<(saved: UInt64, end: UInt64)>((0, 0))
+
+        private var base: FluxTestLog { server.base }
+
+        init(_ fault: Fault?, on other: WrongSharedLog? = nil) {
+            (self.fault, server) = (fault, other?.server ?? Server())
+        }
 
         func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+            if fault == .refusesCancelled && Task.isCancelled { throw .refused("cancelled") }
+            let entry = fault == .shortBytes ? Array(entry.prefix(65_000)) : entry
             let key = fault == .contentForKey ? "\(entry)" : fault == .shortKeys ? String(key.prefix(8)) : key
             let position = try await base.append(entry, key: key)
             return fault == .samePosition ? 1 : position
@@ -83,7 +108,7 @@ import Testing
 
         /// Whether nobody is told that entries after a position are gone.
         private func isSilent(_ position: UInt64) -> Bool {
-            fault == .silentTrim || fault == .lowersTrim && position >= trimmed.withLock { $0 }
+            fault == .silentTrim || fault == .lowersTrim && position >= server.trimmed.withLock { $0 }
         }
 
         private func hand(
@@ -103,17 +128,28 @@ import Testing
             switch fault {
             case .oldEnd: base.entries.dropLast().last?.position ?? 0
             case .forgetsEnd: base.entries.last?.position ?? 0
+            case .forgetsEndAtFirst:
+                own.withLock { own in
+                    own.end = max(own.end, base.entries.last?.position ?? 0)
+                    return own.end
+                }
             default: try await base.end()
             }
         }
 
-        func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? { newest.withLock { $0 } }
+        func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
+            server.newest.withLock { $0 }
+        }
 
         func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
-            newest.withLock { newest in
+            server.newest.withLock { newest in
                 switch fault {
                 case .noSnapshot: break
                 case .olderSnapshot: newest = snapshot
+                case .savesByOwn:
+                    own.withLock { own in
+                        if snapshot.position > own.saved { (own.saved, newest) = (snapshot.position, snapshot) }
+                    }
                 case .sameSnapshot where snapshot.position >= newest?.position ?? 0: newest = snapshot
                 default: if snapshot.position > newest?.position ?? 0 { newest = snapshot }
                 }
@@ -122,8 +158,8 @@ import Testing
 
         func trim(through position: UInt64) async throws(FluxSharedLogError) {
             let position = fault == .trimsMore ? position + 3 : position
-            trimmed.withLock { $0 = position }
-            if fault == .trimsSnapshot { newest.withLock { $0 = nil } }
+            server.trimmed.withLock { $0 = position }
+            if fault == .trimsSnapshot { server.newest.withLock { $0 = nil } }
             try await base.trim(through: position)
         }
     }

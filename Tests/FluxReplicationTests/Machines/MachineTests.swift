@@ -210,20 +210,10 @@ import Testing
 
     @Test func `There is one save at a time, and what has failed is said until one has not`() {
         #expect(beginsSaving() == (true, false) && beginsSaving() == (false, true))
-        #expect(machine.it.status.snapshotFailure == "the one before it was still being saved")
+        #expect(machine.it.status.snapshotFailure == "the one before it is still being saved")
         #expect(effects { $0.saved("no room", &$1) }.tellsStatus)
         #expect(machine.it.status.snapshotFailure == "no room")
         #expect(beginsSaving().0)
-        effects { $0.saved(nil, &$1) }
-        #expect(machine.it.status.snapshotFailure == nil)
-    }
-
-    @Test func `A snapshot that was left out is said until the next is saved`() {
-        #expect(beginsSaving().0 && !beginsSaving().0)
-        effects { $0.saved(nil, &$1) }
-        #expect(machine.it.status.snapshotFailure == "the one before it was still being saved")
-        #expect(beginsSaving().0)
-        #expect(machine.it.status.snapshotFailure == "the one before it was still being saved")
         effects { $0.saved(nil, &$1) }
         #expect(machine.it.status.snapshotFailure == nil)
     }
