@@ -17,7 +17,7 @@ enum Limits {
     // look at each store for all who watch the actions of a dispatcher, and rules that go by the clock and not by who has woken up;
     // and drains that see a burst; and families that find out which store can never be saved, and keys of rules that go outside of
     // all locks; and replicas that tell a log which cannot be read from one that does not answer.
-    static let linesOfCodeOfAll = 9_550
+    static let linesOfCodeOfAll = 9_600
     static let linesOfReadme = 250
 }
 

@@ -12,12 +12,12 @@ nonisolated extension FluxDispatcher {
     @discardableResult
     public func instrument(_ instrumentation: some FluxInstrumentation) -> FluxRegistration {
         // At the front it is told what was dispatched, and at the back what became of that. Of those with the same priority the one
-        // that was added first comes first.
-        let back = add(FluxAppliedInstrument(instrumentation: instrumentation), priority: .min)
+        // that was added first comes first. The front is there for longer, so that nothing is applied that was not dispatched.
         let front = add(FluxDispatchedInstrument(instrumentation: instrumentation), priority: .max)
+        let back = add(FluxAppliedInstrument(instrumentation: instrumentation), priority: .min)
         return FluxRegistration {
-            front.remove()
             back.remove()
+            front.remove()
         }
     }
 }
@@ -26,12 +26,16 @@ nonisolated extension FluxStore {
     /// Lets somebody look at what this store applies, wherever it comes from, and at the events of creators that send here.
     ///
     /// - Parameter instrumentation: Who is told.
-    /// - Returns: What to end it by; letting go of that ends nothing.
+    /// - Returns: What to end it by; letting go of that ends nothing. Until then it keeps the state in memory, and the store not.
     @inlinable @discardableResult
     public func instrument(_ instrumentation: some FluxInstrumentation) -> FluxRegistration {
         let observer = FluxStoreInstrument(handle, instrumentation)
         handle.withAccess { $0.observe(observer) }
-        return FluxRegistration { [handle] in handle.withAccess { $0.remove(observer) } }
+        let kept = FluxLock<(FluxStoreHandle<State>, FluxStoreInstrument<State>)?>((handle, observer))
+        return FluxRegistration {
+            guard let (handle, observer) = kept.withLock({ $0.take() }) else { return }
+            handle.withAccess { $0.remove(observer) }
+        }
     }
 }
 

@@ -83,8 +83,9 @@ nonisolated private final class FluxMemberWatch<
         for (key, member) in members.group.state {
             let source = members.source(member)
             let stores = source.stores
-            // Another one may have come under the same key.
-            let token = known[key].flatMap { $0.stores == stores ? $0.token : nil }
+            // Another one may have come under the same key; of sources that are not ours the stores do not tell.
+            let isOurs = (source as? any FluxTappable).map { $0.sources?.isFixed != false } ?? false
+            let token = known[key].flatMap { isOurs && $0.stores == stores ? $0.token : nil }
             next[key] = (stores, token ?? source.watch(ended: {}, changed))
         }
         replace { $0 == nil ? nil : next }

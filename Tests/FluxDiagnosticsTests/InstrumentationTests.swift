@@ -42,6 +42,58 @@ import Testing
 
     struct Nothing: FluxAction {}
 
+    @Test func `What it was ended by does not keep it`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        var watcher: Watcher? = Watcher()
+        let kept = Weak(watcher!)
+        let registrations = [store.instrument(watcher!), dispatcher.instrument(watcher!)]
+        watcher = nil
+        #expect(kept.object != nil)
+        for registration in registrations { registration.remove() }
+        #expect(kept.object == nil)
+        for registration in registrations { registration.remove() }
+    }
+
+    /// Notes which actions were dispatched, and which of those that were applied had not been.
+    private final class Pairs: FluxInstrumentation {
+        let notes = Locked((dispatched: Set<Int>(), alone: [Int]()))
+
+        private func number(_ action: any FluxAction) -> Int {
+            if case .add(let number) = action as? Counter.Action { number } else { 0 }
+        }
+
+        func dispatched(_ action: any FluxAction, origin: FluxOrigin?) {
+            let number = number(action)
+            notes.withLock { _ = $0.dispatched.insert(number) }
+        }
+
+        func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+            let number = number(action)
+            notes.withLock { if !$0.dispatched.contains(number) { $0.alone.append(number) } }
+        }
+    }
+
+    @Test(.stress) func `Stress: nothing is applied that was not dispatched, while it is switched on and off`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let (pairs, isOver) = (Pairs(), Locked(false))
+        async let dispatching: Void = {
+            var number = 0
+            while !isOver.current {
+                number += 1
+                dispatcher.dispatch(action: Counter.Action.add(number))
+            }
+        }()
+        for _ in 0..<2_000 {
+            let registration = dispatcher.instrument(pairs)
+            await Task.yield()
+            registration.remove()
+        }
+        isOver.withLock { $0 = true }
+        await dispatching
+        #expect(pairs.notes.current.alone.isEmpty && !pairs.notes.current.dispatched.isEmpty)
+        withExtendedLifetime(store) {}
+    }
+
     @Test func `On a dispatcher and its child: each tells of its own stores`() throws {
         let child = FluxDispatcher()
         let stores = [dispatcher, child].map { FluxStore(initialState: Counter(), dispatcher: $0) }

@@ -281,6 +281,21 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
+    struct Watching: FluxAction {}
+
+    @Test func `Watching a store inside its own handle stops the program, with a message`() async {
+        let part = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let watching = FluxChange<Counter>.other(Watching()) { _ in
+                _ = store.subscribe(to: \.count) { _ in }
+                return false
+            }
+            store.handle.withAccess { _ = $0.apply(watching) }
+        }
+        let message = String(decoding: part?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("subscribe(to:) was used inside"), "\(message)")
+    }
+
     @Test func `Reading a view inside handle stops the program, with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let view = FluxStore(initialState: Counter(), dispatcher: nil).view(\.count)

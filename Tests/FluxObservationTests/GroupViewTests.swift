@@ -53,6 +53,44 @@ import Testing
         #expect(view.state == [1: 108], "though there are as many changes in all as before")
     }
 
+    /// A source of the user's own, which has no store that anybody could name.
+    private final class Feed: FluxSource {
+        private let store = FluxStore(initialState: Counter(), dispatcher: nil)
+
+        func add(_ amount: Int) { store.dispatch(action: .add(amount)) }
+        var state: Counter { store.state }
+        var stamp: UInt64 { store.stamp }
+        var stores: [FluxStoreInfo] { [] }
+        func capture(in cut: FluxCut) -> @Sendable () -> Counter { store.capture(in: cut) }
+        func watch(
+            ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
+        ) -> FluxSubscription { store.watch(ended: ended, changed) }
+        func subscribe(
+            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
+            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
+        ) -> FluxSubscription {
+            store.subscribe(
+                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
+        }
+        func flush() async { await store.flush() }
+    }
+
+    @Test func `One of the user's own that takes another's place is watched, though neither names a store`() async {
+        let (feeds, first, second) = (Group<Feed>(), Feed(), Feed())
+        feeds.open(1, first)
+        let view = FluxView(feeds) { $0.mapValues(\.count) }
+        let seen = Recorder<Int?>()
+        let subscription = view.subscribe { seen.record($0[1]) }
+        first.add(1)
+        await seen.count(1)
+        feeds.open(1, second)
+        await seen.count(2)
+        second.add(7)
+        await seen.count(3)
+        #expect(seen.values == [1, 0, 7])
+        subscription.unsubscribe()
+    }
+
     /// A store as a source, on whose way something may happen.
     private final class Slow: FluxSource {
         let store: FluxStore<Counter>

@@ -142,16 +142,16 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     ///
     /// - Parameters:
     ///   - outcome: How it ended.
-    ///   - last: The action that goes with it, if any.
-    public func end(_ outcome: FluxTask.Outcome, sending last: Converter.Action? = nil) {
-        let event = event
+    ///   - last: The action that goes with it, if any; asked for only where it is sent.
+    public func end(_ outcome: FluxTask.Outcome, sending last: @autoclosure () -> Converter.Action? = nil) {
         // Relaxed: it only picks the first; what follows is ordered by the lock of the task.
         if hasEnded.exchange(true, ordering: .relaxed) { return }
         if let ticket, let error = outcome.error {
-            let tell = { [creator, attempt, task] in creator.tellRetried(event, attempt, error, task) }
+            let tell = { [creator, attempt, task, event] in creator.tellRetried(event, attempt, error, task) }
             if ticket.funnel.retries(ticket, error, tell) { return }
         }
         task.end(outcome, of: attempt) {
+            let last = last()
             if let last { creator.destination(last) }
             if let error = outcome.error { creator.report(error, event, isHandled: last != nil) }
             return last != nil

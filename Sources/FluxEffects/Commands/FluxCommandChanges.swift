@@ -51,8 +51,13 @@ nonisolated public protocol FluxCommandChanges<State> {
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxUnchanged: Error {
+    /// Whether the command has no such part.
+    let isDefault: Bool
+
     /// Says it.
-    public init() {}
+    public init() { self.init(isDefault: false) }
+
+    init(isDefault: Bool) { self.isDefault = isDefault }
 }
 
 nonisolated extension FluxCommandChanges {
@@ -62,7 +67,9 @@ nonisolated extension FluxCommandChanges {
 
     /// By default the state knows nothing of a failure; the task does.
     @_disfavoredOverload
-    public func reduce(state: inout State, error: any Error) throws(FluxUnchanged) { throw FluxUnchanged() }
+    public func reduce(state: inout State, error: any Error) throws(FluxUnchanged) {
+        throw FluxUnchanged(isDefault: true)
+    }
 
     // By names of their own: inside FluxCommand the overloads that do not throw would be meant.
     func tryBegin(_ state: inout State) throws { try begin(state: &state) }

@@ -120,9 +120,13 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
             conversion.end(
                 .failed(error),
                 sending: Action(Command.self, "reduce") { [told = run.toldOfFailure] state in
-                    try command.tryReduce(&state, error: error)
                     // Relaxed: the thread that reads it has applied this before.
                     told.isSet.store(true, ordering: .relaxed)
+                    do { try command.tryReduce(&state, error: error) } catch {
+                        let isLeftOut = (error as? FluxUnchanged)?.isDefault == true
+                        if isLeftOut { told.isSet.store(false, ordering: .relaxed) }
+                        throw error
+                    }
                 })
         }
     }

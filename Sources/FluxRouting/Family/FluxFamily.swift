@@ -22,7 +22,8 @@ import Dispatch
 /// its `flush()` ends and it is not, is let go of at the next attempt, which fails too: who asks then has it made anew of what is stored.
 ///
 /// As a source its state is the open members by their keys: what watches it is told before a member is closed, and keeps none of them
-/// open. It may be handed old members for a moment, and `state` keeps in memory what it had.
+/// open. It may be handed old members for a moment, and `state` keeps in memory what it had; so does a view while it reads, and the
+/// next member of a key may be made meanwhile.
 ///
 /// Making and closing run in tasks of their own, and may ask the family for another key; one that asks for its own waits for itself, until
 /// it is cancelled. Keys are hashed and compared under a lock of the family, so that may not use it. One task sleeps for all

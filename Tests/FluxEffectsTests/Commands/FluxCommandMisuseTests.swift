@@ -17,6 +17,12 @@ import Testing
         func reduce(state: inout Counter, error: any Error) { state.count = -1 }
     }
 
+    /// Has nothing to tell of some failures.
+    struct Picky: FluxCommand {
+        func execute(state: Counter, dependency: Void) async throws { throw Failure() }
+        func reduce(state: inout Counter, error: any Error) throws { throw FluxUnchanged() }
+    }
+
     struct Outer: FluxCommand {
         static let inner = Locked<(@Sendable () -> Void)?>(nil)
         static var rules: [FluxRule<Outer>] {
@@ -97,6 +103,7 @@ import Testing
         let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             _ = await store.run(Loud()).outcome
+            _ = await store.run(Picky()).outcome
             let gone = Gate()
             store.run(Silent(canary: Canary(gone)))
             // It is told after the end, and before the command goes.
@@ -105,7 +112,7 @@ import Testing
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         #expect(text.split(separator: "\n").filter { $0.contains("FluxCore: Silent failed with Failure()") }.count == 1)
-        #expect(!text.contains("Loud"), "\(text)")
+        #expect(!text.contains("Loud") && !text.contains("Picky"), "\(text)")
     }
 
     @Test func `The rules of a command may run another one`() async {

@@ -9,6 +9,39 @@ import Testing
 @Suite struct TasksUnderRulesTests {
     let store = FluxStore(initialState: Log(), dispatcher: nil)
 
+    /// Fails until it is cancelled, or at once.
+    enum Asking: FluxAsyncActionConverter {
+        enum Event: FluxEvent { case wait, fail }
+        struct Failure: Error {}
+        typealias Action = Log.Action
+        static func convert(
+            event: Event, dependency asked: Recorder<String>, send: @escaping @Sendable (Log.Action) -> Void
+        ) async throws {
+            Asking.asked.withLock { $0 = asked }
+            if event == .fail { throw Failure() }
+            try await Task.sleep(for: .seconds(600))
+        }
+        static let asked = Locked<Recorder<String>?>(nil)
+        static func action(for error: any Error, event: Event) -> Log.Action? {
+            asked.current?.record("\(type(of: error))")
+            return nil
+        }
+    }
+
+    @Test func `For the action of a failure it asks once it has failed for good, and not for what was cancelled`() async
+    {
+        let asked = Recorder<String>()
+        let creator = FluxActionCreator<Asking>(
+            dependency: asked, store: store, rules: [.retry(limit: 3)], onFailure: { _, _ in })
+        #expect(await creator.fire(.fail).outcome.name == "failed")
+        #expect(asked.values == ["Failure"])
+        let task = creator.fire(.wait)
+        while await !task.events.contains(where: { $0.name == "started" }) {}
+        task.cancel()
+        await creator.flush()
+        #expect(asked.values == ["Failure"])
+    }
+
     @Test func `The life of an event can be watched from its start, whenever one begins to look`() async {
         let clock = TestClock()
         let creator = FluxActionCreator<WorkConverter>(
