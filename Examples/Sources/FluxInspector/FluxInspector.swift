@@ -45,7 +45,7 @@ public final class FluxInspector: Sendable {
     ///   - limit: How many lines to keep, at least 1.
     ///   - hides: Says whether a value is not to be shown, wherever it is in an event, an action, a state or an error. It gets
     ///     the name of the property, of the case or of the associated value, or the key in a dictionary, and the value; the
-    ///     name is empty for an element of an array and for the whole. Called when somebody looks, on any thread.
+    ///     name is empty for an element of an array, for a key and for the whole. Called when somebody looks, on any thread.
     public init(limit: Int = 1_000, hiding hides: (@Sendable (_ name: String, _ value: Any) -> Bool)? = nil) {
         guard limit > 0 else {
             fatalError("FluxInspector(limit: \(limit)) keeps nothing: give a limit of 1 or more.")

@@ -131,8 +131,8 @@ struct Rendering: Sendable {
     }
 
     private func shown(_ value: Any) -> Any {
-        var known: Set<ObjectIdentifier> = []
-        return hides.map { Shown.value(value, name: "", depth: 0, hides: $0, known: &known) } ?? value
+        var walk = Shown.Walk()
+        return hides.map { Shown.value(value, name: "", depth: 0, hides: $0, &walk) } ?? value
     }
 
     /// The name of a type, without its module and where in a function it is.
@@ -165,21 +165,37 @@ private struct Shown: CustomDumpReflectable {
     /// Values may be in each other for as long as one likes.
     private static let deepest = 64
 
+    /// The objects on the way.
+    struct Walk {
+        /// Those that what comes next is in.
+        var path: Set<ObjectIdentifier> = []
+        /// Those that were found somewhere.
+        var known: Set<ObjectIdentifier> = []
+        /// How often one may be shown again, elsewhere: where all know all, there is no end of ways.
+        var left = 1_000
+
+        /// Goes into an object; false: it is not shown in full again.
+        mutating func enter(_ id: ObjectIdentifier) -> Bool {
+            if !known.insert(id).inserted { left -= 1 }
+            return left >= 0 && path.insert(id).inserted
+        }
+    }
+
     let customDumpMirror: Mirror
 
     /// What to dump in place of a value.
     static func value(
-        _ value: Any, name: String, depth: Int, hides: (String, Any) -> Bool, known: inout Set<ObjectIdentifier>
+        _ value: Any, name: String, depth: Int, hides: (String, Any) -> Bool, _ walk: inout Walk
     ) -> Any {
         if hides(name, value) || depth > deepest { return Hidden() }
         if value is any CustomDumpStringConvertible { return value }
         if let other = value as? any CustomDumpRepresentable {
-            return Shown.value(other.customDumpValue, name: name, depth: depth + 1, hides: hides, known: &known)
+            return Shown.value(other.customDumpValue, name: name, depth: depth + 1, hides: hides, &walk)
         }
-        // Objects may lead back to themselves, and so each is shown once.
-        if type(of: value) is AnyClass, !known.insert(ObjectIdentifier(value as AnyObject)).inserted {
-            return Again(type: type(of: value))
-        }
+        // Objects may lead back to themselves.
+        let object = type(of: value) is AnyClass ? value as AnyObject : nil
+        if let object, !walk.enter(ObjectIdentifier(object)) { return Again(object: object) }
+        defer { if let object { walk.path.remove(ObjectIdentifier(object)) } }
         let mirror = (value as? any CustomDumpReflectable)?.customDumpMirror ?? Mirror(reflecting: value)
         var all = Array(mirror.children)
         var parent = mirror.superclassMirror
@@ -192,15 +208,15 @@ private struct Shown: CustomDumpReflectable {
         let children = all.map { child -> Mirror.Child in
             if isDictionary, let pair = child.value as? (key: AnyHashable, value: Any) {
                 let name = String(describing: pair.key.base)
-                let key = Shown.value(pair.key.base, name: "", depth: depth + 1, hides: hides, known: &known)
-                let value = Shown.value(pair.value, name: name, depth: depth + 1, hides: hides, known: &known)
+                let key = Shown.value(pair.key.base, name: "", depth: depth + 1, hides: hides, &walk)
+                let value = Shown.value(pair.value, name: name, depth: depth + 1, hides: hides, &walk)
                 return (nil, (key: AnyHashable(ShownKey(key: pair.key, customDumpValue: key)), value: value))
             }
             // What an optional holds has the name of that, and so have the values of a case that has one without a label.
             let label = child.label.flatMap { $0 == "some" || $0.hasPrefix(".") ? nil : $0 }
             let isElement = mirror.displayStyle == .collection || mirror.displayStyle == .set
             let inner = label ?? (isElement ? "" : name)
-            return (child.label, Shown.value(child.value, name: inner, depth: depth + 1, hides: hides, known: &known))
+            return (child.label, Shown.value(child.value, name: inner, depth: depth + 1, hides: hides, &walk))
         }
         func mirrored<Subject>(_ value: Subject) -> Mirror {
             // An object is shown as a struct: it is not the object that is dumped.
@@ -220,12 +236,12 @@ private struct ShownKey: Hashable, CustomDumpRepresentable {
     func hash(into hasher: inout Hasher) { hasher.combine(key) }
 }
 
-/// Stands where an object was shown before.
+/// Stands where an object is that was shown before.
 private struct Again: CustomDumpStringConvertible, Equatable {
-    let type: Any.Type
+    let object: AnyObject
 
-    var customDumpDescription: String { "\(type)(↩︎)" }
-    static func == (one: Again, other: Again) -> Bool { one.type == other.type }
+    var customDumpDescription: String { "\(type(of: object))(↩︎)" }
+    static func == (one: Again, other: Again) -> Bool { one.object === other.object }
 }
 
 /// Stands where something was hidden.

@@ -137,12 +137,13 @@ struct Routes: Sendable {
             var batch: Feed.Batch? = first
             while let sent = batch {
                 for var frame in sent.frames {
-                    // In pieces where it is large: so one that reads slowly is seen to read.
+                    // In pieces where it is large: one that reads slowly is seen to read.
                     while frame.readableBytes > 1 << 16, let piece = frame.readSlice(length: 1 << 16) {
                         try await writer.write(piece)
                         feed.takes(watcher)
                     }
                     try await writer.write(frame)
+                    if sent.frames.count > 1 { feed.takes(watcher) }
                 }
                 batch = await feed.next(for: watcher, after: sent.next)
             }

@@ -324,6 +324,41 @@ struct InspectorTests {
         for node in nodes { node.others = [] }
     }
 
+    /// Has one object in two places.
+    struct Choice: FluxState {
+        final class Card: Sendable {
+            let title: String
+            init(_ title: String) { self.title = title }
+        }
+        enum Action: FluxAction { case choose(Card) }
+
+        let cards: [Card]
+        var chosen: Card?
+
+        mutating func handle(action: Action) -> Choice? {
+            if case .choose(let card) = action { chosen = card }
+            return self
+        }
+    }
+
+    @Test("shows the difference where one object took the place of another, also where both were shown before")
+    func sharedObjects() async throws {
+        let inspector = FluxInspector(limit: 100) { name, _ in name == "password" }
+        let cards = [Choice.Card("one"), Choice.Card("two")]
+        let store = FluxStore(initialState: Choice(cards: cards), dispatcher: nil)
+        inspector.inspect(store)
+        for card in cards { store.dispatch(action: .choose(card)) }
+        try await serving(inspector) { served in
+            let second: ShownDetail = try await served.json("/inspect/rows/2")
+            let lines = try #require(second.difference).split(separator: "\n")
+            #expect(lines.contains { $0.hasPrefix("-") && $0.contains("one") }, "\(lines)")
+            #expect(lines.contains { $0.hasPrefix("+") && $0.contains("two") }, "\(lines)")
+            let first: ShownDetail = try await served.json("/inspect/rows/1")
+            let changed = try #require(first.difference).split(separator: "\n").filter { "-+".contains($0.prefix(1)) }
+            #expect(changed.allSatisfy { !$0.contains("[0]") }, "\(changed)")
+        }
+    }
+
     // MARK: - Who reads
 
     @Test("brings every one of thousands of actions to who reads, in order, while they are made")

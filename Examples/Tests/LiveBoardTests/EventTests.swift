@@ -187,7 +187,9 @@ import Testing
         let closed = Mutex<[String]>([])
         let stuck = try join(feed, last: 0) { closed.withLock { $0.append("stuck") } }
         let slow = try join(feed, last: 0) { closed.withLock { $0.append("slow") } }
+        let reading = try join(feed, last: 0) { closed.withLock { $0.append("reading") } }
         for _ in 0..<15 { feed.beat() }
+        feed.takes(reading.watcher)
         let taken = try #require(await feed.next(for: slow.watcher, after: slow.first.next))
         for _ in 0..<5 { feed.beat() }
         #expect(closed.withLock { $0 } == [])
