@@ -79,6 +79,7 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
+        FluxPureCode.forbid("subscribe(.buffered)")
         // What was skipped may lie between two that are equal.
         let distinct = FluxDistinct(by: difference)
         let bounded = self.delivery(on: queue, bound: delivery.bound()) { state in
@@ -121,6 +122,7 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool = false,
         _ handler: @escaping @Sendable (Swift.Result<State, FluxOverflow>) -> Void
     ) -> FluxSubscription {
+        FluxPureCode.forbid("subscribe(failingAfter:)")
         let failing = delivery(
             on: queue, bound: .failing(limit, last: .failure(FluxOverflow(limit: limit))), handler)
         return tap(

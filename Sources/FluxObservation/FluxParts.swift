@@ -175,6 +175,7 @@ nonisolated extension FluxSource {
         startingWithCurrent: Bool,
         _ handler: @escaping @Sendable ((old: Value?, new: Value)) -> Void
     ) -> FluxSubscription {
+        FluxPureCode.forbid("subscribe(to:)")
         guard delivery == .latest, let source = self as? any FluxTappable, case let isMarked = FluxFlag(),
             let read = reader(
                 in: source,

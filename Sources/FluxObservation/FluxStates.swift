@@ -18,7 +18,8 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
 
     /// Starts watching.
     public func makeAsyncIterator() -> Iterator {
-        start()
+        FluxPureCode.forbid("makeAsyncIterator() of states")
+        return start()
     }
 
     /// Takes one state after the other.

@@ -54,14 +54,11 @@ nonisolated extension FluxStore: FluxTappable {
     @usableFromInline var sources: FluxViewSources? { nil }
 
     @usableFromInline var turns: FluxTurns {
-        // By its name here: to ask for a feature takes the lock of the store.
-        FluxPureCode.forbid("subscribe(to:)")
-        return handle.feature(FluxTurns.self) { FluxTurns(handle.queue, isUsers: false) }
+        handle.feature(FluxTurns.self) { FluxTurns(handle.queue, isUsers: false) }
     }
 
     @usableFromInline var iteratorQueue: DispatchQueue {
-        FluxPureCode.forbid("an iterator of a store")
-        return handle.feature(FluxIteratorQueue.self) { FluxIteratorQueue() }.queue
+        handle.feature(FluxIteratorQueue.self) { FluxIteratorQueue() }.queue
     }
 
     @inlinable

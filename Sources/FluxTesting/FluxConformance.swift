@@ -134,8 +134,15 @@ nonisolated public enum FluxConformance {
 
     static func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected: Value) throws {
         if actual == expected { return }
-        // Of large ones the beginning, or nobody reads it.
-        let texts = ["\(actual)", "\(expected)"].map { $0.count > 500 ? "\($0.prefix(500))…" : $0 }
-        throw Failure(description: "\(what) is \(texts[0]), and should be \(texts[1])")
+        throw Failure(description: differing(what, "\(actual)", "\(expected)"))
+    }
+
+    /// Of long texts what is around the first difference, or nobody reads it.
+    private static func differing(_ what: String, _ actual: String, _ expected: String) -> String {
+        let start = Swift.max(0, zip(actual, expected).prefix { $0 == $1 }.count - 100)
+        let texts = [actual, expected].map { text in
+            text.count <= 500 ? text : (start > 0 ? "…" : "") + text.dropFirst(start).prefix(500) + "…"
+        }
+        return "\(what) is \(texts[0]), and should be \(texts[1])"
     }
 }

@@ -88,7 +88,8 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// What is in the log now.
     public var entries: [FluxSharedEntry<[UInt8]>] { machine.withLock { $0.model.entries(after: $0.model.trimmed) } }
 
-    /// Whether it answers; readers are thrown out, and all calls fail, from the moment that it is set to false.
+    /// Whether it answers; readers are thrown out, those that are paused once they go on, and all calls fail, from the moment that it
+    /// is set to false.
     public var isAvailable: Bool {
         get { machine.withLock { $0.isAvailable } }
         set { change { $0.isAvailable = newValue } }

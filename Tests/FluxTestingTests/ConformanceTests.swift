@@ -42,6 +42,23 @@ import Testing
         #expect(failure?.description.hasPrefix("the snapshot's revision") == true, "\(failure?.description ?? "")")
     }
 
+    /// Cuts off what does not fit.
+    private final class Cutting: FluxPersistence {
+        private let disk = Locked<String?>(nil)
+        func load() async throws -> String? { disk.current }
+        func save(_ state: String) async throws { disk.withLock { $0 = String(state.prefix(2_000)) } }
+    }
+
+    @Test func `Of what is long the failure shows where it differs`() async {
+        let disk = Cutting()
+        let failure = await #expect(throws: FluxConformance.Failure.self) {
+            try await FluxConformance.check(states: [String(repeating: "a", count: 2_000) + "the end", "b"]) { disk }
+        }
+        let text = failure?.description ?? ""
+        #expect(
+            text.count < 1_000 && text.contains("aaa\")…, and should be …") && text.contains("athe end\")"), "\(text)")
+    }
+
     @Test func `Too little to check with is said`() async {
         await #expect(throws: FluxConformance.Failure.self) {
             try await FluxConformance.check(states: [1, 1]) { MemoryPersistence<Int>() }

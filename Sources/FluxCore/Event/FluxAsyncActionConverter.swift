@@ -69,12 +69,11 @@ nonisolated extension FluxAsyncActionConverter {
     }
 
     @inlinable nonisolated(nonsending) static func run(_ conversion: FluxConversion<Self>) async {
-        let event = conversion.event
         do {
-            try await convert(event: event, dependency: conversion.dependency) { conversion.send($0) }
+            try await convert(event: conversion.event, dependency: conversion.dependency) { conversion.send($0) }
             conversion.complete()
         } catch {
-            conversion.end(.failed(error), sending: action(for: error, event: event))
+            conversion.end(.failed(error)) { action(for: error, event: conversion.event) }
         }
     }
 

@@ -142,8 +142,11 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     ///
     /// - Parameters:
     ///   - outcome: How it ended.
-    ///   - last: The action that goes with it, if any; asked for only where it is sent.
-    public func end(_ outcome: FluxTask.Outcome, sending last: @autoclosure () -> Converter.Action? = nil) {
+    ///   - last: The action that goes with it, if any.
+    public func end(_ outcome: FluxTask.Outcome, sending last: Converter.Action? = nil) { end(outcome) { last } }
+
+    /// Ends it with an action that is asked for only where it is sent.
+    @usableFromInline func end(_ outcome: FluxTask.Outcome, last: () -> Converter.Action?) {
         // Relaxed: it only picks the first; what follows is ordered by the lock of the task.
         if hasEnded.exchange(true, ordering: .relaxed) { return }
         if let ticket, let error = outcome.error {
