@@ -32,6 +32,7 @@ nonisolated extension FluxConformance {
         // Another client, which knows nothing of all this.
         try await FluxSharedLogCheck(log: make(), other: log, duration: duration, clock: clock).trimming(all)
         try await check.trimmingAll(all, make)
+        try await check.overtaking()
         try await check.cancelling()
     }
 }
@@ -170,6 +171,35 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await read(log, after: end, [FluxSharedEntry(position: next, entry: [8])])
     }
 
+    /// Somebody is busy with an entry while others are appended, some of which are trimmed: it gets each of them, or is told.
+    func overtaking() async throws {
+        let pause = (begun: FluxLatch(), end: FluxLatch())
+        let reader = FluxSharedLogReader(other, after: try await log.end(), pausing: pause)
+        defer {
+            reader.cancel()
+            pause.end.open()
+        }
+        var all: Known = []
+        for number in UInt8(0)..<30 {
+            all.append(
+                FluxSharedEntry(position: try await log.append([number], key: key(6, Int(number))), entry: [number]))
+            if number == 0 { try await within("the first entry", of: reader) { await pause.begun.wait() } }
+            if number == 20 { try await log.trim(through: all[20].position) }
+        }
+        pause.end.open()
+        var count = 0
+        while reader.ended.elements.isEmpty, reader.entries.elements.count < all.count {
+            count += 1
+            try await within("the next entry, or that it was trimmed") { [count] in await reader.either.count(count) }
+        }
+        try same(reader.entries.elements, Array(all.prefix(reader.entries.elements.count)))
+        if let end = reader.ended.elements.first {
+            let through = all[...20].map { "\(FluxSharedLogError.trimmed(through: $0.position))" }
+            try expect(
+                "whether who reads is told by \"\(end)\" of entries that were trimmed", through.contains(end), true)
+        }
+    }
+
     /// What was cancelled may be appended or not.
     func cancelling() async throws {
         let appending = _Concurrency.Task { [log, key = key(5, 1)] in
@@ -255,11 +285,16 @@ nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>
     private let isBusy = FluxLock(false)
     private let task = FluxLock<_Concurrency.Task<Void, Never>?>(nil)
 
-    init(_ log: Log, after position: UInt64, fails: Bool = false) {
+    init(
+        _ log: Log, after position: UInt64, fails: Bool = false,
+        pausing pause: (begun: FluxLatch, end: FluxLatch)? = nil
+    ) {
         let task = _Concurrency.Task { [self] in
             do {
                 try await log.read(after: position) { entries in
                     if fails { throw Failure() }
+                    pause?.begun.open()
+                    await pause?.end.wait()
                     let wasBusy = isBusy.withLock { isBusy in
                         defer { isBusy = true }
                         return isBusy

@@ -60,7 +60,7 @@ import Testing
                 swallowsErrors, endsReading
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
             case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
-            case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes
+            case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes, overtaken
         }
 
         /// What all clients have together.
@@ -99,7 +99,8 @@ import Testing
                     isFirst = false
                     try await hand(entries, receive)
                 }
-            } catch FluxSharedLogError.trimmed(let through) where isSilent(position) {
+            } catch FluxSharedLogError.trimmed(let through) where isSilent(position) || fault == .overtaken && !isFirst
+            {
                 try await base.read(after: through, receive)
             } catch  where fault == .swallowsErrors {}
             if fault == nil { throw FluxSharedLogError.unavailable("the task was cancelled") }
