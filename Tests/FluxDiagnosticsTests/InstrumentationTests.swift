@@ -83,7 +83,7 @@ import Testing
                 dispatcher.dispatch(action: Counter.Action.add(number))
             }
         }()
-        for _ in 0..<2_000 {
+        while pairs.notes.withLock({ $0.dispatched.count }) < 20_000 {
             let registration = dispatcher.instrument(pairs)
             await Task.yield()
             registration.remove()
