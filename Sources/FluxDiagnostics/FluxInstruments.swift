@@ -31,10 +31,11 @@ nonisolated extension FluxStore {
     public func instrument(_ instrumentation: some FluxInstrumentation) -> FluxRegistration {
         let observer = FluxStoreInstrument(handle, instrumentation)
         handle.withAccess { $0.observe(observer) }
-        let kept = FluxLock<(FluxStoreHandle<State>, FluxStoreInstrument<State>)?>((handle, observer))
+        let kept = FluxLock<(handle: FluxStoreHandle<State>, observer: FluxStoreInstrument<State>)?>((handle, observer))
         return FluxRegistration {
-            guard let (handle, observer) = kept.withLock({ $0.take() }) else { return }
-            handle.withAccess { $0.remove(observer) }
+            var gone: (handle: FluxStoreHandle<State>, observer: FluxStoreInstrument<State>)?
+            kept.withLock { swap(&$0, &gone) }
+            if let (handle, observer) = gone { handle.withAccess { $0.remove(observer) } }
         }
     }
 }
