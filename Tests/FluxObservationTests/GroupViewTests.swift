@@ -54,25 +54,11 @@ import Testing
     }
 
     /// A source of the user's own, which has no store that anybody could name.
-    private final class Feed: FluxSource {
-        private let store = FluxStore(initialState: Counter(), dispatcher: nil)
-
-        func add(_ amount: Int) { store.dispatch(action: .add(amount)) }
-        var state: Counter { store.state }
-        var stamp: UInt64 { store.stamp }
+    private final class Feed: WrappedSource {
+        let base = FluxStore(initialState: Counter(), dispatcher: nil)
         var stores: [FluxStoreInfo] { [] }
-        func capture(in cut: FluxCut) -> @Sendable () -> Counter { store.capture(in: cut) }
-        func watch(
-            ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-        ) -> FluxSubscription { store.watch(ended: ended, changed) }
-        func subscribe(
-            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
-            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
-        ) -> FluxSubscription {
-            store.subscribe(
-                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
-        }
-        func flush() async { await store.flush() }
+
+        func add(_ amount: Int) { base.dispatch(action: .add(amount)) }
     }
 
     @Test func `One of the user's own that takes another's place is watched, though neither names a store`() async {
@@ -92,37 +78,25 @@ import Testing
     }
 
     /// A store as a source, on whose way something may happen.
-    private final class Slow: FluxSource {
-        let store: FluxStore<Counter>
+    private final class Slow: WrappedSource {
+        let base: FluxStore<Counter>
         private let found: @Sendable () -> Void
         private let captured: @Sendable () -> Void
 
         init(
-            _ store: FluxStore<Counter>, found: @escaping @Sendable () -> Void = {},
+            _ base: FluxStore<Counter>, found: @escaping @Sendable () -> Void = {},
             captured: @escaping @Sendable () -> Void = {}
-        ) { (self.store, self.found, self.captured) = (store, found, captured) }
+        ) { (self.base, self.found, self.captured) = (base, found, captured) }
 
-        var state: Counter { store.state }
-        var stamp: UInt64 { store.stamp }
         var stores: [FluxStoreInfo] {
             found()
-            return store.stores
+            return base.stores
         }
+
         func capture(in cut: FluxCut) -> @Sendable () -> Counter {
             defer { captured() }
-            return store.capture(in: cut)
+            return base.capture(in: cut)
         }
-        func watch(
-            ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-        ) -> FluxSubscription { store.watch(ended: ended, changed) }
-        func subscribe(
-            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
-            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
-        ) -> FluxSubscription {
-            store.subscribe(
-                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
-        }
-        func flush() async { await store.flush() }
     }
 
     @Test func `It is not torn by an action on members that come while it is read, and have left again by its end`() {
@@ -158,7 +132,7 @@ import Testing
         let view = FluxView(desks, by: { $0 == $1 }) { $0.mapValues(\.count) }
         #expect(view.state == [0: 0])
         steps.withLock { $0.isBegun = true }
-        first.store.dispatch(action: .add(5))
+        first.base.dispatch(action: .add(5))
         #expect(view.state == [0: 5, 1: 1, 2: 1])
     }
 

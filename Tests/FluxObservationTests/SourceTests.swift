@@ -7,24 +7,9 @@ import Testing
 /// What is known as a source alone, and sources that are made of others.
 @Suite struct SourceTests {
     /// Hands on the count of a store.
-    struct Count: FluxSource {
-        let part: FluxView<Int>
-        init(_ store: FluxStore<Counter>) { part = store.view(\.count) }
-        var state: Int { part.state }
-        var stamp: UInt64 { part.stamp }
-        var stores: [FluxStoreInfo] { part.stores }
-        func capture(in cut: FluxCut) -> @Sendable () -> Int { part.capture(in: cut) }
-        func watch(
-            ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-        ) -> FluxSubscription { part.watch(ended: ended, changed) }
-        func subscribe(
-            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
-            ended: (@Sendable () -> Void)?,
-            _ handler: @escaping @Sendable (Int) -> Void
-        ) -> FluxSubscription {
-            part.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
-        }
-        func flush() async { await part.flush() }
+    struct Count: WrappedSource {
+        let base: FluxView<Int>
+        init(_ store: FluxStore<Counter>) { base = store.view(\.count) }
     }
 
     @Test func `Whoever knows any source alone reads it, watches it, and combines it with others`() async {

@@ -172,26 +172,15 @@ import Testing
     }
 
     /// Has a change applied just before it is watched.
-    struct Changing: FluxSource {
-        let store: FluxStore<Counter>
-        var state: Counter { store.state }
-        var stamp: UInt64 { store.stamp }
-        var stores: [FluxStoreInfo] { store.stores }
-        func capture(in cut: FluxCut) -> @Sendable () -> Counter { store.capture(in: cut) }
+    struct Changing: WrappedSource {
+        let base: FluxStore<Counter>
+
         func watch(
             ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
         ) -> FluxSubscription {
-            store.dispatch(action: .add(1))
-            return store.watch(ended: ended, changed)
+            base.dispatch(action: .add(1))
+            return base.watch(ended: ended, changed)
         }
-        func subscribe(
-            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
-            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
-        ) -> FluxSubscription {
-            store.subscribe(
-                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
-        }
-        func flush() async { await store.flush() }
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [AnyDelivery.newest(4), .oldest(4), .every, .latest])
@@ -199,7 +188,7 @@ import Testing
         delivery: AnyDelivery
     ) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        let view = FluxView(Changing(store: store)) { $0.count }
+        let view = FluxView(Changing(base: store)) { $0.count }
         var iterator = delivery.states(view, startingWithCurrent: false).makeAsyncIterator()
         #expect(view.state == 1)
         store.dispatch(action: .add(-1))

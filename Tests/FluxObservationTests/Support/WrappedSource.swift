@@ -1,0 +1,29 @@
+import Dispatch
+import FluxCore
+
+/// A source around another, by default without a change.
+protocol WrappedSource<State>: FluxSource where State == Base.State {
+    associatedtype Base: FluxSource
+    var base: Base { get }
+}
+
+extension WrappedSource {
+    var state: State { base.state }
+    var stamp: UInt64 { base.stamp }
+    var stores: [FluxStoreInfo] { base.stores }
+
+    func capture(in cut: FluxCut) -> @Sendable () -> State { base.capture(in: cut) }
+
+    func watch(
+        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
+    ) -> FluxSubscription { base.watch(ended: ended, changed) }
+
+    func subscribe(
+        _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
+        _ handler: @escaping @Sendable (State) -> Void
+    ) -> FluxSubscription {
+        base.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
+    }
+
+    func flush() async { await base.flush() }
+}
