@@ -21,9 +21,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @usableFromInline let onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)?
     /// Those who are told of events where the actions go.
     @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
-    @usableFromInline let inbox = FluxLock(FluxInbox<FluxConversion<Converter>>())
+    @usableFromInline let inbox = FluxLock(FluxInbox<FluxDueEvent<Converter.Event>>())
     /// Begins a conversion, or else drains the inbox, as the client's module has specialised it.
-    @usableFromInline let work: @Sendable (FluxActionCreator, FluxConversion<Converter>?) -> Void
+    @usableFromInline let work: @Sendable (FluxActionCreator, FluxDueEvent<Converter.Event>?) -> Void
 
     // MARK: - Creating
 
@@ -48,9 +48,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         funnel = schedulers.isEmpty ? nil : FluxSchedulerFunnel(schedulers)
         (self.dependency, self.onFailure, self.observers) = (dependency, onFailure, observers)
         destination = FluxCall(send)
-        work = { creator, conversion in
-            if let conversion { creator.begin(conversion) } else { creator.drain() }
-        }
+        work = { creator, due in due.map { creator.begin($0) } ?? creator.drain() }
     }
 
     /// Makes a creator whose actions go to all stores of a dispatcher that take them, or to what takes its place: a queue, a
@@ -147,11 +145,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         let task = account.admit(1)
         let observers = observers()
         if !observers.isEmpty { tellFired(event, task, observers) }
-        if funnel == nil && !Converter.startsAtOnce {
-            enqueue(FluxConversion(self, task, event, on: queue))
-        } else if let conversion = schedule(event, task, on: queue) {
-            begin(conversion)
-        }
+        let due = FluxDueEvent(task, event, on: queue)
+        if funnel == nil && !Converter.startsAtOnce { enqueue(due) } else if let due = schedule(due) { begin(due) }
         return task
     }
 
@@ -172,7 +167,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         if events.count == 1 { return fire(events[0], on: queue) }
         if Converter.sharesConversions && !events.isEmpty && funnel == nil && observers().isEmpty {
             let task = account.admit(events.count)
-            enqueue(FluxConversion(self, task, events[0], sharedBy: events, on: queue))
+            enqueue(FluxDueEvent(task, events[0], sharedBy: events, on: queue))
             return task
         }
         return FluxTask(nil, count: events.count, parts: events.map { fire($0, on: queue) })
@@ -245,36 +240,35 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     /// Takes an event through the schedulers, if there are any; returns what the caller has to begin now.
     @usableFromInline
-    func schedule(_ event: Converter.Event, _ task: FluxTask, on queue: DispatchQueue?) -> FluxConversion<Converter>? {
-        guard let funnel else { return FluxConversion(self, task, event, on: queue) }
-        let ticket = FluxTicket(Converter.shown(event), task, funnel, isBegunByFire: Converter.startsAtOnce) {
-            [self] ticket in
-            enqueue(FluxConversion(self, task, event, on: queue, ticket))
+    func schedule(_ due: FluxDueEvent<Converter.Event>) -> FluxDueEvent<Converter.Event>? {
+        guard let funnel else { return due }
+        let ticket = FluxTicket(Converter.shown(due.first), due.task, funnel, isBegunByFire: Converter.startsAtOnce) {
+            [self] ticket in enqueue(FluxDueEvent(due.task, due.first, on: due.queue, ticket))
         }
-        return funnel.fired(ticket) ? FluxConversion(self, task, event, on: queue, ticket) : nil
+        return funnel.fired(ticket) ? FluxDueEvent(due.task, due.first, on: due.queue, ticket) : nil
     }
 
-    @inlinable func enqueue(_ conversion: FluxConversion<Converter>) {
-        if let queue = conversion.firedOn { return queue.async { self.work(self, conversion) } }
-        if inbox.withLock({ $0.put(conversion) }) { startDrain() }
+    @inlinable func enqueue(_ due: FluxDueEvent<Converter.Event>) {
+        if let queue = due.queue { return queue.async { self.work(self, due) } }
+        if inbox.withLock({ $0.put(due) }) { startDrain() }
     }
 
     @usableFromInline func startDrain() { account.queue.async { self.work(self, nil) } }
 
     @inlinable func drain() {
-        var batch: ContiguousArray<FluxConversion<Converter>> = []
+        var batch: ContiguousArray<FluxDueEvent<Converter.Event>> = []
         for _ in 0..<FluxLimits.batchesInARow {
             guard inbox.withLock({ $0.take(&batch) }) else { return }
             // Taken out one by one: an event goes when it has ended, and not with those that were fired after it.
             batch.reverse()
-            while let conversion = batch.popLast() { begin(conversion) }
+            while let due = batch.popLast() { begin(due) }
         }
         // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.
         DispatchQueue.global().async { self.startDrain() }
     }
 
-    @inlinable func begin(_ conversion: FluxConversion<Converter>) {
-        if conversion.task.start() { Converter.start(conversion) }
+    @inlinable func begin(_ due: FluxDueEvent<Converter.Event>) {
+        if due.task.start() { Converter.start(FluxConversion(self, due)) }
     }
 
     // MARK: - Telling

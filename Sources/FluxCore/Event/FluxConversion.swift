@@ -30,21 +30,17 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     public let task: FluxTask
     /// Which attempt this is, counted from 1; what an earlier one still sends is refused (C9).
     public let attempt: Int
-    @usableFromInline let firedOn: DispatchQueue?
-    /// What the schedulers know it by; nil: there are none.
-    private let ticket: FluxTicket?
     @usableFromInline let first: Converter.Event
-    /// All events that were fired together and share it; empty: the first has it for itself.
     @usableFromInline let shared: [Converter.Event]
-    private let hasEnded = Synchronization.Atomic<Bool>(false)
+    @usableFromInline let firedOn: DispatchQueue?
+    @usableFromInline let ticket: FluxTicket?
+    @usableFromInline let hasEnded = Synchronization.Atomic<Bool>(false)
 
-    @usableFromInline init(
-        _ creator: FluxActionCreator<Converter>, _ task: FluxTask, _ first: Converter.Event,
-        sharedBy shared: [Converter.Event] = [], on queue: DispatchQueue?, _ ticket: FluxTicket? = nil
-    ) {
-        (self.creator, self.task, self.first, self.shared, self.ticket) = (creator, task, first, shared, ticket)
-        attempt = ticket == nil ? 1 : task.attempt
-        firedOn = queue
+    // Compiled into the client, and of single fields: else each event asks for the type of what is due.
+    @inlinable init(_ creator: FluxActionCreator<Converter>, _ due: consuming FluxDueEvent<Converter.Event>) {
+        (self.creator, task, first) = (creator, due.task, due.first)
+        (shared, firedOn, ticket) = (due.shared, due.queue, due.ticket)
+        attempt = due.ticket == nil ? 1 : due.task.attempt
     }
 
     deinit {
@@ -59,12 +55,11 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
 
     /// The event that was fired.
     public var event: Converter.Event {
-        if task.count == 1 { return first }
-        fatalError(
-            """
-            FluxCore: \(Converter.self) shares a conversion among the events that were fired together, and asked for the one \
-            event of it, or ended it by hand. Say `static var sharesConversions: Bool { false }`, or use forEachEvent.
-            """)
+        fluxRequire(
+            task.count == 1,
+            "\(Converter.self) shares a conversion among the events that were fired together, and asked for the one event of "
+                + "it, or ended it by hand. Say `static var sharesConversions: Bool { false }`, or use forEachEvent.")
+        return first
     }
 
     /// Calls a closure with each event of the conversion, in order, until the work is cancelled.
@@ -160,4 +155,23 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
             return last != nil
         }
     }
+}
+
+/// What a conversion is made of once its turn has come.
+///
+/// Without the creator: two threads that count the references to one object, for each event, take longer than all the rest.
+@usableFromInline nonisolated struct FluxDueEvent<Event: FluxEvent>: Sendable {
+    @usableFromInline let task: FluxTask
+    @usableFromInline let first: Event
+    /// All events that were fired together and share it; empty: the first has it for itself.
+    @usableFromInline let shared: [Event]
+    /// Where it was fired on; nil: on the creator's own queue.
+    @usableFromInline let queue: DispatchQueue?
+    /// What the schedulers know it by; nil: there are none.
+    @usableFromInline let ticket: FluxTicket?
+
+    @inlinable init(
+        _ task: FluxTask, _ first: Event, sharedBy shared: [Event] = [], on queue: DispatchQueue?,
+        _ ticket: FluxTicket? = nil
+    ) { (self.task, self.first, self.shared, self.queue, self.ticket) = (task, first, shared, queue, ticket) }
 }

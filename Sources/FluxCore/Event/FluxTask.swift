@@ -96,11 +96,9 @@ nonisolated public final class FluxTask: Sendable {
 
     /// Waits for the end; nil: the task that awaits was cancelled before.
     func settled() async -> Outcome? {
-        while !_Concurrency.Task.isCancelled && !isSettled { await look { $0.isSettled } }
+        while !_Concurrency.Task.isCancelled && machine.withLock({ !$0.isSettled }) { await look { $0.isSettled } }
         return machine.withLock { $0.isSettled ? $0.end : nil }
     }
-
-    var isSettled: Bool { machine.withLock { $0.isSettled } }
 
     /// Waits until something has happened, unless what is looked for is there.
     private func look(_ isThere: (inout FluxTaskMachine) -> Bool) async {
@@ -143,7 +141,7 @@ nonisolated public final class FluxTask: Sendable {
     var isClosed: Bool { machine.withLock { $0.end != nil } }
 
     /// The attempt under way or next, counted from 1.
-    var attempt: Int { machine.withLock { $0.attempt } }
+    @usableFromInline var attempt: Int { machine.withLock { $0.attempt } }
 
     /// Runs a dispatch of an attempt, unless the work or the attempt has ended; false: refused.
     @usableFromInline func dispatch(_ attempt: Int, _ body: () -> Void) -> Bool {

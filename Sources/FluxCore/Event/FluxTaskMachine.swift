@@ -24,9 +24,6 @@ nonisolated struct FluxTaskMachine {
 
     struct Ending { let body: @Sendable (FluxTask.Outcome) -> Void }
 
-    /// So many of the latest retries are kept for those who begin to look late.
-    private static var keptRetries: Int { 64 }
-
     private(set) var attempt = 1
     // With the flag beside it in one word: see FluxTask.
     private var underWay: Int32 = 0
@@ -65,7 +62,8 @@ nonisolated struct FluxTaskMachine {
     /// Returns what was to be cancelled of the attempt that failed; nil: there is to be no other.
     mutating func retry(after error: any Error) -> ContiguousArray<Cancellation>? {
         if end != nil { return nil }
-        if retries.count == Self.keptRetries { retries.removeFirst() }
+        // So many are kept for those who begin to look late.
+        if retries.count == 64 { retries.removeFirst() }
         retries.append((happened, attempt, error))
         (happened, attempt) = (happened + 1, attempt + 1)
         defer { cancellations = [] }
@@ -83,15 +81,13 @@ nonisolated struct FluxTaskMachine {
     /// Who is to be told after an input, outside the lock; nil: nobody.
     mutating func tell() -> Told? {
         if isSettled || end == nil && waiters.isEmpty { return nil }
+        if end != nil && underWay == 0 { (isSettled, happened) = (true, happened + 1) }
+        // Most end so: nobody looks, and nothing is to be let go of.
+        if waiters.isEmpty && cancellations.isEmpty && endings.isEmpty { return nil }
         var told = Told(end: end)
         swap(&told.waiters, &waiters)
-        guard let end else { return told }
-        isSettled = underWay == 0
-        if end.isCancelled || isSettled { swap(&told.cancellations, &cancellations) }
-        if isSettled {
-            swap(&told.endings, &endings)
-            happened += 1
-        }
+        if isSettled || end?.isCancelled == true { swap(&told.cancellations, &cancellations) }
+        if isSettled { swap(&told.endings, &endings) }
         return told
     }
 
