@@ -31,6 +31,7 @@
         FluxReducer(.init(State.Action.self), of: .init(state)) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let action = action.assumingMemoryBound(to: State.Action.self)
+            if witness == nil { return handle.apply(action.pointee, thread, &wakes) ?? 0 }
             return handle.take(thread, &wakes, witness) { $0.apply(action.pointee, &$1) }
         }
     }
@@ -67,13 +68,17 @@ nonisolated struct FluxRoutes {
         func letGo() -> (AnyObject, FluxReducer) { (handle.takeRetainedValue(), reducer.takeRetainedValue()) }
     }
 
+    /// The stores that take one type, used under the lock; in an array of lists, each dispatch would ask whether that is shared.
+    private final class Route {
+        @exclusivity(unchecked) var stops = FluxList<Stop>()
+    }
+
     private static var numberBits: UInt64 { 40 }
 
-    private var routes: ContiguousArray<FluxList<Stop>> = []
-    private var positions: [ObjectIdentifier: Int] = [:]
+    private var routes: [ObjectIdentifier: Route] = [:]
     private var lastNumber: UInt64 = 0
-    /// The type of the last dispatch and its position: most dispatches in a row are of one type.
-    private var recent: (type: ObjectIdentifier, position: Int)?
+    /// That of the last dispatch, which is kept above: most dispatches in a row are of one type.
+    private var recent: (type: ObjectIdentifier, route: Unmanaged<Route>)?
     /// Those who are told of stores that come and go.
     var observers: ContiguousArray<any FluxDispatcherObserver> = []
 
@@ -92,25 +97,27 @@ nonisolated struct FluxRoutes {
     mutating func attach(_ handle: AnyObject, _ reducer: FluxReducer, rank: UInt64) -> UInt64 {
         lastNumber += 1
         let key = rank << Self.numberBits | lastNumber
-        routes[position(of: reducer.action) ?? add(reducer.action)].insert(Stop(handle, reducer), id: key)
+        let route = routes[reducer.action] ?? Route()
+        route.stops.insert(Stop(handle, reducer), id: key)
+        routes[reducer.action] = route
         return key
     }
 
     /// A way into a store that is known: that of its place, which may keep the store, or of the last of its type.
     mutating func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
-        guard let position = position(of: ObjectIdentifier(State.Action.self)) else { return nil }
-        let stop = if let key { routes[position].update(id: key) { $0 } } else { routes[position].last }
+        let route = routes[ObjectIdentifier(State.Action.self)]
+        let stop = if let key { route?.stops.update(id: key) { $0 } } else { route?.stops.last }
         let reducer = stop?.reducer.takeUnretainedValue()
         return key != nil || reducer?.state == ObjectIdentifier(state) && reducer?.kept == nil ? reducer : nil
     }
 
     /// Takes a store, which the caller has, out of a place; what is handed out is to be let go of outside the lock.
     mutating func detach(_ action: ObjectIdentifier, _ key: UInt64) -> FluxReducer? {
-        position(of: action).flatMap { routes[$0].remove(id: key) }?.letGo().1
+        routes[action]?.stops.remove(id: key)?.letGo().1
     }
 
     /// Takes all stores out.
-    mutating func detachAll() -> [Any] { routes.indices.flatMap { routes[$0].removeAll().map { $0.letGo() as Any } } }
+    mutating func detachAll() -> [Any] { routes.values.flatMap { $0.stops.removeAll().map { $0.letGo() as Any } } }
 
     // MARK: - Dispatching
 
@@ -119,13 +126,15 @@ nonisolated struct FluxRoutes {
         _ action: UnsafeRawPointer, _ type: ObjectIdentifier, _ thread: UnsafeMutablePointer<FluxThread>,
         _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
     ) -> Int {
-        guard let position = position(of: type) else { return 0 }
+        guard let route = route(of: type) else { return 0 }
         var announced = 0
-        routes[position].updateEach { stop in
-            let revision = stop.handle._withUnsafeGuaranteedRef { handle in
-                stop.reducer._withUnsafeGuaranteedRef { $0.apply(handle, action, thread, &wakes, witness) }
+        route._withUnsafeGuaranteedRef { route in
+            route.stops.updateEach { stop in
+                let revision = stop.handle._withUnsafeGuaranteedRef { handle in
+                    stop.reducer._withUnsafeGuaranteedRef { $0.apply(handle, action, thread, &wakes, witness) }
+                }
+                if revision != 0 { announced += 1 }
             }
-            if revision != 0 { announced += 1 }
         }
         return announced
     }
@@ -134,38 +143,36 @@ nonisolated struct FluxRoutes {
 
     /// All stores, in the order of priority and attachment.
     var stores: [any FluxStoreHandling] {
-        routes.flatMap(\.pairs).filter { $0.element.reducer.takeUnretainedValue().state != nil }
+        routes.values.flatMap(\.stops.pairs).filter { $0.element.reducer.takeUnretainedValue().state != nil }
             .sorted { $0.id < $1.id }
             .compactMap { $0.element.handle.takeUnretainedValue() as? any FluxStoreHandling }
     }
 
-    private mutating func position(of type: ObjectIdentifier) -> Int? {
-        if let recent, recent.type == type { return recent.position }
-        guard let position = positions[type] else { return nil }
-        recent = (type, position)
-        return position
-    }
-
-    private mutating func add(_ type: ObjectIdentifier) -> Int {
-        positions[type] = routes.count
-        routes.append(FluxList())
-        return routes.count - 1
+    private mutating func route(of type: ObjectIdentifier) -> Unmanaged<Route>? {
+        if let recent, recent.type == type { return recent.route }
+        guard let route = routes[type] else { return nil }
+        recent = (type, .passUnretained(route))
+        return recent?.route
     }
 }
 
 nonisolated extension FluxStoreHandle {
-    /// Takes an action that comes by way of a dispatcher; returns the revision that announces it, 0 if none.
-    @inlinable @inline(__always) func take(
+    /// Applies an action of the state's own; returns the revision that announces it.
+    @inlinable @inline(__always) func apply(
+        _ action: State.Action, _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes
+    ) -> UInt64? { lock.withLock { machine in thread.purely(self) { machine.apply(action, &wakes) } } }
+
+    /// Takes what comes by way of a dispatcher; returns the revision that announces it, 0 if none.
+    @inlinable func take(
         _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?,
         _ apply: (inout FluxStoreAccess<State>, inout FluxWakes) -> UInt64?
     ) -> UInt64 {
         lock.withLock { machine in
             thread.purely(self) {
-                guard let witness else { return apply(&machine, &wakes) ?? 0 }
                 let stamp = machine.stamp
                 let revision = apply(&machine, &wakes)
                 // What was held back is not told.
-                if machine.stamp != stamp { witness(FluxStoreInfo(self), revision) { machine.state } }
+                if let witness, machine.stamp != stamp { witness(FluxStoreInfo(self), revision) { machine.state } }
                 return revision ?? 0
             }
         }
