@@ -95,17 +95,17 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ action: any FluxAction, to store: FluxStoreInfo, telling witness: FluxDispatchWitness? = nil
     ) -> Int? {
         threads.requireImpure("deliver")
-        var wakes = FluxWakes()
-        let announced = store.handle.take(action, &wakes, witness)
-        wakes.settle()
-        return announced
+        var wakes = FluxWakes.none
+        defer { wakes.settle() }
+        return store.handle.take(action, &wakes, witness)
     }
 
     @usableFromInline func apply(
         _ action: UnsafeRawPointer, _ type: ObjectIdentifier, _ thread: UnsafeMutablePointer<FluxThread>,
         _ witness: FluxDispatchWitness?
     ) -> Int {
-        var wakes = FluxWakes()
+        var wakes = FluxWakes.none
+        // Not deferred: that makes a function of its own, which each dispatch calls.
         let announced = routes.withLock { $0.apply(action, type, thread, &wakes, witness) }
         wakes.settle()
         return announced

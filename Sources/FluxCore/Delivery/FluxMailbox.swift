@@ -53,12 +53,6 @@
             for latch in waiters.values { latch.open() }
             waiters = [:]
         }
-
-        /// Lets go of what nobody has a use for any more, outside the lock.
-        @inlinable consuming func letGo() {
-            retire()
-            open()
-        }
     }
 
     @usableFromInline let outlet: FluxOutlet<State>
@@ -84,7 +78,7 @@
     // MARK: - Inputs of the store
 
     /// Keeps a state for delivery; true: schedule a drain.
-    @inlinable @inline(__always) mutating func put(_ state: State) -> Bool {
+    @inlinable @inline(__always) mutating func put(_ state: inout State) -> Bool {
         if members.isEmpty { return false }
         if outlet.isConflated { marks = Swift.min(marks + 1, 2) } else { pending.append(state) }
         return schedule()

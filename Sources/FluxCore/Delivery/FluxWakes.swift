@@ -7,19 +7,27 @@ nonisolated public protocol FluxSettling: AnyObject, Sendable {
 }
 
 /// Whom a change has to wake once no lock is held; for none and for one it allocates nothing.
-@usableFromInline nonisolated struct FluxWakes {
-    @usableFromInline var first: (any FluxSettling)?
-    @usableFromInline var rest: ContiguousArray<any FluxSettling>?
-
-    @inlinable init() {}
+///
+/// An enumeration, since of a struct with an empty list in it each dispatch would let go of that list.
+@usableFromInline nonisolated enum FluxWakes {
+    case none, one(any FluxSettling), many(ContiguousArray<any FluxSettling>)
 
     @inlinable mutating func append(_ sleeper: any FluxSettling) {
-        if first == nil { first = sleeper } else if rest?.append(sleeper) == nil { rest = [sleeper] }
+        switch self {
+        case .none: self = .one(sleeper)
+        case .one(let first): self = .many([first, sleeper])
+        case .many(var sleepers):
+            self = .none  // so that the list is not copied
+            sleepers.append(sleeper)
+            self = .many(sleepers)
+        }
     }
 
     @inlinable @inline(__always) func settle() {
-        guard let first else { return }
-        first.settle()
-        for sleeper in rest ?? [] { sleeper.settle() }
+        switch self {
+        case .none: break
+        case .one(let sleeper): sleeper.settle()
+        case .many(let sleepers): for sleeper in sleepers { sleeper.settle() }
+        }
     }
 }

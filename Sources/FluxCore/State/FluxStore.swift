@@ -63,10 +63,9 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// - Complexity: That of `handle(action:)`, and one step per queue that is subscribed on.
     @inlinable @inline(__always) @discardableResult public func dispatch(action: State.Action) -> UInt64? {
         let thread = handle.threads.requireImpure("dispatch(action:)")
-        var wakes = FluxWakes()
-        let revision = handle.lock.withLock { machine in thread.purely(handle) { machine.apply(action, &wakes) } }
-        wakes.settle()
-        return revision
+        var wakes = FluxWakes.none
+        defer { wakes.settle() }
+        return handle.apply(action, thread, &wakes)
     }
 
     // MARK: - Waiting

@@ -2,12 +2,12 @@
 ///
 /// Thread safety: belongs to the closure that it is given to.
 nonisolated public struct FluxStoreAccess<State: FluxState> {
+    /// Those who look on; nil if there are none: all that the hot path looks at, and so beside the lock.
+    @usableFromInline var observing: FluxObserving<State>?
     @usableFromInline var current: State
     @usableFromInline var mailboxes = FluxMailboxes<State>()
     /// How many changes were applied and not announced.
     @usableFromInline var silent: UInt64 = 0
-    /// Those who look on; nil if there are none: all that the hot path looks at.
-    @usableFromInline var observing: FluxObserving<State>?
 
     @usableFromInline init(state: State) { current = state }
 
@@ -39,7 +39,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
 
     @inlinable @inline(__always) mutating func announce(_ wakes: inout FluxWakes) -> UInt64 {
         mailboxes.newest &+= 1
-        if !mailboxes.list.isEmpty { mailboxes.announce(current, &wakes) }
+        if !mailboxes.list.isEmpty { mailboxes.announce(&current, &wakes) }
         return mailboxes.newest
     }
 
@@ -47,8 +47,10 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     @inlinable @inline(never)
     mutating func apply(_ change: FluxChange<State>, pastGate: Bool, _ wakes: inout FluxWakes) -> UInt64? {
         if !pastGate, let gate = observing?.gate, !gate.admits(change) { return nil }
-        // By their positions: a copy of one would retain three objects.
-        let observers = observers
+        // Taken out meanwhile, and called by their positions: nothing is retained for them.
+        var observers: ContiguousArray<FluxObserverEntry<State>> = []
+        if let observing { swap(&observers, &observing.observers) }
+        defer { if let observing { swap(&observers, &observing.observers) } }
         for index in observers.indices { observers[index].applying(change) }
         let revision = change.apply(to: &current) ? announce(&wakes) : nil
         if revision == nil {
@@ -71,8 +73,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     @inlinable @discardableResult
     public mutating func apply(_ change: FluxChange<State>, pastGate: Bool = false, of task: FluxTask? = nil) -> UInt64?
     {
-        var wakes = FluxWakes()
-        defer { settleLater(wakes) }
+        var wakes = FluxWakes.none
+        defer { if case .none = wakes {} else { makeObserving().rest.wakes.append(wakes) } }
         if let task { return FluxThreads.shared.current.sending(task) { apply(change, pastGate: pastGate, &wakes) } }
         return apply(change, pastGate: pastGate, &wakes)
     }
@@ -142,12 +144,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState> {
     /// - Parameter value: What is to go.
     @inlinable public mutating func letGo(of value: Any) { makeObserving().rest.gone.append(value) }
 
-    @inlinable mutating func settleLater(_ wakes: FluxWakes) {
-        if let first = wakes.first { makeObserving().rest.wakes += [first] + (wakes.rest ?? []) }
-    }
-
     /// Hands out whom to settle and what to let go of.
-    @inlinable mutating func takeRest(_ rest: inout (wakes: ContiguousArray<any FluxSettling>, gone: [Any])) {
+    @inlinable mutating func takeRest(_ rest: inout (wakes: ContiguousArray<FluxWakes>, gone: [Any])) {
         guard let observing else { return }
         swap(&rest, &observing.rest)
         if observing.observers.isEmpty && observing.gate == nil { self.observing = nil }

@@ -16,8 +16,9 @@ import Dispatch
 nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling {
     @usableFromInline typealias Answer = (reducer: FluxReducer?, stamp: UInt64, state: (@Sendable () -> State)?)
 
-    @usableFromInline let lock: FluxLock<FluxStoreAccess<State>>
+    // The two that each dispatch looks at, side by side.
     @usableFromInline let threads = FluxThreads.shared
+    @usableFromInline let lock: FluxLock<FluxStoreAccess<State>>
     /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> Answer
     let membership = FluxLock(FluxMembership())
@@ -30,7 +31,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
             switch job {
             case .drain(let outlet): outlet.drain()
             case .leave(let id, let outlet):
-                outlet.handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }.letGo()
+                var rest = outlet.handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }
+                rest.retire()
+                rest.open()
             case .end(let handle): handle.end(after: handle.lock.withLock { $0.observers }[...])
             case .reducer: return (FluxReducer.main(State.self), 0, nil)
             case .stamp(let handle): return (nil, handle.read { $0.stamp }, nil)
@@ -53,7 +56,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @inlinable public func withAccess<Result>(_ body: (inout FluxStoreAccess<State>) -> Result) -> Result {
         let thread = threads.requireImpure("FluxStoreHandle.withAccess")
         // Outside of what the closure returns: where that is generic, a tuple of it takes longer than all the rest.
-        var rest: (wakes: ContiguousArray<any FluxSettling>, gone: [Any]) = ([], [])
+        var rest: (wakes: ContiguousArray<FluxWakes>, gone: [Any]) = ([], [])
         let result = lock.withLock { machine in
             thread.purely(self) {
                 defer { machine.takeRest(&rest) }
@@ -61,7 +64,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
             }
         }
         withExtendedLifetime(rest.gone) {}
-        for sleeper in rest.wakes { sleeper.settle() }
+        for wakes in rest.wakes { wakes.settle() }
         return result
     }
 

@@ -143,10 +143,8 @@ nonisolated public enum FluxPureCode {
         place += handle.map { ": \($0.handlerName)" } ?? ""
     }
     fatalError(
-        """
-        FluxCore: \(call) was used inside \(place). That is pure: it runs under a lock, and may only change what it is \
-        given. Dispatch from the converter, from a subscription, or after the dispatch that led here has returned.
-        """)
+        "FluxCore: \(call) was used inside \(place). That is pure: it runs under a lock, and may only change what it is given. "
+            + "Dispatch from the converter, from a subscription, or after the dispatch that led here has returned.")
 }
 
 /// Stops the program with a message unless a value that it was given makes sense; unlike a precondition it says so in
