@@ -22,6 +22,18 @@ enum C1 {
             scene.thread("another") { store.handle.withAccess { _ = $0.apply(.action(.add(3))) } }
             scene.finally { scene.expect(store.entries.sorted(), is: [1, 2, 3], "applied") }
         },
+        Scenario("c1-reaction-and-store", "What a store reacts to, and what is dispatched to it, come one at a time") {
+            scene in
+            struct Signal: FluxAction { let entry: Int }
+            let dispatcher = FluxDispatcher()
+            let store = FluxStore(initialState: Log(scene: scene), dispatcher: dispatcher)
+            _ = store.handle.route(Signal.self) { signal in
+                .other(signal) { log in log.handle(action: .add(signal.entry)) != nil }
+            }
+            scene.thread("reaction") { dispatcher.dispatch(action: Signal(entry: 1)) }
+            scene.thread("store") { store.add(2) }
+            scene.finally { scene.expect(store.entries.sorted(), is: [1, 2], "applied") }
+        },
         Scenario("c2-read-your-writes", "When a dispatch has returned, the state has the change") { scene in
             let dispatcher = FluxDispatcher()
             let store = makeLog(dispatcher)
