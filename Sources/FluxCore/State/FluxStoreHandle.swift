@@ -186,7 +186,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         for (index, entry) in zip(observers.indices, observers) {
             if entry.observer.ending({ self.end(after: observers[(index + 1)...]) }) { return }
         }
-        for mailbox in lock.withLock({ $0.mailboxes.end() }) { mailbox.letGo() }
+        // Taken out one by one: a copy would retain all that is in it.
+        var mailboxes = lock.withLock { $0.mailboxes.end() }
+        while let mailbox = mailboxes.popLast() { mailbox.letGo() }
         endFeatures()
         _ = lock.withLock { fluxTake(&$0.observing) }
     }

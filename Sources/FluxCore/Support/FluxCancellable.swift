@@ -23,9 +23,7 @@ nonisolated final class FluxCancelling: FluxCancellable, @unchecked Sendable {
     init(
         cancelling: @escaping @Sendable () -> Void, finishing: @escaping @Sendable () async -> Void,
         counting: @escaping @Sendable () -> Int
-    ) {
-        (self.cancelling, self.finishing, self.counting) = (cancelling, finishing, counting)
-    }
+    ) { (self.cancelling, self.finishing, self.counting) = (cancelling, finishing, counting) }
 
     override func cancel() { cancelling() }
 
