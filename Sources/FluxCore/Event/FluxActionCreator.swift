@@ -21,7 +21,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @usableFromInline let onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)?
     /// Those who are told of events where the actions go.
     @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
-    @usableFromInline let inbox = FluxLock(FluxInbox<FluxDueEvent<Converter.Event>>())
+    @usableFromInline let inbox = FluxLock(FluxInbox<FluxDueEvent<Converter.Event>?>())
     /// Begins a conversion, or else drains the inbox, as the client's module has specialised it.
     @usableFromInline let work: @Sendable (FluxActionCreator, FluxDueEvent<Converter.Event>?) -> Void
 
@@ -256,18 +256,18 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @usableFromInline func startDrain() { account.queue.async { self.work(self, nil) } }
 
     @inlinable func drain() {
-        var batch: ContiguousArray<FluxDueEvent<Converter.Event>> = []
+        var batch: ContiguousArray<FluxDueEvent<Converter.Event>?> = []
         for _ in 0..<FluxLimits.batchesInARow {
             guard inbox.withLock({ $0.take(&batch) }) else { return }
             // Taken out one by one: an event goes when it has ended, and not with those that were fired after it.
-            batch.reverse()
-            while let due = batch.popLast() { begin(due) }
+            for index in batch.indices { if let due = fluxTake(&batch[index]) { begin(due) } }
+            batch.removeAll(keepingCapacity: true)
         }
         // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.
         DispatchQueue.global().async { self.startDrain() }
     }
 
-    @inlinable func begin(_ due: FluxDueEvent<Converter.Event>) {
+    @inlinable func begin(_ due: consuming FluxDueEvent<Converter.Event>) {
         if due.task.start() { Converter.start(FluxConversion(self, due)) }
     }
 

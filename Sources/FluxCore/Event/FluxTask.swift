@@ -60,7 +60,7 @@ nonisolated public final class FluxTask: Sendable {
     /// A number that no other work of this run of the program has; it rises in the order in which one creator fires.
     public let id = FluxTask.lastID.add(1, ordering: .relaxed).newValue
 
-    // Added to relaxed: a number has to be unlike all others, and those of one creator are drawn under its lock.
+    // Added to relaxed: a number has to be unlike all others, and those that one thread draws rise.
     private static let lastID = Synchronization.Atomic<UInt64>(0)
 
     @usableFromInline init(_ account: FluxCreatorAccount?, count: Int, parts: [FluxTask] = []) {

@@ -48,7 +48,8 @@
             rest.insert((firstID, fluxTake(&firstElement)), at: 0)
             (firstElement, firstID) = (element, id)
         } else {
-            rest.insert((id, element), at: rest.firstIndex { $0.id > id } ?? rest.count)
+            // From the end: most that come late belong shortly before it.
+            rest.insert((id, element), at: rest.lastIndex { $0.id < id }.map { $0 + 1 } ?? 0)
         }
     }
 
