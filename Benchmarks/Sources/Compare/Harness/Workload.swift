@@ -71,6 +71,7 @@ enum Name {
     static let dispatcher = "FluxDispatcher"
     static let floor = "Mutex<State>"
     static let hop = "bare queue.async"
+    static let copies = "bare queue.async, a copy each"
     static let immediate = "bare Task.immediate"
     static let queue = "serial DispatchQueue"
     static let actor = "actor, AsyncStream"

@@ -1,3 +1,4 @@
+import Dispatch
 import FluxCore
 import FluxObservation
 import Synchronization
@@ -24,6 +25,25 @@ extension Workload {
                     } flush: {
                     }
                 }),
+            // What keeps each state for another thread copies the array for each, whoever writes it.
+            Cell(
+                Name.copies,
+                readings: { effort in
+                    let list = Mutex(List(size: 100_000))
+                    let queue = DispatchQueue(label: "copies")
+                    let seen = Seen()
+                    return try effort.measure(Name.copies, 200, seen) { operations in
+                        for number in 0..<operations {
+                            let state = list.withLock { list in
+                                list.apply(.append(number))
+                                return list
+                            }
+                            queue.async { seen.see(state.count) }
+                        }
+                    } flush: {
+                        queue.sync {}
+                    }
+                }),
             watched("state, .every", 200) { store, seen in store.subscribe { seen.see($0.count) } },
             watched("state, .latest", 20_000) { store, seen in store.subscribe(.latest) { seen.see($0.count) } },
             watched("to: \\.count, .every", 20_000) { store, seen in store.subscribe(to: { $0.count }, seen.see) },
@@ -34,6 +54,7 @@ extension Workload {
         ],
         floor: "\(Name.floor), to dispatch",
         bounds: [
+            .ratio("state, .every, handed over", atMost: 1.2, of: "\(Name.copies), handed over"),
             .ratio("to: \\.count, .every, to dispatch", atMost: 4),
             .ratio("to: \\.count, .every, handed over", atMost: 6),
             .ratio("to: \\.count, .latest, to dispatch", atMost: 4),
