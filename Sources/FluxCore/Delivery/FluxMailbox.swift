@@ -117,7 +117,7 @@
     }
 
     /// Lets go of the members and of those who wait, outside the lock: it has been taken out.
-    @inlinable consuming func letGo() {
+    @inlinable mutating func letGo() {
         members.updateEach { $0.takeRetainedValue().retire() }
         for latch in waiters.values { latch.open() }
     }
@@ -157,7 +157,7 @@
             if isEnded { batch.gone += members.removeAll() }
             return false
         }
-        if batch.states.capacity > FluxLimits.keptCapacity { batch.states = [] }
+        if batch.states.capacity > FluxLimits.keptCapacity(State?.self) { batch.states = [] }
         swap(&pending, &batch.states)
         swap(&starters, &batch.starters)
         swap(&waiters, &batch.waiters)
@@ -177,7 +177,7 @@
     /// Gives a drain that stops between two batches its place back, so that another can begin.
     @inlinable mutating func pause(_ batch: inout Batch) {
         batch.members = FluxList()
-        if batch.states.capacity <= FluxLimits.keptCapacity { swap(&spare, &batch.states) }
+        if batch.states.capacity <= FluxLimits.keptCapacity(State?.self) { swap(&spare, &batch.states) }
         phase = .scheduled
     }
 

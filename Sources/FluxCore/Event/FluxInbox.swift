@@ -20,7 +20,7 @@
     /// Swaps an empty buffer for all that is kept; false, and idle from here on, if that is nothing.
     @inlinable mutating func take(_ batch: inout ContiguousArray<Element>) -> Bool {
         isDraining = !pending.isEmpty
-        if batch.capacity > FluxLimits.keptCapacity { batch = [] }
+        if batch.capacity > FluxLimits.keptCapacity(Element.self) { batch = [] }
         swap(&pending, &batch)
         return isDraining
     }

@@ -57,7 +57,7 @@ nonisolated public final class FluxTask: Sendable {
     private let parts: [FluxTask]
     /// How many events it stands for.
     let count: Int
-    /// A number that no other work of this run of the program has; it rises in the order in which one creator fires.
+    /// A number that no other work of this run of the program has; it rises from one `fire` to the next that begins after it.
     public let id = FluxTask.lastID.add(1, ordering: .relaxed).newValue
 
     // Added to relaxed: a number has to be unlike all others, and those that one thread draws rise.

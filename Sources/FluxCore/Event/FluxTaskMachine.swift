@@ -24,6 +24,9 @@ nonisolated struct FluxTaskMachine {
 
     struct Ending { let body: @Sendable (FluxTask.Outcome) -> Void }
 
+    /// So many of the latest retries are kept for those who begin to look late.
+    private static var keptRetries: Int { 64 }
+
     private(set) var attempt = 1
     // With the flag beside it in one word: see FluxTask.
     private var underWay: Int32 = 0
@@ -62,8 +65,7 @@ nonisolated struct FluxTaskMachine {
     /// Returns what was to be cancelled of the attempt that failed; nil: there is to be no other.
     mutating func retry(after error: any Error) -> ContiguousArray<Cancellation>? {
         if end != nil { return nil }
-        // So many are kept for those who begin to look late.
-        if retries.count == 64 { retries.removeFirst() }
+        if retries.count == Self.keptRetries { retries.removeFirst() }
         retries.append((happened, attempt, error))
         (happened, attempt) = (happened + 1, attempt + 1)
         defer { cancellations = [] }

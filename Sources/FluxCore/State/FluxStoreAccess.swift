@@ -1,7 +1,9 @@
 /// What the lock of a store guards, in the hands of who has that lock: see ``FluxStoreHandle/withAccess(_:)``.
 ///
+/// It cannot be copied, and so not be kept: whoever has it has the lock.
+///
 /// Thread safety: belongs to the closure that it is given to.
-nonisolated public struct FluxStoreAccess<State: FluxState> {
+nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// Those who look on; nil if there are none: all that the hot path looks at, and so beside the lock.
     @usableFromInline var observing: FluxObserving<State>?
     @usableFromInline var current: State

@@ -186,9 +186,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         for (index, entry) in zip(observers.indices, observers) {
             if entry.observer.ending({ self.end(after: observers[(index + 1)...]) }) { return }
         }
-        // Taken out one by one: a copy would retain all that is in it.
+        // In place: a copy would retain all that is in it.
         var mailboxes = lock.withLock { $0.mailboxes.end() }
-        while let mailbox = mailboxes.popLast() { mailbox.letGo() }
+        for index in mailboxes.indices { mailboxes[index].letGo() }
         endFeatures()
         _ = lock.withLock { fluxTake(&$0.observing) }
     }

@@ -19,7 +19,7 @@ import Synchronization
 /// `Synchronization.Mutex` is waited for on Linux it does not see, so that it reports races where there are none.
 ///
 /// Thread safety: all of it may be used from any thread.
-nonisolated public struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
+nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     @usableFromInline let mutex: Synchronization.Mutex<FluxGuarded<Value>>
     #if FLUX_TSAN
         @usableFromInline let semaphore = DispatchSemaphore(value: 1)
@@ -45,7 +45,7 @@ nonisolated public struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
 }
 
 /// A value that is safe to pass between threads because a ``FluxLock``, or a role that only one thread has, guards it.
-@usableFromInline nonisolated struct FluxGuarded<Value>: @unchecked Sendable {
+@usableFromInline nonisolated struct FluxGuarded<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     @usableFromInline var value: Value
 
     @inlinable init(_ value: consuming Value) { self.value = value }

@@ -21,8 +21,8 @@ nonisolated func fluxQueue(_ label: String) -> DispatchQueue {
 @usableFromInline nonisolated enum FluxLimits {
     /// After this many batches a drain gives its thread back, so that no store and no creator keeps it from the others.
     @usableFromInline static var batchesInARow: Int { 16 }
-    /// A buffer with room for more elements than this is given back rather than kept for the next burst.
-    @usableFromInline static var keptCapacity: Int { 1 << 16 }
+    /// A buffer with room for more than this, half a megabyte, is given back rather than kept for the next burst.
+    @inlinable static func keptCapacity<Element>(_: Element.Type) -> Int { (1 << 19) / MemoryLayout<Element>.stride }
 }
 
 /// Moves a value out of its place and leaves nil behind, without a copy.

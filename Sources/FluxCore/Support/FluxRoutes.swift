@@ -77,7 +77,7 @@ nonisolated struct FluxRoutes {
 
     private var routes: [ObjectIdentifier: Route] = [:]
     private var lastNumber: UInt64 = 0
-    /// That of the last dispatch, which is kept above: most dispatches in a row are of one type.
+    /// That of the last dispatch, since most in a row are of one type; it is above for good, where nobody removes one.
     private var recent: (type: ObjectIdentifier, route: Unmanaged<Route>)?
     /// Those who are told of stores that come and go.
     var observers: ContiguousArray<any FluxDispatcherObserver> = []
@@ -104,7 +104,7 @@ nonisolated struct FluxRoutes {
     }
 
     /// A way into a store that is known: that of its place, which may keep the store, or of the last of its type.
-    mutating func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
+    func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
         let route = routes[ObjectIdentifier(State.Action.self)]
         let stop = if let key { route?.stops.update(id: key) { $0 } } else { route?.stops.last }
         let reducer = stop?.reducer.takeUnretainedValue()
@@ -112,12 +112,12 @@ nonisolated struct FluxRoutes {
     }
 
     /// Takes a store, which the caller has, out of a place; what is handed out is to be let go of outside the lock.
-    mutating func detach(_ action: ObjectIdentifier, _ key: UInt64) -> FluxReducer? {
+    func detach(_ action: ObjectIdentifier, _ key: UInt64) -> FluxReducer? {
         routes[action]?.stops.remove(id: key)?.letGo().1
     }
 
-    /// Takes all stores out.
-    mutating func detachAll() -> [Any] { routes.values.flatMap { $0.stops.removeAll().map { $0.letGo() as Any } } }
+    /// Takes all stores out, for the dispatcher goes.
+    func detachAll() -> [Any] { places.map { $0.letGo() as Any } }
 
     // MARK: - Dispatching
 
@@ -143,10 +143,11 @@ nonisolated struct FluxRoutes {
 
     /// All stores, in the order of priority and attachment.
     var stores: [any FluxStoreHandling] {
-        routes.values.flatMap(\.stops.pairs).filter { $0.element.reducer.takeUnretainedValue().state != nil }
-            .sorted { $0.id < $1.id }
-            .compactMap { $0.element.handle.takeUnretainedValue() as? any FluxStoreHandling }
+        places.filter { $0.reducer.takeUnretainedValue().state != nil }
+            .compactMap { $0.handle.takeUnretainedValue() as? any FluxStoreHandling }
     }
+
+    private var places: [Stop] { routes.values.flatMap(\.stops.pairs).sorted { $0.id < $1.id }.map(\.element) }
 
     private mutating func route(of type: ObjectIdentifier) -> Unmanaged<Route>? {
         if let recent, recent.type == type { return recent.route }

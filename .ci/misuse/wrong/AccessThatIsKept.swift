@@ -1,0 +1,5 @@
+// What the lock of a store guards belongs to the closure that it is given to: it cannot be copied out of it.
+func wrong(store: FluxStore<Shop>) {
+    let kept = store.handle.withAccess { $0 }
+    print(kept.revision)
+}

@@ -1,0 +1,39 @@
+import Dispatch
+import FluxCore
+import TestSupport
+import Testing
+
+/// What waits on a creator, and its buffer, goes with the burst that needed it: as many bytes as an event has, for each.
+@Suite struct IdleCreatorsKeepLittleTests {
+    /// Events of a quarter of a kilobyte, the first of which holds all others up.
+    private enum BlockConverter: FluxActionConverter {
+        struct Event: FluxEvent {
+            var isFirst = false
+            var some = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+            var more = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        }
+
+        static func convert(
+            event: Event, dependency: DispatchSemaphore, actionHandler: @escaping @Sendable (Counter.Action) -> Void
+        ) { if event.isFirst { dependency.wait() } }
+    }
+
+    @Test func `A creator that has nothing to do any more keeps half a megabyte at most of what had waited`() async {
+        await #expect(processExitsWith: .success) {
+            let gate = DispatchSemaphore(value: 0)
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let creators = (0..<4).map { _ in
+                FluxActionCreator<BlockConverter>(dependency: gate, store: store)
+            }
+            let before = Heap.bytesInUse
+            for creator in creators { creator.fire(.init(isFirst: true)) }
+            for _ in 0..<20_000 { for creator in creators { creator.fire(.init()) } }
+            #expect(Heap.bytesInUse - before > 20_000_000, "what waits")
+            for _ in creators { gate.signal() }
+            for creator in creators { await creator.flush() }
+            let kept = (Heap.bytesInUse - before) / creators.count
+            // Half a megabyte for the buffer, and what the list of those in flight and the allocator keep.
+            #expect(kept < 3_000_000, "\(kept) bytes for each")
+        }
+    }
+}
