@@ -79,11 +79,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         return lock.withLock { body($0) }
     }
 
-    /// Applies an action of the state's own; returns the revision that announces it.
-    @inlinable @inline(__always) func apply(
-        _ action: State.Action, _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes
-    ) -> UInt64? { lock.withLock { machine in thread.purely(self) { machine.apply(action, &wakes) } } }
-
     // MARK: - Delivering
 
     @inlinable func subscribe(

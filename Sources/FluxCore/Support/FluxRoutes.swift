@@ -158,6 +158,11 @@ nonisolated struct FluxRoutes {
 }
 
 nonisolated extension FluxStoreHandle {
+    /// Applies an action of the state's own; returns the revision that announces it.
+    @inlinable @inline(__always) func apply(
+        _ action: State.Action, _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes
+    ) -> UInt64? { lock.withLock { machine in thread.purely(self) { machine.apply(action, &wakes) } } }
+
     /// Takes what comes by way of a dispatcher; returns the revision that announces it, 0 if none.
     @inlinable func take(
         _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?,
