@@ -141,7 +141,7 @@ nonisolated extension FluxStoreHandle {
     }
 
     /// What leads to the state's own `handle`, as the client's module has specialised it.
-    private var mainReducer: FluxReducer { work(.reducer).reducer! }
+    private var mainReducer: FluxReducer { work(self, .reducer).reducer! }
 
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer] {

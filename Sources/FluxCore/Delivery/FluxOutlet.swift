@@ -20,10 +20,10 @@ import Dispatch
 
     /// Schedules a drain.
     @usableFromInline func settle() {
-        (queue ?? handle.queue).async { _ = self.handle.work(.drain(self)) }
+        (queue ?? handle.queue).async { _ = self.handle.work(self.handle, .drain(self)) }
     }
 
-    @usableFromInline func leave(_ id: UInt64) { _ = handle.work(.leave(id, self)) }
+    @usableFromInline func leave(_ id: UInt64) { _ = handle.work(handle, .leave(id, self)) }
 
     @usableFromInline func waitForCall() async { await handle.wait(for: id, forCall: true) }
 

@@ -157,7 +157,7 @@ nonisolated extension FluxStore {
     ///
     /// - Parameter cut: What was read before.
     /// - Returns: Hands out the state.
-    public func capture(in cut: FluxCut) -> @Sendable () -> State { handle.work(.capture(handle, cut)).state! }
+    public func capture(in cut: FluxCut) -> @Sendable () -> State { handle.work(handle, .capture(cut)).state! }
 
     /// Tells of every change that is applied.
     ///

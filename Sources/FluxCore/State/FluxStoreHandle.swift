@@ -20,24 +20,24 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline let threads = FluxThreads.shared
     @usableFromInline let lock: FluxLock<FluxStoreAccess<State>>
     /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
-    @usableFromInline let work: @Sendable (FluxStoreJob<State>) -> Answer
+    @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> Answer
     let membership = FluxLock(FluxMembership())
     /// Made on first use, without a lock: who is told that the store leaves asks for it under the others.
     private let lazyExtras = FluxLazy<FluxStoreExtras>()
 
     @inlinable init(initialState: State) {
         lock = FluxLock(FluxStoreAccess(state: initialState))
-        work = { job in
+        work = { handle, job in
             switch job {
             case .drain(let outlet): outlet.drain()
             case .leave(let id, let outlet):
-                var rest = outlet.handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }
+                var rest = handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }
                 rest.retire()
                 rest.open()
-            case .end(let handle): handle.end(after: handle.lock.withLock { $0.observers }[...])
+            case .end: handle.end(after: handle.lock.withLock { $0.observers }[...])
             case .reducer: return (FluxReducer.main(State.self), 0, nil)
-            case .stamp(let handle): return (nil, handle.read { $0.stamp }, nil)
-            case .capture(let handle, let cut):
+            case .stamp: return (nil, handle.read { $0.stamp }, nil)
+            case .capture(let cut):
                 let state = cut.reading(of: handle) { handle.read { $0.state } }
                 return (nil, 0, { state })
             }
@@ -72,7 +72,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @inlinable public var state: State { read { $0.state } }
 
     /// Grows with each change that was applied, announced or not.
-    @usableFromInline var stamp: UInt64 { work(.stamp(self)).stamp }
+    @usableFromInline var stamp: UInt64 { work(self, .stamp).stamp }
 
     @inlinable @inline(__always) func read<Value>(_ body: (borrowing FluxStoreAccess<State>) -> Value) -> Value {
         threads.requireImpure("state or revision of a store")
@@ -173,7 +173,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     func end() {
         leave(nil)
         remove { _ in true }
-        _ = work(.end(self))
+        _ = work(self, .end)
     }
 
     /// Ends after those who look on have done what is due, one after the other.
@@ -197,9 +197,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Takes a subscription out, by its id.
     case leave(UInt64, FluxOutlet<State>)
     /// Ends all subscriptions, after those who look on.
-    case end(FluxStoreHandle<State>)
+    case end
     /// Makes what leads to `handle`.
     case reducer
     /// Reads the stamp, or the state for a cut: a view does so of each of its stores whenever it is read.
-    case stamp(FluxStoreHandle<State>), capture(FluxStoreHandle<State>, FluxCut)
+    case stamp, capture(FluxCut)
 }
