@@ -45,9 +45,7 @@ import Dispatch
     }
 
     @inlinable func deliver(_ batch: inout Batch) {
-        for (member, state) in batch.starters {
-            if let state { member.call(state) }
-        }
+        for case (let member, let state?) in batch.starters { member.call(state) }
         batch.starters = []
         for offset in batch.states.indices {
             // Taken out rather than copied: a retain here would fight over the count with the thread that dispatches.

@@ -48,7 +48,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         funnel = schedulers.isEmpty ? nil : FluxSchedulerFunnel(schedulers)
         (self.dependency, self.onFailure, self.observers) = (dependency, onFailure, observers)
         destination = FluxCall(send)
-        work = { creator, due in due.map { creator.begin($0) } ?? creator.drain() }
+        work = { creator, due in
+            if let due { creator.begin(due) } else { creator.drain() }
+        }
     }
 
     /// Makes a creator whose actions go to all stores of a dispatcher that take them, or to what takes its place: a queue, a

@@ -33,7 +33,7 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
 /// It knows no types of the client's, so all of it is compiled once.
 @usableFromInline nonisolated final class FluxCreatorAccount: Sendable {
     private struct Table {
-        /// Those in flight, in the order fired.
+        /// Those in flight, in the order of their ids.
         var tasks = FluxList<FluxTask>()
         /// What became of the others; those in flight are the unfinished.
         var counts = FluxShutdown()
