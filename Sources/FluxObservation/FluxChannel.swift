@@ -30,8 +30,9 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
 
     init(_ rule: FluxBuffered.Rule) { self.rule = rule }
 
-    /// Keeps an element as the rule has it; true: settle.
-    mutating func push(_ element: Element) -> Bool {
+    /// Keeps an element as the rule has it, and lets go of another that nobody compares with any more; true: settle.
+    mutating func push(_ element: Element, forgetting old: Element? = nil) -> Bool {
+        if let old { gone.append(old) }
         let count = waiting.count
         switch rule {
         case _ where end != nil:
@@ -131,10 +132,10 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
     var dropped: Int { lock.withLock { $0.dropped } }
 
     // Specialised for what wakes the iterators of the newest states: to ask for its types would take half of the time.
-    /// Puts an element behind those that wait; returns whom to settle once no lock is held.
+    /// Puts an element behind those that wait, and has another let go of; returns whom to settle once no lock is held.
     @_specialize(where Element == Void)
-    func put(_ element: Element) -> (any FluxSettling)? {
-        lock.withLock { $0.push(element) } ? self : nil
+    func put(_ element: Element, forgetting old: Element? = nil) -> (any FluxSettling)? {
+        lock.withLock { $0.push(element, forgetting: old) } ? self : nil
     }
 
     /// Takes the next element, and waits for it if there is none.

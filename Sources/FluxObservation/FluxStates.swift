@@ -108,9 +108,7 @@ nonisolated extension FluxSource {
     @inlinable
     public func states(_ delivery: FluxDelivery, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
         // By a type of its own, as where a tap joins a source: to read the newest takes a third of the time so.
-        func newest<Source: FluxTappable>(_ source: Source) -> FluxNewest<State>? {
-            source.newest as? FluxNewest<State>
-        }
+        func newest<Own: FluxTappable>(_ source: Own) -> FluxNewest<State>? { source.newest as? FluxNewest<State> }
         if delivery == .latest, let source = self as? any FluxTappable, let newest = newest(source) {
             return states(delivery, startingWithCurrent, reading: newest)
         }
@@ -242,8 +240,8 @@ nonisolated extension FluxSource {
             let announced = FluxDistinct(by: isSame, isAlone: self is any FluxTappable)
             let given = FluxDistinct(by: rule == .every ? nil : difference)
             let tap = FluxTap<State>(channel) { state, isWanted in
-                guard let (_, new) = announced.change(to: select(state)) else { return nil }
-                if isWanted { return channel.put(new) }
+                guard let (old, new) = announced.change(to: select(state)) else { return nil }
+                if isWanted { return channel.put(new, forgetting: old) }
                 // What the first that is given is compared with.
                 _ = given.change(to: new)
                 return nil

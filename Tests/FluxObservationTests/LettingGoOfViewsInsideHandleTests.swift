@@ -30,4 +30,34 @@ import Testing
             }
         }
     }
+
+    /// A part that dispatches when it goes.
+    private struct Part {
+        let count: Int
+        let farewell: Farewell
+    }
+
+    @Test func `A part that nobody got, or that whoever got it has let go of, may do so too`() async {
+        await #expect(processExitsWith: .success) {
+            let (target, said) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
+            let subscription = target.subscribe { said.see($0.count) }
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let select = { @Sendable (counter: Counter) in Part(count: counter.count, farewell: Farewell(to: target)) }
+            let isSame = { @Sendable (one: Part, other: Part) in one.count == other.count }
+            for delivery in [FluxBuffered.buffered(oldest: 1), .buffered(newest: 1), .buffered(newest: 9)] {
+                let iterator = store.values(of: select, by: isSame, delivery).makeAsyncIterator()
+                for _ in 0..<5 { store.dispatch(action: .add(1)) }
+                withExtendedLifetime(iterator) {}
+            }
+            var taking = store.values(of: select, by: isSame, .every, startingWithCurrent: false).makeAsyncIterator()
+            for _ in 0..<5 {
+                store.dispatch(action: .add(1))
+                _ = await taking.next()
+            }
+            store.dispatch(action: .add(1))
+            // All but those of the iterator that goes on.
+            await said.reaches(18)
+            subscription.unsubscribe()
+        }
+    }
 }

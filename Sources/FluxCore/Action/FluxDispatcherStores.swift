@@ -25,7 +25,8 @@ nonisolated extension FluxDispatcher {
     /// - Parameters:
     ///   - store: The store.
     ///   - priority: Stores of a higher one get an action first, so that those that depend on them find them updated; among
-    ///     equals the one attached first. A store that was never attached by hand has 0.
+    ///     equals the one attached first. A store that was never attached by hand has 0. What is beyond 8,388,607, either way,
+    ///     counts as that.
     /// - Complexity: O(1), amortised; O(*n*) before *n* stores of a lower priority.
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, priority: priority)

@@ -55,11 +55,10 @@ import Dispatch
             if ticket.task.isClosed { return nil }
             // From here on it waits behind the last scheduler.
             ticket.place.withLock { $0.index = self.schedulers.count - 1 }
-            let attempt = ticket.task.attempt
-            isYes = self.schedulers.contains { $0.retries(ticket, attempt: attempt, error) }
+            isYes = self.schedulers.contains { $0.retries(ticket, attempt: ticket.task.attempt, error) }
             let dropped = isYes ? ticket.task.retry(after: error) : nil
             isYes = dropped != nil
-            // What was to be cancelled of the attempt that failed is the user's, and let go of outside the lock.
+            // What is dropped is the user's, and let go of outside the lock.
             if isYes { return Effect { withExtendedLifetime(dropped, tell) } }
             ticket.place.withLock { $0.index = self.schedulers.count }
             return nil

@@ -156,7 +156,7 @@ nonisolated public final class FluxTask: Sendable {
     }
 
     /// Notes a failed attempt that is to be followed by another; false: the work has ended meanwhile.
-    func retry(after error: any Error) -> ContiguousArray<FluxTaskMachine.Cancellation>? {
+    func retry(after error: any Error) -> FluxTaskMachine.Dropped? {
         // Who has closed it tells of that.
         let (dropped, told) = machine.withLock { machine in
             let dropped = machine.retry(after: error)

@@ -20,6 +20,9 @@ nonisolated struct FluxTaskMachine {
         var waiters: [ObjectIdentifier: FluxLatch] = [:]
     }
 
+    /// What was to be cancelled of an attempt that failed, and the error that is no longer kept, to be let go of outside the lock.
+    typealias Dropped = (cancellations: ContiguousArray<Cancellation>, error: (any Error)?)
+
     struct Cancellation { let body: @Sendable () -> Void }
 
     struct Ending { let body: @Sendable (FluxTask.Outcome) -> Void }
@@ -62,14 +65,14 @@ nonisolated struct FluxTaskMachine {
         if hasSent { happened += 1 }
     }
 
-    /// Returns what was to be cancelled of the attempt that failed; nil: there is to be no other.
-    mutating func retry(after error: any Error) -> ContiguousArray<Cancellation>? {
+    /// Returns what is to be let go of; nil: there is to be no other attempt.
+    mutating func retry(after error: any Error) -> Dropped? {
         if end != nil { return nil }
-        if retries.count == Self.keptRetries { retries.removeFirst() }
+        let forgotten = retries.count == Self.keptRetries ? retries.removeFirst().error : nil
         retries.append((happened, attempt, error))
         (happened, attempt) = (happened + 1, attempt + 1)
         defer { cancellations = [] }
-        return cancellations
+        return (cancellations, forgotten)
     }
 
     /// Closes it, of an attempt or of any; what is sent with the end is a dispatch under way.
