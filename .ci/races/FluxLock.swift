@@ -1,5 +1,5 @@
 /// A lock that does not lock, in the place of the library's own: what .ci/check-races has to see reported.
-public struct FluxLock<Value>: ~Copyable, @unchecked Sendable {
+public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     @usableFromInline let place: UnsafeMutablePointer<Value>
 
     /// Makes it around a value.
