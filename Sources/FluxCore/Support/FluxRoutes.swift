@@ -97,23 +97,22 @@ nonisolated struct FluxRoutes {
     mutating func attach(_ handle: AnyObject, _ reducer: FluxReducer, rank: UInt64) -> UInt64 {
         lastNumber += 1
         let key = rank << Self.numberBits | lastNumber
-        let route = routes[reducer.action] ?? Route()
-        route.stops.insert(Stop(handle, reducer), id: key)
-        routes[reducer.action] = route
+        if route(of: reducer.action) == nil { routes[reducer.action] = Route() }
+        route(of: reducer.action)?.takeUnretainedValue().stops.insert(Stop(handle, reducer), id: key)
         return key
     }
 
     /// A way into a store that is known: that of its place, which may keep the store, or of the last of its type.
-    func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
-        let route = routes[ObjectIdentifier(State.Action.self)]
+    mutating func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
+        let route = route(of: ObjectIdentifier(State.Action.self))?.takeUnretainedValue()
         let stop = if let key { route?.stops.update(id: key) { $0 } } else { route?.stops.last }
         let reducer = stop?.reducer.takeUnretainedValue()
         return key != nil || reducer?.state == ObjectIdentifier(state) && reducer?.kept == nil ? reducer : nil
     }
 
     /// Takes a store, which the caller has, out of a place; what is handed out is to be let go of outside the lock.
-    func detach(_ action: ObjectIdentifier, _ key: UInt64) -> FluxReducer? {
-        routes[action]?.stops.remove(id: key)?.letGo().1
+    mutating func detach(_ action: ObjectIdentifier, _ key: UInt64) -> FluxReducer? {
+        route(of: action)?.takeUnretainedValue().stops.remove(id: key)?.letGo().1
     }
 
     /// Takes all stores out, for the dispatcher goes.
