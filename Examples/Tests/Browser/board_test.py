@@ -209,8 +209,15 @@ class Page:
             const it = document.activeElement;
             return it.getAttribute("aria-label") || it.textContent.trim() || it.id || it.tagName""")
 
-    def click(self, selector):
+    def at_rest(self, selector):
+        """Waits until it is shown and nothing glides to its place any more: the driver clicks where it saw it last."""
         self.until(lambda: self.shown(selector), f"does not show {selector}")
+        self.until(lambda: self.run("""
+            return document.getAnimations().every((one) => one.playState !== "running"
+                || one.effect.getKeyframes().every((frame) => !("transform" in frame)))"""), "never stands still")
+
+    def click(self, selector):
+        self.at_rest(selector)
         self.find(selector).click()
 
     def keys(self, *keys):
@@ -238,7 +245,7 @@ class Page:
             return [vote.getAttribute("aria-pressed"), vote.textContent.trim()]""", card)
 
     def middle(self, selector):
-        self.until(lambda: self.shown(selector), f"does not show {selector}")
+        self.at_rest(selector)
         return self.run("""
             const { x, y, width, height } = document.querySelector(arguments[0]).getBoundingClientRect();
             return [Math.round(x + width / 2), Math.round(y + height / 2)]""", selector)
