@@ -250,9 +250,10 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         return funnel.fired(ticket) ? FluxDueEvent(due.task, due.first, on: due.queue, ticket) : nil
     }
 
-    @inlinable func enqueue(_ due: FluxDueEvent<Converter.Event>) {
-        if let queue = due.queue { return queue.async { self.work(self, due) } }
-        if inbox.withLock({ $0.put(due) }) { startDrain() }
+    @inlinable func enqueue(_ due: consuming FluxDueEvent<Converter.Event>) {
+        if let queue = due.queue { return queue.async { [due] in self.work(self, due) } }
+        var taken = Optional(due)
+        if inbox.withLock({ $0.put(fluxTake(&taken)) }) { startDrain() }
     }
 
     @usableFromInline func startDrain() { account.queue.async { self.work(self, nil) } }

@@ -15,13 +15,9 @@ import Dispatch
 /// | `ended`   | those that were told of it are told of its end, the last first              |
 @usableFromInline nonisolated final class FluxSchedulerFunnel: Sendable {
     /// Something to be decided; says what is to be done then, without a lock.
-    struct Step {
-        let decide: () -> Effect?
-    }
+    struct Step { let decide: () -> Effect? }
 
-    struct Effect {
-        let body: () -> Void
-    }
+    struct Effect { let body: () -> Void }
 
     private let schedulers: [any FluxScheduler]
     private let steps = FluxLock(FluxInbox<Step>())

@@ -15,6 +15,10 @@ import Synchronization
 /// counts.withLock { $0["milk", default: 0] += 1 }
 /// ```
 ///
+/// But on Apple's systems a thread looks for some hundred microseconds whether it is free, before it stands in the line of the
+/// mutex, which is handed on to who has waited longest: where more threads than there are cores use it again and again, each use
+/// would put one to sleep and wake another, and take a thousand times as long. So one may come before another that has waited longer.
+///
 /// With `-D FLUX_TSAN` a semaphore stands before the mutex. ThreadSanitizer understands that; the way on which a
 /// `Synchronization.Mutex` is waited for on Linux it does not see, so that it reports races where there are none.
 ///
@@ -39,6 +43,10 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
         #if FLUX_TSAN
             semaphore.wait()
             defer { semaphore.signal() }
+        #endif
+        #if !canImport(Darwin)
+            if let result = mutex.withLockIfAvailable({ FluxGuarded(body(&$0.value)) }) { return result.value }
+            fluxAwaitTurn { mutex.withLockIfAvailable({ _ in }) != nil }
         #endif
         return mutex.withLock { guarded in FluxGuarded(body(&guarded.value)) }.value
     }

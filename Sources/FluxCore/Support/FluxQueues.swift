@@ -34,9 +34,11 @@ nonisolated func fluxQueue(_ label: String) -> DispatchQueue {
     return value
 }
 
-/// Waits for about two microseconds, in a burst of changes: whoever makes them meets the lock of a drain less often, and does not have
-/// to wake its queue again and again.
+/// Waits for about two microseconds, or for as long as so many questions take.
+///
+/// In a burst of changes whoever makes them meets the lock of a drain less often then, and does not have to wake its queue again and
+/// again.
 ///
 /// Asks for what the compiler cannot see through, or it would leave out the loop. Not `sched_yield()`: where there is more to do than
 /// the cores can, each of those costs the thread some milliseconds. `FluxObservation` has the same for its deliveries.
-@usableFromInline nonisolated func fluxLinger() { for _ in 0..<400 { _ = _Concurrency.Task.isCancelled } }
+@usableFromInline nonisolated func fluxLinger(_ n: Int = 400) { for _ in 0..<n { _ = _Concurrency.Task.isCancelled } }

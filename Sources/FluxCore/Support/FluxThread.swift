@@ -158,3 +158,16 @@ nonisolated func fluxWarn(_ message: String) {
     var line = "FluxCore: \(message)\n"
     line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
 }
+
+/// Waits for a lock to be free, without sleeping in its line, and for a while at most.
+///
+/// It looks soon and then less and less often, since each look takes the lock's cache line from who holds it; and who holds it runs
+/// on another core, or else has to be given this one.
+///
+/// - Parameter isFree: Whether it is, at that moment.
+@usableFromInline nonisolated func fluxAwaitTurn(_ isFree: () -> Bool) {
+    for look in 1...1_000 {
+        if look < 50 { fluxLinger(min(look * look, 400)) } else { sched_yield() }
+        if isFree() { return }
+    }
+}

@@ -4,7 +4,7 @@ extension Workload {
         dispatch, throughDispatcher, fireBatches, fireOne, fireAsync, rules, sharedLimit,
         oneSubscriber, manySubscribers, latestSubscriber, selectors, iterators, views,
         viewsOfMany, oneForMany,
-        twoThreads, twoStores,
+        twoThreads, twoStores, manyThreads,
         otherTypes, footprint, growingArray, largeState, latency, fireLatency, idleFlush,
         durableOne, durableSome, durableMany, restart,
         middleware, instrumentation, names,

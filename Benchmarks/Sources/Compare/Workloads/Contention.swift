@@ -1,4 +1,5 @@
 import FluxCore
+import Foundation
 import Workbench
 
 extension Workload {
@@ -77,6 +78,67 @@ extension Workload {
         ],
         bounds: [.value("\(Name.flux), speed-up", atLeast: 1.7)]
     )
+
+    static let manyThreads = Workload(
+        name: "w4m",
+        title: "four threads for each core, into one store, against one thread",
+        cells: [
+            Cell(
+                Name.flux,
+                readings: { effort in
+                    let initial = Sample()
+                    return try effort.measureCrowd(Name.flux, 400_000) {
+                        FluxStore(initialState: initial, dispatcher: nil)
+                    } count: {
+                        $0.state.count
+                    } body: { store, operations in
+                        for _ in 0..<operations { store.dispatch(action: .add(1)) }
+                    }
+                }),
+            Cell(
+                fired,
+                readings: { effort in
+                    let initial = Sample()
+                    return try effort.measureCrowd(fired, 100_000) {
+                        FiringSite(initial)
+                    } count: {
+                        $0.store.state.count
+                    } body: { site, operations in
+                        for _ in 0..<operations { site.creator.fire(.added(1)) }
+                    } finish: { site in
+                        blocking { await site.creator.flush() }
+                    }
+                }),
+            Cell(
+                Name.floor,
+                readings: { effort in
+                    let initial = Sample()
+                    return try effort.measureCrowd(Name.floor, 400_000) {
+                        LockedStore(initial)
+                    } count: {
+                        $0.state.count
+                    } body: { store, operations in
+                        for _ in 0..<operations { store.dispatch(.add(1)) }
+                    }
+                }),
+        ],
+        bounds: [
+            .ratio("\(Name.flux), crowd", atMost: 5, of: "\(Name.flux), one thread"),
+            .ratio("\(fired), crowd", atMost: 5, of: "\(fired), one thread"),
+        ]
+    )
+
+    private static let fired = "\(Name.flux), fire to applied"
+}
+
+private final class FiringSite: Sendable {
+    let store: FluxStore<Sample>
+    let creator: FluxActionCreator<Adding>
+
+    init(_ initial: Sample) {
+        store = FluxStore(initialState: initial, dispatcher: nil)
+        creator = FluxActionCreator(store: store)
+    }
 }
 
 private struct Site: Sendable {
@@ -117,6 +179,35 @@ extension Effort {
             try expect("total", total(store), 2 * operations)
             return time / .nanoseconds(2 * operations)
         }
+    }
+
+    /// Times one thread, and in turn four for each core, on a store of their own each time.
+    fileprivate func measureCrowd<Store: AnyObject & Sendable>(
+        _ name: String,
+        _ total: Int,
+        make: () -> Store,
+        count: (Store) -> Int,
+        body: @escaping @Sendable (_ store: Store, _ operations: Int) -> Void,
+        finish: (Store) -> Void = { _ in }
+    ) throws -> [Reading] {
+        let crowd = 4 * ProcessInfo.processInfo.activeProcessorCount
+        func time(_ threads: Int) throws -> Double {
+            let store = make()
+            let operations = total / threads
+            var time = onThreads(threads) { _ in body(store, operations) }
+            time += ContinuousClock().measure { finish(store) }
+            try expect("total", count(store), threads * operations)
+            return time / .nanoseconds(threads * operations)
+        }
+        var alone: [Double] = []
+        let all = try measure {
+            alone.append(try time(1))
+            return try time(crowd)
+        }
+        return [
+            Reading(name: "\(name), one thread", value: alone.median),
+            Reading(name: "\(name), crowd", value: all),
+        ]
     }
 
     /// Times one thread and two in turn.
