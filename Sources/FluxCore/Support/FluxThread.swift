@@ -165,7 +165,7 @@ nonisolated func fluxWarn(_ message: String) {
 /// on another core, or else has to be given this one.
 ///
 /// - Parameter isFree: Whether it is, at that moment.
-@usableFromInline nonisolated func fluxAwaitTurn(_ isFree: () -> Bool) {
+@usableFromInline @inline(never) nonisolated func fluxAwaitTurn(_ isFree: () -> Bool) {
     for look in 1...1_000 {
         if look < 50 { fluxLinger(min(look * look, 400)) } else { sched_yield() }
         if isFree() { return }
