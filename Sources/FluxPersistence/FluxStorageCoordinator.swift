@@ -90,8 +90,8 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         let (isPutOff, isDue, isClosed) = lock.withLock { ($0.letGo(finish), $0.isDue, $0.isClosed) }
         // At once, whatever still holds this for a moment: who has flushed the store may open its log again.
         if isClosed { storage.log.close() }
-        // While it writes it is known already.
-        if isDue, isPutOff, storage.place != nil { work { await self.flush() } }
+        // Even where a write is due already: whoever has seen the change may come before its thread has started that.
+        if isDue, storage.place != nil { work { await self.flush() } }
         return isPutOff
     }
 

@@ -73,6 +73,40 @@ import Testing
         #expect(await isUnlisted())
     }
 
+    /// Lets go of another store once no lock is held, and before the writer of that is started.
+    final class LettingGo: FluxStoreObserver, FluxSettling {
+        let other: Locked<FluxStore<Counter>?>
+        let isListed: @Sendable () -> Bool
+        let found = Recorder<Bool>()
+
+        init(_ other: FluxStore<Counter>, _ isListed: @escaping @Sendable () -> Bool) {
+            (self.other, self.isListed) = (Locked(other), isListed)
+        }
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { self }
+
+        func settle() {
+            other.withLock { $0 = nil }
+            found.record(isListed())
+        }
+    }
+
+    /// A handler on a queue may see the change, and let go of the store, while the thread that made it is still on its way there.
+    @Test(.timeLimit(.minutes(1))) func `A store that is let go before its writer has begun is waited for too`()
+        async throws
+    {
+        let dispatcher = FluxDispatcher()
+        let first = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let letting = LettingGo(
+            try await FluxStore.restored(from: file(), initialState: Counter(), dispatcher: dispatcher)
+        ) { isListed() }
+        first.handle.withAccess { $0.observe(letting) }
+        dispatcher.dispatch(action: Counter.Action.add(1))
+        #expect(letting.found.values == [true])
+        #expect(try await file().load()?.count == 1)
+        #expect(await isUnlisted())
+    }
+
     /// Reads what is there before it writes.
     struct Reading: FluxPersistence {
         let file: FluxFile<Counter>

@@ -5,6 +5,9 @@ import Testing
 ///
 /// Together they would take as long and make each other wait, until a guard against a hang takes that for one. A time
 /// limit would count the wait for the turn, so the guard is in here.
+///
+/// It runs on threads of its own, and so do its child tasks: the pool has as many as there are cores, and what dispatches in a loop
+/// on each of them lets no other test go on.
 public struct StressTrait: TestTrait, TestScoping {
     /// Runs a test in its turn.
     public func provideScope(
@@ -15,7 +18,7 @@ public struct StressTrait: TestTrait, TestScoping {
         DispatchQueue.global().asyncAfter(deadline: .now() + 300, execute: limit)
         defer { limit.cancel() }
         do {
-            try await function()
+            try await withTaskExecutorPreference(StressThreads.all) { try await function() }
             Turns.all.giveBack()
         } catch {
             Turns.all.giveBack()
@@ -56,5 +59,34 @@ private final class Turns: @unchecked Sendable {
             return waiting.isEmpty ? nil : waiting.removeFirst()
         }
         next?.resume()
+    }
+}
+
+/// Threads beside those of the pool, first come first served.
+private final class StressThreads: TaskExecutor {
+    static let all = StressThreads(ProcessInfo.processInfo.activeProcessorCount + 1)
+
+    private let due = DispatchSemaphore(value: 0)
+    private let jobs = Locked<ArraySlice<UnownedJob>>([])
+
+    private init(_ count: Int) {
+        for _ in 0..<count {
+            let thread = Thread { [self] in
+                while true {
+                    due.wait()
+                    if let job = jobs.withLock({ $0.popFirst() }) {
+                        job.runSynchronously(on: asUnownedTaskExecutor())
+                    }
+                }
+            }
+            thread.stackSize = 8 << 20
+            thread.start()
+        }
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        jobs.withLock { $0.append(job) }
+        due.signal()
     }
 }

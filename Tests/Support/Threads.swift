@@ -1,4 +1,5 @@
 import Foundation
+import Testing
 
 /// A value under a lock, for tests; independent of the library's own lock.
 public final class Locked<Value>: @unchecked Sendable {
@@ -26,6 +27,8 @@ public final class Locked<Value>: @unchecked Sendable {
 /// Both waits give up loudly: a test that waits forever says nothing, and one that sleeps proves nothing.
 public final class Gate: Sendable {
     private let state = Locked<(isOpen: Bool, waiting: [@Sendable () -> Void])>((false, []))
+    /// What to say where it never opens; the test is known to what it makes itself.
+    private let failure = "gate never opened, of \(Test.current?.name ?? "what a test has started")"
 
     /// A closed gate.
     public init() {}
@@ -55,16 +58,24 @@ public final class Gate: Sendable {
         let semaphore = DispatchSemaphore(value: 0)
         whenOpen { semaphore.signal() }
         guard semaphore.wait(timeout: .now() + 300) == .success else {
-            fatalError("gate never opened", file: file, line: line)
+            fatalError(failure, file: file, line: line)
         }
     }
 
     /// Suspends the calling task until the gate opens.
     public func opened(file: StaticString = #fileID, line: UInt = #line) async {
         if isOpen { return }
-        let limit = DispatchWorkItem { fatalError("gate never opened", file: file, line: line) }
+        let isAwaited = Locked(true)
+        let limit = DispatchWorkItem { [failure] in
+            if isAwaited.current { fatalError(failure, file: file, line: line) }
+        }
         DispatchQueue.global().asyncAfter(deadline: .now() + 300, execute: limit)
-        await withCheckedContinuation { continuation in whenOpen { continuation.resume() } }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in whenOpen { continuation.resume() } }
+        } onCancel: {
+            // Nobody waits for it any more, and it may stand here long after its test has passed.
+            isAwaited.withLock { $0 = false }
+        }
         // ThreadSanitizer sees by it what came before the gate was opened.
         state.withLock { _ in }
         limit.cancel()
