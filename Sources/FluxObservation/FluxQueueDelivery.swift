@@ -257,7 +257,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         await wait(forCall: true)
     }
 
-    /// Waits until all that was put before has been handed over, or the task is cancelled.
+    /// Waits until all that was put before has been handed over or dropped by its bound, or the task is cancelled.
     public func flush() async { await wait(forCall: false) }
 
     private func wait(forCall: Bool) async {

@@ -249,6 +249,22 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `It is read and followed, though the group changes in something else at each look`() async {
+        let (first, seen) = (store(1), Recorder<[Int: Int]>())
+        // One that is not there is closed: a change that leaves the members as they are.
+        let rooms = Group<FluxStore<Counter>> { $0.dispatch(action: .close(0)) }
+        let view = FluxView(rooms) { $0.mapValues(\.count) }
+        rooms.open(1, first)
+        #expect(view.state == [1: 1])
+        let token = view.subscribe { seen.record($0) }
+        first.dispatch(action: .add(1))
+        #expect(view.state == [1: 2])
+        await view.flush()
+        #expect(seen.values.last == [1: 2])
+        token.unsubscribe()
+    }
+
     @Test(.stress) func `Stress: 10,000 that are opened and closed again leave no memory behind`() async {
         await #expect(processExitsWith: .success) {
             let rooms = Group<FluxStore<Counter>>()

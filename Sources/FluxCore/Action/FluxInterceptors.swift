@@ -78,7 +78,7 @@ public typealias FluxDispatchWitness =
         // What goes is the user's, so it is let go of outside the lock.
         let (old, count) = list.withLock { entries in
             let old = entries
-            body(&entries)
+            FluxPureCode.run("what picks interceptors") { body(&entries) }
             // Relaxed: written under the lock of the list; a dispatch that finds it set takes that.
             isUsed.store(!entries.isEmpty, ordering: .relaxed)
             return (old, entries.count)

@@ -167,7 +167,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     public func fire(_ events: [Converter.Event], on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")
         if events.count == 1 { return fire(events[0], on: queue) }
-        if Converter.sharesConversions && !events.isEmpty && funnel == nil && observers().isEmpty {
+        let isShared = Converter.sharesConversions && !Converter.startsAtOnce
+        if isShared && !events.isEmpty && funnel == nil && observers().isEmpty {
             let task = account.admit(events.count)
             enqueue(FluxDueEvent(task, events[0], sharedBy: events, on: queue))
             return task
@@ -252,6 +253,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     @inlinable func enqueue(_ due: consuming FluxDueEvent<Converter.Event>) {
         if let queue = due.queue { return queue.async { [due] in self.work(self, due) } }
+        // Moved into the inbox: a copy would retain all that is in it.
         var taken = Optional(due)
         if inbox.withLock({ $0.put(fluxTake(&taken)) }) { startDrain() }
     }

@@ -72,6 +72,8 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
 
     /// Waits until every change applied before the call has been handed to every subscription of the store.
     ///
+    /// One that a delivery with a bound has dropped is not waited for.
+    ///
     /// It also waits for the current states that were asked for with `startingWithCurrent`, and for those who look on, such as a
     /// persistence: for the end of the load, and until all that was applied is saved. It returns early when the
     /// task is cancelled. A handler that never returns, or a queue that never runs, keeps it waiting.

@@ -129,8 +129,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
         if let known = featureIfAny(type) { return known }
         let made = extras.features.feature(type, make)
-        // One that has ended lets go of nothing any more.
-        if isEnded { extras.features.removeAll() }
+        // A store that has ended meanwhile would never let go of it.
+        if lock.withLock({ $0.mailboxes.isEnded }) { extras.features.removeAll() }
         return made
     }
 
@@ -143,9 +143,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     }
 
     // MARK: - Ending
-
-    /// Whether the store was let go, and all that was due has been done.
-    var isEnded: Bool { lock.withLock { $0.mailboxes.isEnded } }
 
     /// Waits until every change applied before has been handed to every subscription and every observer is done with it.
     ///

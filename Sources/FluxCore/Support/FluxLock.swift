@@ -15,9 +15,10 @@ import Synchronization
 /// counts.withLock { $0["milk", default: 0] += 1 }
 /// ```
 ///
-/// But on Apple's systems a thread looks for some hundred microseconds whether it is free, before it stands in the line of the
-/// mutex, which is handed on to who has waited longest: where more threads than there are cores use it again and again, each use
-/// would put one to sleep and wake another, and take a thousand times as long. So one may come before another that has waited longer.
+/// Everywhere but on Apple's systems a thread that finds it taken looks again, a thousand times at most, before it stands in the line
+/// of the mutex, which is handed on to who has waited longest: where more threads than there are cores use it again and again, each
+/// use would put one to sleep and wake another, and take a thousand times as long. So one may come before another that has waited
+/// longer; and what it runs is compiled in twice.
 ///
 /// With `-D FLUX_TSAN` a semaphore stands before the mutex. ThreadSanitizer understands that; the way on which a
 /// `Synchronization.Mutex` is waited for on Linux it does not see, so that it reports races where there are none.

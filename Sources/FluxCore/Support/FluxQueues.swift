@@ -34,7 +34,7 @@ nonisolated func fluxQueue(_ label: String) -> DispatchQueue {
     return value
 }
 
-/// Waits for about two microseconds, or for as long as so many questions take.
+/// Waits for about two microseconds, or for as many times five nanoseconds as is said.
 ///
 /// In a burst of changes whoever makes them meets the lock of a drain less often then, and does not have to wake its queue again and
 /// again.

@@ -73,7 +73,7 @@ nonisolated struct FluxRoutes {
 
     private var routes: [ObjectIdentifier: Route] = [:]
     private var lastNumber: UInt64 = 0
-    /// That of the last dispatch, since most in a row are of one type; it is above for good, where nobody removes one.
+    /// That of the last dispatch, since most in a row are of one type; it is among those above for good, as a route is never removed.
     private var recent: (type: ObjectIdentifier, route: Unmanaged<Route>)?
     /// Those who are told of stores that come and go.
     var observers: ContiguousArray<any FluxDispatcherObserver> = []

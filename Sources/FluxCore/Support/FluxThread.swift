@@ -161,8 +161,8 @@ nonisolated func fluxWarn(_ message: String) {
 
 /// Waits for a lock to be free, without sleeping in its line, and for a while at most.
 ///
-/// It looks soon and then less and less often, since each look takes the lock's cache line from who holds it; and who holds it runs
-/// on another core, or else has to be given this one.
+/// It looks soon and then less and less often, since a look that finds it taken is a call of the system and disturbs who holds it;
+/// and who holds it runs on another core, or else has to be given this one.
 ///
 /// - Parameter isFree: Whether it is, at that moment.
 @usableFromInline @inline(never) nonisolated func fluxAwaitTurn(_ isFree: () -> Bool) {

@@ -23,11 +23,16 @@ struct Group<Member: Sendable>: FluxSource {
     }
 
     let store = FluxStore(initialState: Members(), dispatcher: nil)
+    /// Called whenever somebody reads who is there.
+    var reading: @Sendable (FluxStore<Members>) -> Void = { _ in }
 
     func open(_ key: Int, _ member: Member) { store.dispatch(action: .open(key, member)) }
     func close(_ key: Int) { store.dispatch(action: .close(key)) }
 
-    var state: [Int: Member] { store.state.all }
+    var state: [Int: Member] {
+        reading(store)
+        return store.state.all
+    }
     var stamp: UInt64 { store.stamp }
     var stores: [FluxStoreInfo] { store.stores }
 
