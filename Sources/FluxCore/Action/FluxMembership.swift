@@ -15,14 +15,17 @@ nonisolated struct FluxMembership {
     /// In the order added.
     var reactions: ContiguousArray<Reaction> = []
 
-    var dispatcher: FluxDispatcher? { home as? FluxDispatcher ?? (home as? FluxWeakDispatcher)?.dispatcher }
+    var dispatcher: FluxDispatcher? { home as? FluxDispatcher ?? (home as? FluxWeakDispatcher)?.reference.dispatcher }
 }
 
 /// Refers to a dispatcher and does not keep it.
 nonisolated final class FluxWeakDispatcher: Sendable {
-    weak let dispatcher: FluxDispatcher?
+    struct Reference { weak var dispatcher: FluxDispatcher? }
 
-    init(_ dispatcher: FluxDispatcher) { self.dispatcher = dispatcher }
+    // A value in a constant: a `weak let` wants a newer compiler.
+    let reference: Reference
+
+    init(_ dispatcher: FluxDispatcher) { reference = Reference(dispatcher: dispatcher) }
 }
 
 /// What a store needs only once it does more than hold a state.

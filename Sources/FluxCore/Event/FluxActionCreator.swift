@@ -167,8 +167,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     public func fire(_ events: [Converter.Event], on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")
         if events.count == 1 { return fire(events[0], on: queue) }
-        let isShared = Converter.sharesConversions && !Converter.startsAtOnce
-        if isShared && !events.isEmpty && funnel == nil && observers().isEmpty {
+        if Converter.sharesConversions, !Converter.startsAtOnce, !events.isEmpty, funnel == nil, observers().isEmpty {
             let task = account.admit(events.count)
             enqueue(FluxDueEvent(task, events[0], sharedBy: events, on: queue))
             return task

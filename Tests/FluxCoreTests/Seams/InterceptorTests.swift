@@ -32,6 +32,19 @@ import Testing
         #expect(order.values.count == 8)
     }
 
+    @Test func `Who dispatches while an interceptor is picked stops the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let dispatcher = FluxDispatcher()
+            dispatcher.add(Intercept { action, next in next(action) })
+            dispatcher.removeInterceptors { _ in
+                dispatcher.add(1)
+                return true
+            }
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("was used inside what picks interceptors"))
+    }
+
     @Test func `next may be called twice, never, later, from another thread, with another action`() {
         let (queue, held) = (DispatchQueue(label: "later"), Gate())
         dispatcher.add(

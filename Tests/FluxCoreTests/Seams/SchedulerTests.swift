@@ -216,10 +216,12 @@ import Testing
             creator.fire(.init { thread.withLock { $0 = true } })
             #expect(thread.current && store.state.entries.count == number)
         }
+        creator.fire([.init {}, .init {}])
+        #expect(store.state.entries.count == 102, "also where several are fired together")
         let holding = Scheduling(starting: { _ in })
         let held = FluxActionCreator<AtOnce>(dependency: (), store: store, schedulers: [holding])
         let task = held.fire(.init {})
-        #expect(store.state.entries.count == 100)
+        #expect(store.state.entries.count == 102)
         holding.cancelAll()
         #expect(await task.outcome.isCancelled)
     }
