@@ -17,12 +17,4 @@ public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     @inlinable public borrowing func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
         body(&place.pointee)
     }
-
-    func value<Made>(_ make: () -> Made) -> Made where Value == Made? {
-        withLock { value in
-            let known = value ?? make()
-            value = known
-            return known
-        }
-    }
 }

@@ -124,38 +124,33 @@
 
     // MARK: - Inputs of the drain
 
-    /// Takes a drain one step on, as ``FluxMailboxes/step(_:_:_:current:)`` says.
-    @inlinable mutating func step(
-        _ step: FluxDrainStep, _ batch: inout Batch, newest: UInt64, current: State?, isEnded: Bool
-    ) -> Bool {
-        swap(&gone, &batch.gone)
-        switch step {
-        case .begin:
-            swap(&spare, &batch.states)
-            phase = .draining
-        case .pause where isDue:
-            pause(&batch)
-            return true
-        case .exchange, .pause: break
-        }
-        return exchange(&batch, newest: newest, current: current, isEnded: isEnded)
-    }
-
-    /// Takes back a spent batch and hands out the next one; false, and idle from here on, where nothing is due.
+    /// Takes a drain one step on, as ``FluxMailboxes/step(_:_:_:current:)`` says: takes back a spent batch and hands out the next one, or
+    /// stops before that; idle from here on where nothing is due.
     ///
     /// - Parameters:
+    ///   - step: What the drain asks for.
     ///   - batch: The last batch, without what was in it.
     ///   - newest: The revision of the newest state.
     ///   - current: The newest state; only asked for if the mailbox conflates.
     ///   - isEnded: Whether the memberships end after what is due.
-    /// - Returns: Whether the batch has something to deliver.
-    @inlinable
-    mutating func exchange(_ batch: inout Batch, newest: UInt64, current: State?, isEnded: Bool) -> Bool {
+    /// - Returns: Whether the batch has something to deliver, or, of a pause, will have.
+    @inlinable mutating func step(
+        _ step: FluxDrainStep, _ batch: inout Batch, newest: UInt64, current: State?, isEnded: Bool
+    ) -> Bool {
+        swap(&gone, &batch.gone)
+        if step == .begin {
+            swap(&spare, &batch.states)
+            phase = .draining
+        }
         guard isDue else {
             pause(&batch)
             phase = .idle
             if isEnded { batch.gone += members.removeAll() }
             return false
+        }
+        if step == .pause {
+            pause(&batch)
+            return true
         }
         if batch.states.capacity > FluxLimits.keptCapacity(State?.self) { batch.states = [] }
         swap(&pending, &batch.states)

@@ -148,7 +148,7 @@ nonisolated extension FluxSource {
 /// A store as a source.
 nonisolated extension FluxStore {
     /// Grows with each change that was applied, announced or not.
-    public var stamp: UInt64 { handle.stamp }
+    public var stamp: UInt64 { handle.work(handle, .stamp).stamp }
 
     /// Itself.
     public var stores: [FluxStoreInfo] { [FluxStoreInfo(handle)] }

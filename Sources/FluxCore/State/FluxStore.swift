@@ -88,5 +88,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     ///   came meanwhile has just failed to be.
     public func flush(
         within duration: Swift.Duration, clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
-    ) async -> Bool { await fluxWithin(duration, on: clock) { await self.handle.flush() } }
+    ) async -> Bool {
+        await fluxWithin(duration, on: clock) { await self.handle.flush() }
+    }
 }

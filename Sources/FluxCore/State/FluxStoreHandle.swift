@@ -71,9 +71,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// The state after the last change that was applied.
     @inlinable public var state: State { read { $0.state } }
 
-    /// Grows with each change that was applied, announced or not.
-    @usableFromInline var stamp: UInt64 { work(self, .stamp).stamp }
-
     @inlinable @inline(__always) func read<Value>(_ body: (borrowing FluxStoreAccess<State>) -> Value) -> Value {
         threads.requireImpure("state or revision of a store")
         return lock.withLock { body($0) }

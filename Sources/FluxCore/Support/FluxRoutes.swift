@@ -22,7 +22,9 @@
         _ action: ObjectIdentifier, of state: ObjectIdentifier? = nil,
         keeping store: (any AnyObject & Sendable)? = nil,
         _ apply: @escaping Apply
-    ) { (self.action, self.state, kept, self.apply) = (action, state, store, apply) }
+    ) {
+        (self.action, self.state, kept, self.apply) = (action, state, store, apply)
+    }
 
     /// Leads to the `handle` of a state.
     @inlinable static func main<State: FluxState>(_ state: State.Type) -> FluxReducer {
@@ -67,7 +69,9 @@ nonisolated struct FluxRoutes {
     }
 
     /// The stores that take one type, used under the lock; in an array of lists, each dispatch would ask whether that is shared.
-    private final class Route { @exclusivity(unchecked) var stops = FluxList<Stop>() }
+    private final class Route {
+        @exclusivity(unchecked) var stops = FluxList<Stop>()
+    }
 
     private static var numberBits: UInt64 { 40 }
 

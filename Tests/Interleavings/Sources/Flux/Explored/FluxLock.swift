@@ -52,17 +52,6 @@ nonisolated extension FluxLock {
     }
 }
 
-nonisolated extension FluxLock {
-    /// The value, which is made on first use, under the lock.
-    func value<Made>(_ make: () -> Made) -> Made where Value == Made? {
-        withLock { value in
-            let known = value ?? make()
-            value = known
-            return known
-        }
-    }
-}
-
 private final class ExploredLock<Value: ~Copyable>: Shared, @unchecked Sendable {
     override var title: String { "FluxLock<\(Value.self)>" }
 }
