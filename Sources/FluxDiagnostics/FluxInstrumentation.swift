@@ -17,8 +17,8 @@
 /// that in each store. On a store it is told of what that store applies, wherever it comes from.
 /// While nobody looks, there is nothing to pay.
 ///
-/// It is called on the thread that dispatches, between the change and the deliveries that are started after it: one that blocks holds
-/// these back, and what comes after them in the same subscriptions. Hand what takes long to a queue.
+/// It is called on the thread that dispatches: one that blocks holds up that thread, and no subscription (C8). Hand what takes long to
+/// a queue.
 ///
 /// Thread safety: it is called on many threads at once, with no lock held but for `dispatched` of a store.
 nonisolated public protocol FluxInstrumentation: Sendable {

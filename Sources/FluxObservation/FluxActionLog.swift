@@ -50,7 +50,7 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
                 if case .replaced = change { return nil }
                 return readers.put(FluxAppliedAction(action: change.action, revision: revision, store: store))
             }
-            handle.withAccess { $0.observe(observer) }
+            handle.withAccess { $0.observe(observer, settlesFirst: true) }
             watches?[store] = observer.feed.token
         }
     }

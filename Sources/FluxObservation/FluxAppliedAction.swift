@@ -42,7 +42,7 @@ nonisolated extension FluxStore {
             guard case .action(let action) = change else { return nil }
             return delivery.put(FluxAppliedAction(action: action, revision: revision, store: info))
         }
-        handle.withAccess { $0.observe(observer) }
+        handle.withAccess { $0.observe(observer, settlesFirst: true) }
         return observer.token
     }
 

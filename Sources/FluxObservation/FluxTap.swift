@@ -74,7 +74,7 @@ nonisolated extension FluxStore: FluxTappable {
             revision == nil ? nil : put(state, true)
         }
         let due = handle.withAccess { access in
-            access.observe(observer)
+            access.observe(observer, settlesFirst: true)
             return put(access.state, startingWithCurrent)
         }
         due?.settle()

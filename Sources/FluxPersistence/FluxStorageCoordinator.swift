@@ -37,7 +37,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
             Machine(isLog: storage.isLog, capacity: storage.capacity, compactEvery: storage.compactEvery))
         _ = handle.feature(FluxStorageCoordinator.self) { self }
         handle.withAccess { access in
-            access.observe(self)
+            access.observe(self, settlesFirst: true)
             access.hold { self.admit($0) }
         }
     }

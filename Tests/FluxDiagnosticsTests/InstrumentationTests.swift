@@ -1,5 +1,6 @@
 import FluxCore
 import FluxDiagnostics
+import FluxObservation
 import FluxRouting
 import TestSupport
 import Testing
@@ -41,6 +42,28 @@ import Testing
     }
 
     struct Nothing: FluxAction {}
+
+    /// Is not done with an action before its gate opens.
+    private final class Slow: FluxInstrumentation {
+        let gate = Gate()
+        func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+            gate.wait()
+        }
+    }
+
+    @Test func `C8: A slow one holds up no subscription, of another store or of its own`() async {
+        let (slow, told) = (Slow(), Recorder<Int>())
+        let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        stores[0].instrument(slow)
+        let tokens = stores.map { store in store.subscribe { told.record($0.count) } }
+        let actions = stores[0].subscribeActions { _ in told.record(0) }
+        async let done: Void = onThreads(1) { [dispatcher] _ in dispatcher.add(1) }
+        await told.count(3)
+        #expect(told.values.sorted() == [0, 1, 1])
+        slow.gate.open()
+        await done
+        withExtendedLifetime((tokens, actions)) {}
+    }
 
     @Test func `What it was ended by does not keep it`() {
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)

@@ -44,13 +44,24 @@ nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) 
 ///
 /// All that goes comes out of the locks: it may be the last reference to a dispatcher, and to what that has.
 nonisolated extension FluxStoreHandle {
+    /// Where it is attached, and the key of that place.
+    var attachment: (dispatcher: FluxDispatcher?, number: UInt64) {
+        withMembership("the dispatcher of a store") { ($0.dispatcher, $0.key) }
+    }
+
+    /// Reaches the membership; pure code, which may hold a lock that is taken after this one, stops with a message.
+    @inline(__always)
+    private func withMembership<Result>(_ call: StaticString, _ body: (inout FluxMembership) -> Result) -> Result {
+        threads.requireImpure(call)
+        return membership.withLock(body)
+    }
+
     /// Moves the store to a dispatcher, in one step where it is there already, so that no action misses it.
     @usableFromInline
     func attach(to dispatcher: FluxDispatcher, keeping store: (any AnyObject & Sendable)? = nil, priority: Int = 0) {
-        FluxPureCode.forbid("attach")
         let rank = FluxRoutes.rank(priority)
         var gone: [AnyObject?] = []
-        membership.withLock { membership in
+        withMembership("attach") { membership in
             let (former, old) = (membership.dispatcher, membership)
             dispatcher.routes.withLock { routes in
                 let known = former === dispatcher ? old.key : nil
@@ -73,11 +84,10 @@ nonisolated extension FluxStoreHandle {
 
     /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
     @discardableResult func leave(_ dispatcher: FluxDispatcher?) -> Bool {
-        FluxPureCode.forbid("detach")
         var gone: [AnyObject?] = []
         // All that most have, at once.
         gone.reserveCapacity(2)
-        membership.withLock { membership in
+        withMembership("detach") { membership in
             guard let home = membership.dispatcher, dispatcher == nil || dispatcher === home else { return }
             gone.append(home)
             leave(home, membership, &gone)
@@ -112,8 +122,7 @@ nonisolated extension FluxStoreHandle {
     ) -> FluxRegistration { route(FluxReducer.reaction(change)) }
 
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
-        FluxPureCode.forbid("on(_:)")
-        let dispatcher = membership.withLock { membership in
+        let dispatcher = withMembership("on(_:)") { membership in
             let dispatcher = membership.dispatcher
             let rank = FluxRoutes.rank(of: membership.key)
             let key = dispatcher?.routes.withLock { $0.attach(self, reducer, rank: rank) } ?? 0
@@ -128,9 +137,8 @@ nonisolated extension FluxStoreHandle {
 
     /// Takes reactions out, which are the user's.
     func remove(_ isUnwanted: (FluxReducer) -> Bool) {
-        FluxPureCode.forbid("remove")
         var gone: [AnyObject?] = []
-        let dispatcher = membership.withLock { membership in
+        let dispatcher = withMembership("remove") { membership in
             let dispatcher = membership.dispatcher
             membership.reactions.removeAll { reaction in
                 guard isUnwanted(reaction.reducer) else { return false }
@@ -149,6 +157,6 @@ nonisolated extension FluxStoreHandle {
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer] {
         (type == ObjectIdentifier(State.Action.self) ? [mainReducer] : [])
-            + membership.withLock { $0.reactions }.map(\.reducer).filter { $0.action == type }
+            + withMembership("responds(to:)") { $0.reactions }.map(\.reducer).filter { $0.action == type }
     }
 }

@@ -169,7 +169,7 @@ nonisolated extension FluxStore {
         ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
     ) -> FluxSubscription {
         let watcher = FluxStoreWatcher<State>(ended: ended, changed: changed)
-        handle.withAccess { $0.observe(watcher) }
+        handle.withAccess { $0.observe(watcher, settlesFirst: true) }
         // Weak: a token that is kept keeps nothing of a store that has ended.
         return FluxSubscription { [handle, weak watcher] in
             if let watcher { FluxPureCode.after { handle.withAccess { $0.remove(watcher) } } }

@@ -156,15 +156,7 @@ nonisolated public final class FluxTask: Sendable {
     }
 
     /// Notes a failed attempt that is to be followed by another; false: the work has ended meanwhile.
-    func retry(after error: any Error) -> FluxTaskMachine.Dropped? {
-        // Who has closed it tells of that.
-        let (dropped, told) = machine.withLock { machine in
-            let dropped = machine.retry(after: error)
-            return (dropped, dropped == nil ? nil : machine.tell())
-        }
-        if let told { see(told) }
-        return dropped
-    }
+    func retry(after error: any Error) -> FluxTaskMachine.Dropped? { change { $0.retry(after: error) } }
 
     /// Has a closure called where the work is cancelled; at once if it was.
     func onCancel(_ body: @escaping @Sendable () -> Void) {

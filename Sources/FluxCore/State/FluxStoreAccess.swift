@@ -60,7 +60,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
             silent &+= 1
         }
         for index in observers.indices {
-            if let due = observers[index].applied(change, current, revision) { wakes.append(due) }
+            wakes.append(observers[index].applied(change, current, revision))
         }
         return revision
     }
@@ -104,10 +104,14 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
 
     /// Tells somebody of every change from now on.
     ///
-    /// - Parameter observer: Who is told, behind those that were added before.
-    @inlinable public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer) {
+    /// - Parameters:
+    ///   - observer: Who is told, behind those that were added before.
+    ///   - settlesFirst: True if whom it returns only schedules work. All who may take longer, or wait for somebody, are settled
+    ///     after those, or they would hold up subscriptions (C8).
+    @inlinable
+    public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool = false) {
         let observing = makeObserving()
-        observing.observers.append(FluxObserverEntry(observer))
+        observing.observers.append(FluxObserverEntry(observer, settlesFirst: settlesFirst))
         observing.ids.append(ObjectIdentifier(observer))
     }
 
@@ -147,7 +151,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     @inlinable public mutating func letGo(of value: Any) { makeObserving().rest.gone.append(value) }
 
     /// Hands out whom to settle and what to let go of.
-    @inlinable mutating func takeRest(_ rest: inout (wakes: ContiguousArray<FluxWakes>, gone: [Any])) {
+    @inlinable mutating func takeRest(_ rest: inout (wakes: FluxWakes, gone: [Any])) {
         guard let observing else { return }
         swap(&rest, &observing.rest)
         if observing.observers.isEmpty && observing.gate == nil { self.observing = nil }

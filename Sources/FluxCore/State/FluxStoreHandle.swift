@@ -56,15 +56,14 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @inlinable public func withAccess<Result>(_ body: (inout FluxStoreAccess<State>) -> Result) -> Result {
         let thread = threads.requireImpure("FluxStoreHandle.withAccess")
         // Outside of what the closure returns: where that is generic, a tuple of it takes longer than all the rest.
-        var rest: (wakes: ContiguousArray<FluxWakes>, gone: [Any]) = ([], [])
+        var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
         let result = lock.withLock { machine in
             thread.purely(self) {
                 defer { machine.takeRest(&rest) }
                 return body(&machine)
             }
         }
-        withExtendedLifetime(rest.gone) {}
-        for wakes in rest.wakes { wakes.settle() }
+        withExtendedLifetime(rest.gone) { rest.wakes.settle() }
         return result
     }
 
@@ -112,8 +111,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         get { featureIfAny(FluxLabel.self)?.text.withLock { $0 } }
         set { feature(FluxLabel.self, FluxLabel.init).text.withLock { $0 = newValue } }
     }
-
-    var attachment: (dispatcher: FluxDispatcher?, number: UInt64) { membership.withLock { ($0.dispatcher, $0.key) } }
 
     private var extras: FluxStoreExtras { lazyExtras.object(FluxStoreExtras()) }
 

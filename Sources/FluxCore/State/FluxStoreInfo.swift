@@ -39,8 +39,7 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     /// - Parameter type: The type of action.
     /// - Returns: True if it does.
     public func takes(_ type: any FluxAction.Type) -> Bool {
-        FluxPureCode.forbid("responds(to:)")
-        return !handle.reducers(of: ObjectIdentifier(type)).isEmpty
+        !handle.reducers(of: ObjectIdentifier(type)).isEmpty
     }
 
     /// Whether this tells of a certain store.

@@ -76,12 +76,14 @@ nonisolated extension FluxStoreObserver {
 /// An observer as the store keeps it: what each change calls is made where its type is known, or would take three times as long.
 @usableFromInline nonisolated struct FluxObserverEntry<State: FluxState>: Sendable {
     @usableFromInline let observer: any FluxStoreObserver<State>
-    @usableFromInline let applied: @Sendable (FluxChange<State>, State, UInt64?) -> (any FluxSettling)?
+    @usableFromInline let applied: @Sendable (FluxChange<State>, State, UInt64?) -> FluxWakes
     @usableFromInline let applying: @Sendable (FluxChange<State>) -> Void
 
-    @inlinable init<Observer: FluxStoreObserver<State>>(_ observer: Observer) {
+    @inlinable init<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool) {
         self.observer = observer
         applying = { observer.applying($0) }
-        applied = { observer.applied($0, $1, revision: $2) }
+        applied = {
+            observer.applied($0, $1, revision: $2).map { settlesFirst ? .first($0) : .last($0) } ?? .none
+        }
     }
 }

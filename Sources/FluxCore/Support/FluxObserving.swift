@@ -6,5 +6,5 @@
     /// The observers by what they are: to look for one among thousands takes a hundredth of the time.
     @exclusivity(unchecked) @usableFromInline var ids: ContiguousArray<ObjectIdentifier> = []
     @exclusivity(unchecked) @usableFromInline var gate: FluxStoreGate<State>?
-    @usableFromInline var rest: (wakes: ContiguousArray<FluxWakes>, gone: [Any]) = ([], [])
+    @usableFromInline var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
 }

@@ -34,7 +34,7 @@ nonisolated extension FluxFamily {
         public func makeAsyncIterator() -> Iterator {
             let (intake, handle) = (FluxFamilyIntake<Key, Member>(), family.open.handle)
             handle.withAccess { access in
-                access.observe(intake)
+                access.observe(intake, settlesFirst: true)
                 if access.state.isEnded { intake.put(nil) }
             }
             let token = FluxSubscription { FluxPureCode.after { handle.withAccess { $0.remove(intake) } } }

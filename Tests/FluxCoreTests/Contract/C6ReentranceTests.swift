@@ -182,6 +182,11 @@ import Testing
             handling { $0.detach(FluxStore(initialState: Counter(), dispatcher: nil)) }
         }
         expect(detach, names: "detach")
+        let place = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let other = FluxStoreInfo(FluxStore(initialState: Counter(), dispatcher: nil).handle)
+            handling { _ in _ = other.dispatcher }
+        }
+        expect(place, names: "the dispatcher of a store")
         let add = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             handling { $0.add(Intercept { action, next in next(action) }) }
         }

@@ -97,6 +97,37 @@ import Testing
         #expect(store.stamp == 6 && store.revision == 3)
     }
 
+    /// Returns somebody who notes its name when it is settled.
+    final class Named: FluxStoreObserver, FluxSettling {
+        let name: String
+        let settled: Recorder<String>
+        init(_ name: String, _ settled: Recorder<String>) { (self.name, self.settled) = (name, settled) }
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { self }
+        func settle() { settled.record(name) }
+    }
+
+    @Test func `C8: Who only schedules is settled before all who may take long, in whichever store and order`() {
+        let (one, other, settled) = (store(), store(), Recorder<String>())
+        one.handle.withAccess { access in
+            access.observe(Named("slow 1", settled))
+            access.observe(Named("quick 1", settled), settlesFirst: true)
+        }
+        other.handle.withAccess { access in
+            access.observe(Named("quick 2", settled), settlesFirst: true)
+            access.observe(Named("slow 2", settled))
+            access.observe(Named("quick 3", settled), settlesFirst: true)
+        }
+        let expected = ["quick 1", "quick 2", "quick 3", "slow 1", "slow 2"]
+        dispatcher.add(1)
+        #expect(settled.values == expected)
+        other.handle.withAccess { access in
+            access.apply(.action(.add(1)))
+            access.apply(.action(.add(1)))
+        }
+        let twice = ["quick 2", "quick 3", "quick 2", "quick 3", "slow 2", "slow 2"]
+        #expect(Array(settled.values.dropFirst(expected.count)) == twice)
+    }
+
     @Test func `Several are told in the order added, and whom they name is settled with no lock held`() {
         let store = store()
         let settled = Settled(store)
