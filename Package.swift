@@ -28,8 +28,9 @@ let package = Package(
     } + [
         .target(
             name: "TestSupport",
-            dependencies: ["FluxCore", "FluxPersistence", "FluxRouting"],
-            path: "Tests/Support")
+            dependencies: ["FluxCore", "FluxPersistence", "FluxRouting", "TestWidth"],
+            path: "Tests/Support"),
+        .target(name: "TestWidth", path: "Tests/Width"),
     ],
     swiftLanguageModes: [.v6]
 )
