@@ -19,8 +19,6 @@ nonisolated public protocol FluxSettling: AnyObject, Sendable {
     case none, first(any FluxSettling), last(any FluxSettling), many(ContiguousArray<FluxWakes>)
 
     @inlinable mutating func append(_ more: FluxWakes) {
-        if case .none = more { return }
-        if case .many(let wakes) = more { return wakes.forEach { append($0) } }
         switch self {
         case .none: self = more
         case .first, .last: self = .many([self, more])
@@ -31,9 +29,9 @@ nonisolated public protocol FluxSettling: AnyObject, Sendable {
         }
     }
 
-    @inlinable @inline(__always) func settle() { if case .none = self {} else { settleAll() } }
+    @inlinable @inline(__always) consuming func settle() { if case .none = self {} else { settleAll() } }
 
-    @usableFromInline @inline(never) func settleAll() {
+    @usableFromInline @inline(never) consuming func settleAll() {
         switch self {
         case .none: break
         case .first(let sleeper), .last(let sleeper): sleeper.settle()

@@ -60,7 +60,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
             silent &+= 1
         }
         for index in observers.indices {
-            wakes.append(observers[index].applied(change, current, revision))
+            let due = observers[index].applied(change, current, revision)
+            if case .none = due {} else { wakes.append(due) }
         }
         return revision
     }
@@ -76,7 +77,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     public mutating func apply(_ change: FluxChange<State>, pastGate: Bool = false, of task: FluxTask? = nil) -> UInt64?
     {
         var wakes = FluxWakes.none
-        defer { if case .none = wakes {} else { makeObserving().rest.wakes.append(wakes) } }
+        if let observing { swap(&wakes, &observing.rest.wakes) }
+        defer { if case .none = wakes {} else { makeObserving().rest.wakes = wakes } }
         if let task { return FluxThreads.shared.current.sending(task) { apply(change, pastGate: pastGate, &wakes) } }
         return apply(change, pastGate: pastGate, &wakes)
     }
