@@ -13,10 +13,9 @@ import Synchronization
 ///     static var sharesConversions: Bool { false }
 ///     static func convert(event: Event, dependency: Dependency, actionHandler: @escaping @Sendable (Action) -> Void) {}
 ///     static func start(_ conversion: FluxConversion<Self>) {
-///         let task = Task {
+///         conversion.perform {
 ///             for await action in actions(for: conversion.event, dependency: conversion.dependency) { conversion.send(action) }
 ///         }
-///         conversion.onCancel { task.cancel() }
 ///     }
 /// }
 /// ```

@@ -33,8 +33,8 @@ import Synchronization
 
     /// Ends it: from here on no call of it is decided on (C7).
     @usableFromInline override func cancel() {
-        // One of several goes on. All that it shows anybody is that this one has ended: it need be in no order with others.
-        if start.exchange(.max, ordering: .acquiringAndReleasing) == .max { return }
+        // Relaxed: one of several goes on. All that it shows anybody is that this one has ended, which need be in no order with others.
+        if start.exchange(.max, ordering: .relaxed) == .max { return }
         guard let outlet = outlet.withLock({ $0 }) else { return }
         FluxPureCode.after { [id] in outlet.leave(id) }
     }
