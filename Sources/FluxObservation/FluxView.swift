@@ -13,8 +13,8 @@ import Dispatch
 /// ```
 ///
 /// It is a cut (C11): it never shows an action's effect on one of its stores without its effect on the others, announced
-/// or not. That holds for stores of one dispatcher as for stores of several, and for views of views. Its values never go
-/// back in any store.
+/// or not. That holds for the stores of each dispatcher, however many it has stores of, and for views of views; an action that
+/// passes a child is one step for the stores of the child and another for those above. Its values never go back in any store.
 ///
 /// It computes when it is read or watched and only if a change was applied since, and it announces what is not equal to
 /// the value before. It takes its cuts at its own pace, so changes that come faster are one change of the view; every

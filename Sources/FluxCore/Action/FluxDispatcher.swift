@@ -27,7 +27,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     deinit {
         // What it has goes outside its locks.
         _ = routes.withLock { $0.detachAll() }
-        chain.remove { _ in true }
+        FluxPureCode.after { [chain] in chain.remove { _ in true } }
     }
 
     // MARK: - Dispatching
@@ -126,9 +126,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ interceptor: some FluxDispatchInterceptor, priority: Int = 0,
         insteadOf isReplaced: (any FluxDispatchInterceptor) -> Bool = { _ in false }
     ) -> FluxRegistration {
-        threads.requireImpure("add(_:)")
         let entry = FluxInterceptors.Entry(interceptor, priority: priority)
-        chain.change { entries in
+        chain.change("add(_:)") { entries in
             entries.removeAll { isReplaced($0.interceptor) }
             entries.insert(entry, at: entries.firstIndex { $0.priority < priority } ?? entries.count)
         }
@@ -136,7 +135,10 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     }
 
     /// The interceptors, in the order in which an action comes to them.
-    public var interceptors: [any FluxDispatchInterceptor] { chain.entries.map(\.interceptor) }
+    public var interceptors: [any FluxDispatchInterceptor] {
+        threads.requireImpure("interceptors")
+        return chain.entries.map(\.interceptor)
+    }
 
     /// Removes interceptors; actions under way that have not reached them pass them by.
     ///
@@ -144,8 +146,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Returns: How many were removed.
     /// - Complexity: O(*m*) for *m* interceptors.
     @discardableResult public func removeInterceptors(where isUnwanted: (any FluxDispatchInterceptor) -> Bool) -> Int {
-        threads.requireImpure("removeInterceptors")
-        return chain.remove { isUnwanted($0.interceptor) }
+        chain.remove { isUnwanted($0.interceptor) }
     }
 
     @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {

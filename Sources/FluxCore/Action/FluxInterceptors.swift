@@ -66,7 +66,7 @@ public typealias FluxDispatchWitness =
 
     /// Returns how many were removed.
     @discardableResult func remove(where isUnwanted: (Entry) -> Bool) -> Int {
-        change { entries in
+        change("remove() or removeInterceptors") { entries in
             // Relaxed: the lock of the list orders it for who removes; an action under way may come to it or pass it by.
             for entry in entries where isUnwanted(entry) { entry.isRemoved.store(true, ordering: .relaxed) }
             entries.removeAll { $0.isRemoved.load(ordering: .relaxed) }
@@ -74,7 +74,8 @@ public typealias FluxDispatchWitness =
     }
 
     /// Changes the list for actions that come later; returns how many fewer there are.
-    @discardableResult func change(_ body: (inout ContiguousArray<Entry>) -> Void) -> Int {
+    @discardableResult func change(_ call: StaticString, _ body: (inout ContiguousArray<Entry>) -> Void) -> Int {
+        FluxPureCode.forbid(call)
         // What goes is the user's, so it is let go of outside the lock.
         let (old, count) = list.withLock { entries in
             let old = entries
@@ -143,8 +144,8 @@ nonisolated final class FluxPassage: Sendable {
 
 /// Goes on with an action: through the interceptors that are left, and then to the stores.
 ///
-/// It is a value that may be kept, called later and from another thread; it keeps what it leads to alive. An action of an event
-/// that was cancelled meanwhile goes no further (C9).
+/// It is a value that may be kept, called later and from another thread; it keeps what it leads to alive. Once the dispatch that
+/// brought it has returned, an action of an event that was cancelled goes no further; within that it has passed, and goes on (C9).
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxNext: Sendable {

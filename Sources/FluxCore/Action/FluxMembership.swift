@@ -75,9 +75,8 @@ nonisolated extension FluxStoreHandle {
                 if former === dispatcher { return detach(old, from: &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
-            guard let former else { return }
             gone.append(former)
-            if former !== dispatcher { leave(former, old, &gone) }
+            if let former, former !== dispatcher { leave(former, old, &gone) }
         }
         withExtendedLifetime(gone) {}
     }
@@ -124,7 +123,7 @@ nonisolated extension FluxStoreHandle {
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
         let dispatcher = withMembership("on(_:)") { membership in
             let dispatcher = membership.dispatcher
-            let rank = FluxRoutes.rank(of: membership.key)
+            let rank = membership.key >> FluxRoutes.numberBits
             let key = dispatcher?.routes.withLock { $0.attach(self, reducer, rank: rank) } ?? 0
             membership.reactions.append(FluxMembership.Reaction(reducer: reducer, key: key))
             return dispatcher

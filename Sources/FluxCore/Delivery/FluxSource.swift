@@ -55,6 +55,9 @@ nonisolated public protocol FluxSource<State>: Sendable {
     ) -> FluxSubscription
 
     /// Waits until every change made before the call has been handed to every subscription, or the task is cancelled.
+    ///
+    /// What watches a part, or has a bound, of a source that is neither a store nor a view, takes each change by a subscription of its
+    /// own and delivers it from there: such are not waited for.
     func flush() async
 }
 

@@ -122,6 +122,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// - Returns: The feature.
     public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
         if let known = featureIfAny(type) { return known }
+        threads.requireImpure("feature(_:_:) or label of a store")
         let made = extras.features.feature(type, make)
         // A store that has ended meanwhile would never let go of it.
         if lock.withLock({ $0.mailboxes.isEnded }) { extras.features.removeAll() }

@@ -38,9 +38,7 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     ///
     /// - Parameter type: The type of action.
     /// - Returns: True if it does.
-    public func takes(_ type: any FluxAction.Type) -> Bool {
-        !handle.reducers(of: ObjectIdentifier(type)).isEmpty
-    }
+    public func takes(_ type: any FluxAction.Type) -> Bool { !handle.reducers(of: ObjectIdentifier(type)).isEmpty }
 
     /// Whether this tells of a certain store.
     ///

@@ -44,7 +44,7 @@ nonisolated public struct FluxBackoff: Sendable {
     /// - Returns: How long to wait.
     public func delay(after attempt: Int, chance: Double) -> Swift.Duration {
         fluxRequire((0...1).contains(chance), "FluxBackoff: chance is a number from 0 to 1 (\(chance))")
-        var (delay, left) = (base, factor > 1 ? attempt - 1 : 0)
+        var (delay, left) = (base, factor > 1 ? Swift.max(attempt, 1) - 1 : 0)
         while left > 0 && delay < most {
             // Compared before it is multiplied: the product could overflow.
             delay = factor < most / delay ? delay * factor : most

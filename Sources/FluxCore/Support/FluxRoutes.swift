@@ -73,7 +73,8 @@ nonisolated struct FluxRoutes {
         @exclusivity(unchecked) var stops = FluxList<Stop>()
     }
 
-    private static var numberBits: UInt64 { 40 }
+    /// How many bits of a key are its number; those above are its rank.
+    static var numberBits: UInt64 { 40 }
 
     private var routes: [ObjectIdentifier: Route] = [:]
     private var lastNumber: UInt64 = 0
@@ -88,9 +89,6 @@ nonisolated struct FluxRoutes {
     static func rank(_ priority: Int) -> UInt64 {
         UInt64(0x7F_FFFF - Swift.max(-0x7F_FFFF, Swift.min(priority, 0x7F_FFFF)))
     }
-
-    /// The rank that a place has.
-    static func rank(of key: UInt64) -> UInt64 { key >> numberBits }
 
     /// Adds a store, which stays in memory meanwhile, behind those of its rank; returns the key of its place, which has the
     /// rank, and behind that a number that only grows.

@@ -89,8 +89,9 @@ nonisolated extension FluxCommandChanges where Output == Void {
     public func reduce(state: inout State, output: Void) throws(FluxUnchanged) { throw FluxUnchanged() }
 }
 
-// For a part that has the same part of another command done too, without a `try`. Generic, so that no command takes them for
-// its own parts. Where a command declares that its part throws, the compiler takes that one instead: call it by `try?`.
+// For a part that has the same part of another command done too, without a `try`. Generic, and the one that has no default with a
+// parameter more, so that no command takes them for its own parts. Where a command declares that its part throws, the compiler takes
+// that one instead: call it by `try?`.
 nonisolated extension FluxCommand {
     /// Changes the state as the command does before its work, if it does.
     ///
@@ -104,7 +105,8 @@ nonisolated extension FluxCommand {
     /// - Parameters:
     ///   - state: The state of the store.
     ///   - output: What `execute` returned.
-    public func reduce<Whole>(state: inout Whole, output: Output) where Whole == State {
+    ///   - apart: Tells this from the part that it calls, which has no such parameter: leave it out.
+    public func reduce<Whole>(state: inout Whole, output: Output, apart: Void = ()) where Whole == State {
         _ = fluxChanges("\(Self.self).reduce") { try tryReduce(&state, output) }
     }
 

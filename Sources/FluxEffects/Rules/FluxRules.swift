@@ -48,8 +48,10 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         let clock: FluxRuleClock
         /// By the ids of their tasks, which the machine knows them by.
         var guests: [UInt64: Guest] = [:]
-        /// Those who sleep, by a number each, with their tasks once these are known.
-        var sleeps: [UInt64: (alarm: Alarm, task: _Concurrency.Task<Void, Never>?)] = [:]
+        /// Those who sleep, by a number each, with their tasks once these are known, and until when they are to sleep on.
+        ///
+        /// One who is wanted later sleeps on rather than be cancelled, for many a clock keeps a sleep that was cancelled until its time.
+        var sleeps: [UInt64: (alarm: Alarm, later: Swift.Duration?, task: _Concurrency.Task<Void, Never>?)] = [:]
         var alarms: [Alarm: UInt64] = [:]
         var lastNumber: UInt64 = 0
         /// What is to be done without the lock.
@@ -94,7 +96,9 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
         /// Somebody has woken up, whom nobody may wait for any longer.
         mutating func elapsed(_ number: UInt64) {
-            guard let alarm = sleeps[number]?.alarm else { return }
+            guard let (alarm, later, _) = sleeps[number] else { return }
+            sleeps[number]?.later = nil
+            if let later { return started.append((number, later)) }
             remove(alarm, number)
             switch alarm {
             case .rule(let timer): perform(machine.elapsed(timer, at: now))
@@ -105,26 +109,34 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
         // MARK: - Results
 
         private mutating func perform(_ effects: [Machine.Effect]) {
+            var wakes: [Machine.Timer] = []
             for effect in effects {
                 switch effect {
                 case .start(let id): guests[id]?.goOn()
                 case .end(let id, .dropped): guests[id]?.ticket.drop()
                 case .end(let id, _): guests[id]?.ticket.cancel()
                 case .sleep(let timer, let deadline): sleep(.rule(timer), until: deadline)
-                case .wake(let timer): wake(.rule(timer))
+                case .wake(let timer):
+                    if let number = alarms[.rule(timer)] { sleeps[number]?.later = nil }
+                    wakes.append(timer)
                 }
             }
+            for timer in wakes { wake(.rule(timer)) }
             gone += machine.takeGone()
         }
 
         private mutating func sleep(_ alarm: Alarm, until deadline: Swift.Duration) {
+            if let number = alarms[alarm] {
+                sleeps[number]?.later = deadline
+                return
+            }
             lastNumber += 1
-            (sleeps[lastNumber], alarms[alarm]) = ((alarm, nil), lastNumber)
+            (sleeps[lastNumber], alarms[alarm]) = ((alarm, nil, nil), lastNumber)
             started.append((lastNumber, deadline))
         }
 
         private mutating func wake(_ alarm: Alarm) {
-            guard let number = alarms[alarm] else { return }
+            guard let number = alarms[alarm], sleeps[number]?.later == nil else { return }
             woken.append(sleeps[number]?.task)
             remove(alarm, number)
         }

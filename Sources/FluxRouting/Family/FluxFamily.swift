@@ -420,7 +420,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Waits until every key that was opened or closed before has been handed to every subscription, or the task is cancelled.
     ///
-    /// The members are not flushed by it: see ``flush(within:)``.
+    /// Those to parts and those with a bound, of `FluxObservation`, have taken it by then, and may not have delivered it yet. The
+    /// members are not flushed by it: see ``flush(within:)``.
     public func flush() async { await open.flush() }
 
     /// Waits until all stores are flushed, those that are being put away too, for so long at most; they stay open.

@@ -194,7 +194,26 @@ import Testing
         let remove = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             handling { $0.removeInterceptors { _ in true } }
         }
-        expect(remove, names: "removeInterceptors")
+        expect(remove, names: "remove() or removeInterceptors")
+        let registration = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let added = FluxDispatcher().add(Intercept { action, next in next(action) })
+            handling { _ in added.remove() }
+        }
+        expect(registration, names: "remove() or removeInterceptors")
+        let ask = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let dispatcher = FluxDispatcher()
+            dispatcher.add(Intercept { action, next in next(action) })
+            dispatcher.removeInterceptors { _ in dispatcher.interceptors.isEmpty }
+        }
+        let message = String(decoding: ask?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("interceptors was used inside what picks interceptors"))
+        let label = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let place = Locked<FluxStore<Impure>?>(nil)
+            let store = FluxStore(initialState: Impure { place.current?.handle.label = "cart" }, dispatcher: nil)
+            place.withLock { $0 = store }
+            store.dispatch(action: .run)
+        }
+        expect(label, names: "feature(_:_:) or label of a store")
     }
 
     @Test func `handle that reads its own store stops the program with a message`() async {

@@ -172,6 +172,15 @@ import Testing
         #expect(family.keys == [])
     }
 
+    @Test(arguments: [Duration(attoseconds: .max), .seconds(Int64.max)])
+    func `idle may be as long as there are durations`(_ idle: Duration) async throws {
+        let family = desks.family(idle: idle)
+        try await family.with("a") { _ in }
+        desks.clock.advance(by: .seconds(30))
+        try await family.with("b") { _ in }
+        #expect(family.keys == ["a", "b"])
+    }
+
     @Test func `The last use counts`() async throws {
         let family = desks.family()
         try await family.with("a") { _ in }
