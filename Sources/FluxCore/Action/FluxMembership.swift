@@ -75,8 +75,9 @@ nonisolated extension FluxStoreHandle {
                 if former === dispatcher { return detach(old, from: &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
+            guard let former else { return }
             gone.append(former)
-            if let former, former !== dispatcher { leave(former, old, &gone) }
+            if former !== dispatcher { leave(former, old, &gone) }
         }
         withExtendedLifetime(gone) {}
     }
