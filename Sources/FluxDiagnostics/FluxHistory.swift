@@ -52,6 +52,7 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
         guard limit > 0 else {
             fatalError("FluxCore: FluxHistory(limit: \(limit)) keeps nothing: give a limit of 1 or more.")
         }
+        FluxPureCode.forbid("FluxHistory.init")
         self.store = store
         recorder = store.handle.withAccess { access in
             let recorder = FluxHistoryRecorder(
@@ -109,7 +110,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     public func jump(to revision: UInt64) -> UInt64? { move { $0.jump(to: revision) } }
 
     private func move(_ body: (inout FluxHistoryMachine<State>) -> State?) -> UInt64? {
-        store.handle.withAccess { access in
+        FluxPureCode.forbid("undo(), redo() or jump(to:) of a FluxHistory")
+        return store.handle.withAccess { access in
             // While changes are held back, as during a load, there is nothing to go back to.
             if access.isHeld { return nil }
             return recorder.machine.withLock { body(&$0) }.map {

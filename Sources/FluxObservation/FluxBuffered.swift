@@ -58,9 +58,12 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
 /// The end of a subscription that was to miss nothing: more changes waited than it was willing to keep.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxOverflow: Error, Sendable, Hashable {
+nonisolated public struct FluxOverflow: Error, Sendable, Hashable, CustomStringConvertible {
     /// How many changes were allowed to wait.
     public let limit: Int
+
+    /// One line that says so.
+    public var description: String { "more than \(limit) changes waited for the subscription, which has ended" }
 }
 
 nonisolated extension FluxSource {

@@ -18,15 +18,11 @@ nonisolated extension FluxStorage {
     ) async throws -> FluxRecovery<State> {
         try _Concurrency.Task.checkCancellation()
         let (answer, start) = (FluxLoadAnswer<FluxRecovery<State>>(), FluxLoadStart(initialState))
-        let loading = _Concurrency.Task { [log, place, number, weak start] in
-            // In what a store's own code opens, no newer one is waited for than by that store.
-            let number = Swift.min(number, FluxUnwritten.store)
+        let loading = _Concurrency.Task { [log, place, path, weak start] in
             do {
-                await FluxUnwritten.settle(at: place, before: number)
+                await FluxUnwritten.settle(at: place, before: path)
                 try _Concurrency.Task.checkCancellation()
-                let contents = try await FluxUnwritten.$store.withValue(number) {
-                    try await FluxLoadMark.$current.withValue(answer.mark) { try await log.current?.load() }
-                }
+                let contents = try await FluxUnwritten.run(path, as: answer.mark) { try await log.current?.load() }
                 guard let start, let contents else { return }
                 answer.give(.success(try FluxRecovery(contents, initialState: start.state)))
             } catch {
@@ -94,11 +90,8 @@ nonisolated final class FluxLoadAnswer<Value: Sendable>: Sendable {
 
 /// Says whether a store has not gone on from a load: then what that has found counts as not found.
 ///
-/// The load's task carries it, so that it also reaches a ``FluxFile`` behind a persistence of one's own.
+/// The load's task carries it, in its ``FluxUnwritten/Scope``, so that it also reaches a ``FluxFile`` behind a persistence of one's own.
 nonisolated final class FluxLoadMark: Sendable {
-    /// That of the load whose task, or a task of which, is running.
-    @TaskLocal static var current: FluxLoadMark?
-
     private let isSet = FluxLock(false)
     private let whole: FluxLoadMark?
 

@@ -122,7 +122,7 @@ nonisolated public struct FluxLogGap: Error, CustomStringConvertible {
 /// Why an action that was dispatched durably is not known to be on disk.
 ///
 /// Thread safety: a value.
-nonisolated public enum FluxDurabilityError: Error {
+nonisolated public enum FluxDurabilityError: Error, CustomStringConvertible {
     /// The task was cancelled before the action was applied, so it has not been and will not be.
     case cancelled
     /// The task was cancelled after the action was applied with this revision; it will be on disk soon.
@@ -131,4 +131,19 @@ nonisolated public enum FluxDurabilityError: Error {
     case logNotRead(FluxRestoration)
     /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
     case notWritten(any Error, revision: UInt64?)
+
+    /// One line that says so.
+    public var description: String {
+        switch self {
+        case .cancelled: "the task was cancelled before the action was applied: it will not be"
+        case .unconfirmed(let revision):
+            "the task was cancelled after the action was applied\(Self.as(revision)): it will be on disk soon"
+        case .logNotRead(.failed(let error)): "the action was not applied, as nothing is written to the log: \(error)"
+        case .logNotRead(let restoration): "the action was not applied, as the log was not read (\(restoration))"
+        case .notWritten(let error, let revision):
+            "the action was applied\(Self.as(revision)) and will never be on disk: \(error)"
+        }
+    }
+
+    private static func `as`(_ revision: UInt64?) -> String { revision.map { ", as revision \($0)," } ?? "" }
 }

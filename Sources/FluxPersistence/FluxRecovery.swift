@@ -65,9 +65,11 @@ nonisolated func fluxIsPermanent(_ error: any Error) -> Bool {
 nonisolated struct FluxRestored: FluxAction {}
 
 /// A log that cannot be what a store has written, which would have had to count for centuries.
-nonisolated struct FluxLogOverflow: Error {
+nonisolated struct FluxLogOverflow: Error, CustomStringConvertible {
     let number: UInt64
     let revision: UInt64
+
+    var description: String { "no store has written this log: it counts up to action \(number), revision \(revision)" }
 }
 
 /// A load took longer than it was given.

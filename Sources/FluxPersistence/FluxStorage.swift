@@ -15,7 +15,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
     /// What tells the place from others; nil: nobody waits there.
     let place: String?
     /// It is higher than that of any store made before.
-    let number: UInt64
+    let path: FluxUnwritten.Path
     let loadTimeout: Swift.Duration?
     let backoff: FluxBackoff
     let clock: any _Concurrency.Clock<Swift.Duration>
@@ -45,7 +45,8 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
         }
         let persistence = (log as? FluxStateOnlyLog<State>)?.persistence
         (self.log, isLog) = (FluxStorageLog(log), persistence == nil)
-        (place, number) = (persistence?.place, FluxUnwritten.shared.withLock { $0.nextNumber() })
+        place = persistence?.place
+        path = (FluxUnwritten.running?.path ?? []) + [FluxUnwritten.shared.withLock { $0.nextNumber() }]
         (self.capacity, self.compactEvery) = (capacity, UInt64(compactEvery))
         (self.loadTimeout, self.backoff, self.clock) = (loadTimeout, backoff, clock)
         self.onFailure = onFailure ?? FluxPersistenceFailure.print

@@ -176,12 +176,12 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     ///
     /// Detached: what it writes is not for the task alone that happens to be the first.
     @usableFromInline
-    func settle() { work { await FluxUnwritten.$store.withValue(self.storage.number) { await self.writer(self) } } }
+    func settle() { work { await FluxUnwritten.run(self.storage.path) { await self.writer(self) } } }
 
     /// Does something in a task of its own, during which who loads from the same place waits.
     private func work(_ body: @escaping @Sendable () async -> Void) {
         let place = storage.place
-        let id = place.map { FluxUnwritten.enter(storage.number, at: $0) { await self.flush() } }
+        let id = place.map { FluxUnwritten.enter(storage.path, at: $0) { await self.flush() } }
         _Concurrency.Task.detached {
             await body()
             if let id, let place { FluxUnwritten.leave(id, at: place) }
@@ -234,7 +234,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         let deadline = delay.map(storage.deadline)
         let failure = FluxPersistenceFailure(operation: step, error: error, attempt: attempt, retryAfter: delay)
         // What is opened in there is no part of the write, and may have to wait for the next attempt.
-        FluxUnwritten.$store.withValue(.max) { storage.onFailure(failure) }
+        FluxUnwritten.$scope.withValue(nil) { storage.onFailure(failure) }
         for waiter in informed { waiter.open() }
         if let deadline { return (try? await deadline()) ?? () }
         let (told, gone) = lock.withLock { $0.close(error) }

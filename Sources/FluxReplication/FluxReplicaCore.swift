@@ -113,6 +113,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
         oldAlarm?.cancel()
         await latch.wait()
+        // The answer may come from another thread than what made it possible, which is to tell of that.
+        tellStatus()
         let answer = machine.withLock { $0.finish(id) }
         jobs.withLock { $0.ends[id] = nil }
         // Only now: what a log says to one who was cancelled is no answer.
@@ -261,14 +263,16 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         return result
     }
 
-    private func follow(_ effects: FluxReplicaEffects) {
-        if effects.tellsStatus {
-            // Read under the lock of the store that tells it: of two that come at once the newer one is told last.
-            status.handle.withAccess { access in
-                let newest = machine.withLock { $0.status }
-                if newest != access.state { access.apply(.action(FluxReplicaStatus.Action(status: newest))) }
-            }
+    private func tellStatus() {
+        // Read under the lock of the store that tells it: of two that come at once the newer one is told last.
+        status.handle.withAccess { access in
+            let newest = machine.withLock { $0.status }
+            if newest != access.state { access.apply(.action(FluxReplicaStatus.Action(status: newest))) }
         }
+    }
+
+    private func follow(_ effects: FluxReplicaEffects) {
+        if effects.tellsStatus { tellStatus() }
         for latch in effects.opens { latch.open() }
         if effects.probes { start(.probing) { await $0.probe() } }
     }

@@ -99,7 +99,7 @@ nonisolated public struct FluxReplicaStop: Error, Equatable, CustomStringConvert
 /// Why a replica did not do what it was asked for.
 ///
 /// Thread safety: a value.
-nonisolated public enum FluxReplicaError: Error, Equatable {
+nonisolated public enum FluxReplicaError: Error, Equatable, CustomStringConvertible {
     /// The action was not applied and will not be, so it may be dispatched again; why.
     ///
     /// The log has refused it, it came too late, it does not encode; or 1,000 dispatches of this replica are unconfirmed behind one
@@ -119,4 +119,17 @@ nonisolated public enum FluxReplicaError: Error, Equatable {
     case closed
     /// The task was cancelled; nothing was done.
     case cancelled
+
+    /// One line that says so.
+    public var description: String {
+        switch self {
+        case .notApplied(let reason): "the action was not applied: \(reason)"
+        case .unconfirmed(let reason): "it is not known whether the action was applied: \(reason)"
+        case .unavailable(let reason): "the log is not available: \(reason)"
+        case .diverged(let divergence): "nothing was done: \(divergence)"
+        case .stopped(let stop): "nothing was done, as the replica has stopped: \(stop)"
+        case .closed: "nothing was done, as the replica was closed"
+        case .cancelled: "nothing was done, as the task was cancelled"
+        }
+    }
 }

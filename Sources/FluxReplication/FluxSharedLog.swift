@@ -108,7 +108,7 @@ nonisolated public struct FluxSharedSnapshot<Entry: Sendable>: Sendable {
 /// Why a shared log did not do what it was asked for.
 ///
 /// Thread safety: a value.
-nonisolated public enum FluxSharedLogError: Error, Equatable {
+nonisolated public enum FluxSharedLogError: Error, Equatable, CustomStringConvertible {
     /// It cannot at the moment, as in an election or with the network down; it may be tried again.
     ///
     /// It may have been done all the same.
@@ -117,4 +117,13 @@ nonisolated public enum FluxSharedLogError: Error, Equatable {
     case refused(String)
     /// Entries up to this position are gone, and some of those that were asked for may be among them: there is a snapshot.
     case trimmed(through: UInt64)
+
+    /// One line that says so.
+    public var description: String {
+        switch self {
+        case .unavailable(let reason): "the log is not available: \(reason)"
+        case .refused(let reason): "the log has refused it: \(reason)"
+        case .trimmed(through: let position): "the entries of the log up to \(position) are gone"
+        }
+    }
 }

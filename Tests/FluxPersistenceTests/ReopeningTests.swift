@@ -100,7 +100,7 @@ import Testing
         let letting = LettingGo(
             try await FluxStore.restored(from: file(), initialState: Counter(), dispatcher: dispatcher)
         ) { isListed() }
-        first.handle.withAccess { $0.observe(letting) }
+        first.handle.withAccess { $0.observe(letting, settlesFirst: true) }
         dispatcher.dispatch(action: Counter.Action.add(1))
         #expect(letting.found.values == [true])
         #expect(try await file().load()?.count == 1)
@@ -126,6 +126,70 @@ import Testing
             store.dispatch(action: .add(3))
         }
         #expect(try await file().load()?.count == 3)
+    }
+
+    // MARK: - In the code of another store
+
+    /// Runs what it is given where it loads, and where it saves.
+    struct Running: FluxPersistence {
+        var loading: @Sendable () async throws -> Void = {}
+        var saving: @Sendable () async throws -> Void = {}
+
+        func load() async throws -> Counter? {
+            try await loading()
+            return nil
+        }
+
+        func save(_ state: Counter) async throws { try await saving() }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `What a save opens, lets go of and opens again loses nothing`() async throws {
+        let file = file()
+        let outer = store(
+            Running(saving: {
+                let inner = try await FluxStore.restored(from: file, initialState: Counter(), dispatcher: nil)
+                inner.dispatch(action: .add(1))
+            }))
+        for _ in 0..<50 {
+            outer.dispatch(action: .add(1))
+            await outer.flush()
+        }
+        #expect(try await file.load()?.count == 50)
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    func `A task that was started in a load is no part of it once that is over`(fails: Bool) async throws {
+        let (go, read, encoding) = (Gate(), Recorder<Int?>(), Gate())
+        let later = file()
+        let loading = Locked<Task<Void, any Error>?>(nil)
+        let older = store(
+            Running(loading: {
+                let task = Task {
+                    await go.opened()
+                    read.record(try await later.load()?.count)
+                }
+                loading.withLock { $0 = task }
+                if fails { throw CancellationError() }
+            }))
+        _ = await older.ready
+        await letGo(saving: encoding)
+        go.open()
+        for _ in 0..<100 { await Task.yield() }
+        #expect(read.values.isEmpty)
+        encoding.open()
+        try await loading.current?.value
+        #expect(read.values == [1])
+    }
+
+    @Test func `All that waits for a save has one order`() {
+        typealias Path = FluxUnwritten.Path
+        // The older first, and what was opened in a store's code before the store.
+        let order: [Path] = [[1], [2, 5, 7], [2, 5], [2, 6], [2], [3, 4], [3], []]
+        for (one, path) in order.enumerated() {
+            for (other, next) in order.enumerated() {
+                #expect(FluxUnwritten.comes(path, before: next) == (one < other), "\(path), \(next)")
+            }
+        }
     }
 
     @Test(.timeLimit(.minutes(1))) func `Other spellings of a path are the same path, and another name is not`()

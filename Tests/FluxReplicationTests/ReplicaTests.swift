@@ -193,7 +193,7 @@ import Testing
         let replica = try await join(log)
         #expect(
             await failure { try await replica.dispatch(action: [1, 1]) }
-                == .notApplied("refused(\"too large\")"))
+                == .notApplied("the log has refused it: too large"))
         #expect(
             await failure { try await replica.dispatch(action: [201, 1]) }
                 == .notApplied("it cannot be encoded: Odd()"))
@@ -367,7 +367,8 @@ import Testing
         let replica = try await join(log, snapshotEvery: 1)
         log.isFull.withLock { $0 = true }
         try await replica.dispatch(action: [1, 1])
-        for await status in replica.status.states where status.snapshotFailure == "unavailable(\"no disk\")" { break }
+        let failure = "the log is not available: no disk"
+        for await status in replica.status.states where status.snapshotFailure == failure { break }
         log.isFull.withLock { $0 = false }
         try await replica.dispatch(action: [1, 2])
         for await status in replica.status.states where status.snapshotFailure == nil { break }
@@ -389,7 +390,7 @@ import Testing
             try await replica.dispatch(action: [1, number])
             failure = replica.status.state.snapshotFailure ?? ""
         }
-        #expect(failure == "it is saved, but the entries before it were not trimmed: unavailable(\"no disk\")")
+        #expect(failure == "it is saved, but the entries before it were not trimmed: the log is not available: no disk")
     }
 
     @Test("A log that answers and cannot be read is unavailable all the time, and who waits is told why")
@@ -483,7 +484,9 @@ import Testing
         let position = try await one.dispatch(action: [1, 3])
         await statuses.count(2)
         let conditions = statuses.elements.map(\.state.condition)
-        guard case .diverged(let divergence) = conditions[0] else { throw Unexpected(it: "\(conditions)") }
+        guard case .diverged(let divergence) = conditions[0] else {
+            throw Unexpected(it: "\(statuses.elements.map(\.state))")
+        }
         #expect(divergence.position == position && divergence.count == 2 && divergence.own != divergence.other)
         #expect(conditions.last == .following)
         try await wrong.upToDate()

@@ -39,7 +39,7 @@ import Testing
         }
         #expect(
             failure?.description
-                == #"the entries after 0 did not come: the reading ended with "unavailable("there is no leader")""#)
+                == #"the entries after 0 did not come: the reading ended with "the log is not available: there is no leader""#)
     }
 
     @Test("What is wrong with many bytes is told in a line that can be read")

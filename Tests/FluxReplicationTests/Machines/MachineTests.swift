@@ -89,8 +89,8 @@ import Testing
         #expect(!answered(1, .failure(.refused("b"))).again)
         #expect(!answered(2, .failure(.refused("b"))).again)
         // The first attempt may have got there.
-        #expect(machine.it.finish(1) == .failure(.unconfirmed("refused(\"b\")")))
-        #expect(machine.it.finish(2) == .failure(.notApplied("refused(\"b\")")))
+        #expect(machine.it.finish(1) == .failure(.unconfirmed("the log has refused it: b")))
+        #expect(machine.it.finish(2) == .failure(.notApplied("the log has refused it: b")))
         // Nobody asks for one who has gone.
         #expect(!answered(1, .failure(.unavailable("a"))).again)
     }
@@ -167,7 +167,7 @@ import Testing
         try receive(10, other(1))
         effects { $0.readingEnded(FluxSharedLogError.trimmed(through: position), &$1) }
         #expect(machine.it.isLoaded && machine.it.position == 10)
-        #expect(machine.it.status.condition == .unavailable("trimmed(through: \(position))"))
+        #expect(machine.it.status.condition == .unavailable("the entries of the log up to \(position) are gone"))
         effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 11), &$1) }
         #expect(!machine.it.isLoaded && machine.it.trimmed == 11)
     }
