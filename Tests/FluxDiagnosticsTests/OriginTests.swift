@@ -11,9 +11,14 @@ import Testing
         let lines = Recorder<String>()
         let origins = Recorder<FluxOrigin?>()
 
+        /// So that the two have one order, whichever threads tell.
+        private let turn = Locked(())
+
         private func note(_ line: String, _ origin: FluxOrigin?) {
-            origins.record(origin)
-            lines.record(line)
+            turn.withLock { _ in
+                origins.record(origin)
+                lines.record(line)
+            }
         }
 
         func fired(_ event: any FluxEvent, origin: FluxOrigin) { note("fired \(event)", origin) }
