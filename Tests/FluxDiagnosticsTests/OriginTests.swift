@@ -12,10 +12,11 @@ import Testing
         let origins = Recorder<FluxOrigin?>()
 
         /// So that the two have one order, whichever threads tell.
-        private let turn = Locked(())
+        private let count = Locked(0)
 
         private func note(_ line: String, _ origin: FluxOrigin?) {
-            turn.withLock { _ in
+            count.withLock { count in
+                count += 1
                 origins.record(origin)
                 lines.record(line)
             }
