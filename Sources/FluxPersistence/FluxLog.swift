@@ -137,13 +137,13 @@ nonisolated public enum FluxDurabilityError: Error, CustomStringConvertible {
         switch self {
         case .cancelled: "the task was cancelled before the action was applied: it will not be"
         case .unconfirmed(let revision):
-            "the task was cancelled after the action was applied\(Self.as(revision)): it will be on disk soon"
+            "the task was cancelled after the action was applied\(Self.suffix(revision)): it will be on disk soon"
         case .logNotRead(.failed(let error)): "the action was not applied, as nothing is written to the log: \(error)"
         case .logNotRead(let restoration): "the action was not applied, as the log was not read (\(restoration))"
         case .notWritten(let error, let revision):
-            "the action was applied\(Self.as(revision)) and will never be on disk: \(error)"
+            "the action was applied\(Self.suffix(revision)) and will never be on disk: \(error)"
         }
     }
 
-    private static func `as`(_ revision: UInt64?) -> String { revision.map { ", as revision \($0)," } ?? "" }
+    private static func suffix(_ revision: UInt64?) -> String { revision.map { " as revision \($0)" } ?? "" }
 }

@@ -46,7 +46,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
         let persistence = (log as? FluxStateOnlyLog<State>)?.persistence
         (self.log, isLog) = (FluxStorageLog(log), persistence == nil)
         place = persistence?.place
-        path = (FluxUnwritten.running?.path ?? []) + [FluxUnwritten.shared.withLock { $0.nextNumber() }]
+        path = FluxUnwritten.path + [FluxUnwritten.shared.withLock { $0.nextNumber() }]
         (self.capacity, self.compactEvery) = (capacity, UInt64(compactEvery))
         (self.loadTimeout, self.backoff, self.clock) = (loadTimeout, backoff, clock)
         self.onFailure = onFailure ?? FluxPersistenceFailure.print

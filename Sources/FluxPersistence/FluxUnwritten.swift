@@ -43,6 +43,8 @@ nonisolated struct FluxUnwritten: Sendable {
     @TaskLocal static var scope: Scope?
     /// What the task runs for, as long as that lasts.
     static var running: Scope? { scope.flatMap { $0.isOver ? nil : $0 } }
+    /// Whose code that is; empty: that of no store.
+    static var path: Path { running?.path ?? [] }
 
     /// By place, and then by a number of their own: a store that writes again may be here twice.
     private(set) var entries: [String: [UInt64: Entry]] = [:]
@@ -95,7 +97,7 @@ nonisolated struct FluxUnwritten: Sendable {
     }
 
     /// Waits until those that come before a store have written what is due at a place, or the task is cancelled.
-    static func settle(at place: String?, before store: Path = running?.path ?? []) async {
+    static func settle(at place: String?, before store: Path = path) async {
         guard let place else { return }
         while let (id, entry) = shared.withLock({ $0.newest(at: place, before: store) }) {
             await entry.flush()

@@ -33,6 +33,9 @@ nonisolated final class FluxFamilyAnswer<Value: Sendable>: Sendable {
 
 /// A clock of any kind, from the moment that this is made.
 nonisolated struct FluxFamilyTimer: Sendable {
+    /// A century: the clocks of the system stop the program where they are given more than they can count.
+    static var longest: Swift.Duration { .seconds(3_000_000_000) }
+
     let now: @Sendable () -> Swift.Duration
     /// Sleeps until a moment, or until the task is cancelled.
     let sleep: @Sendable (Swift.Duration) async -> Void
@@ -40,9 +43,6 @@ nonisolated struct FluxFamilyTimer: Sendable {
     init(_ clock: some _Concurrency.Clock<Swift.Duration>) {
         let start = clock.now
         now = { start.duration(to: clock.now) }
-        // A century at most: the clocks of the system stop the program where they are given more than they can count.
-        sleep = {
-            try? await clock.sleep(until: start.advanced(by: Swift.min($0, .seconds(3_000_000_000))), tolerance: nil)
-        }
+        sleep = { try? await clock.sleep(until: start.advanced(by: Swift.min($0, Self.longest)), tolerance: nil) }
     }
 }

@@ -259,8 +259,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     private mutating func line(up slot: Int, behind line: Int, at now: Swift.Duration) {
         let last = slots[line].previous
-        // With no while at all what cannot be closed would be tried again without a pause; and no more than a century can be counted.
-        let delay = idle == .zero ? .seconds(1) : Swift.min(idle, .seconds(3_000_000_000))
+        // With no while at all what cannot be closed would be tried again without a pause.
+        let delay = idle == .zero ? .seconds(1) : Swift.min(idle, FluxFamilyTimer.longest)
         // What another thread read of the clock before may come after.
         slots[slot].due = Swift.max(now + delay, last == line ? .zero : slots[last].due)
         (slots[slot].previous, slots[slot].next) = (last, line)
