@@ -40,6 +40,8 @@ public final class TestClock: Clock {
 
     /// How far the test has moved the time.
     public var now: Instant { state.withLock { $0.now } }
+    /// How often it was slept on.
+    public var sleeps: Int { state.withLock { $0.lastID } }
     /// As fine as any duration of a test.
     public var minimumResolution: Duration { .nanoseconds(1) }
 

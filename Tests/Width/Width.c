@@ -2,9 +2,7 @@
 
 #include <stdlib.h>
 
-const char *const fluxTestWidth = "48";
-
 // Before main, and so before the runner of the tests reads it; who has set it already knows better.
 __attribute__((constructor)) static void setWidth(void) {
-    setenv("SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH", fluxTestWidth, 0);
+    setenv("SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH", "48", 0);
 }

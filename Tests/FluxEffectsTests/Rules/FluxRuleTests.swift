@@ -11,7 +11,7 @@ import Testing
     typealias Rule = FluxRule<WorkConverter.Event>
 
     func creator(
-        _ rules: [Rule], _ site: WorkConverter.Site = .init(), clock: any Clock<Duration> = TestClock()
+        _ rules: [Rule], _ site: WorkConverter.Site = .init(), clock: TestClock = TestClock()
     ) -> FluxActionCreator<WorkConverter> {
         FluxActionCreator(dependency: site, store: store, rules: rules, clock: clock)
     }
@@ -112,43 +112,31 @@ import Testing
         #expect(store.state.entries == [2])
     }
 
-    /// Counts how often it is slept on.
-    private final class CountingClock: Clock {
-        let base = TestClock()
-        let sleeps = Locked(0)
-        var now: TestClock.Instant { base.now }
-        var minimumResolution: Duration { base.minimumResolution }
-        func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {
-            sleeps.withLock { $0 += 1 }
-            try await base.sleep(until: deadline, tolerance: tolerance)
-        }
-    }
-
     @Test func `debounce: one sleep is enough for all that come before it is over, and a cancel ends it`() async {
-        let clock = CountingClock()
+        let clock = TestClock()
         let creator = creator([.debounce(for: Rule.caseName, .seconds(1))], clock: clock)
         creator.fire(.add(1))
-        await clock.base.sleepers(1)
-        clock.base.advance(by: .milliseconds(500))
+        await clock.sleepers(1)
+        clock.advance(by: .milliseconds(500))
         var last = creator.fire(.add(2))
         for number in 3...1_000 { last = creator.fire(.add(number)) }
-        clock.base.advance(by: .milliseconds(500))
+        clock.advance(by: .milliseconds(500))
         // The sleep of the first is over, and goes on to the end of the last.
-        await clock.base.sleepers(1)
+        await clock.sleepers(1)
         #expect(creator.inFlight == 1 && store.state.entries.isEmpty)
-        clock.base.advance(by: .milliseconds(500))
+        clock.advance(by: .milliseconds(500))
         #expect(await last.outcome.name == "completed")
-        #expect(store.state.entries == [1_000] && clock.sleeps.current == 2)
+        #expect(store.state.entries == [1_000] && clock.sleeps == 2)
         creator.fire(.add(1))
         let cancelled = creator.fire(.add(2))
-        await clock.base.sleepers(1)
+        await clock.sleepers(1)
         cancelled.cancel()
         await creator.flush()
         let next = creator.fire(.add(3))
-        await clock.base.sleepers(1)
-        clock.base.advance(by: .seconds(1))
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
         #expect(await next.outcome.name == "completed")
-        #expect(store.state.entries == [1_000, 3] && clock.sleeps.current == 4)
+        #expect(store.state.entries == [1_000, 3] && clock.sleeps == 4)
     }
 
     @Test func `throttle: one per interval, the last of those that came too soon at its end`() async {
