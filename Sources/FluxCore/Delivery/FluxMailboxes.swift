@@ -24,7 +24,7 @@ import Dispatch
     /// The state comes by its address: passed as a value it is retained once more, and each count costs what two threads fight over.
     @inlinable mutating func announce(_ state: inout State, _ wakes: inout FluxWakes) {
         list.updateEach { mailbox in
-            if mailbox.put(&state) { wakes.append(.first(mailbox.outlet)) }
+            if mailbox.put(&state) { wakes.append(.some(mailbox.outlet, isFirst: true)) }
         }
     }
 

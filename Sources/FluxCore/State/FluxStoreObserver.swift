@@ -82,6 +82,6 @@ nonisolated extension FluxStoreObserver {
     @inlinable init<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool) {
         self.observer = observer
         applying = { observer.applying($0) }
-        applied = { observer.applied($0, $1, revision: $2).map { settlesFirst ? .first($0) : .last($0) } ?? .none }
+        applied = { observer.applied($0, $1, revision: $2).map { .some($0, isFirst: settlesFirst) } ?? .none }
     }
 }
