@@ -22,11 +22,14 @@
         private let registrar = ObservationRegistrar()
         private var current: State
         private var subscription: FluxSubscription?
+        /// That of the source from before the state was read; nil once the subscription has begun.
+        private var firstStamp: UInt64?
         /// Keeps a view that nobody else may keep.
         private let source: any FluxSource<State>
 
         fileprivate init(_ source: some FluxSource<State>) {
             self.source = source
+            firstStamp = source.stamp
             current = source.state
             // The current state first: a change may lie between the line above and this.
             subscription = source.subscribe(.latest, on: FluxMainQueue.main, startingWithCurrent: true) {
@@ -42,6 +45,9 @@
         }
 
         private func mirror(_ state: State) {
+            defer { firstStamp = nil }
+            // It began with the state that is shown already: whoever has read that need not be told.
+            if source.stamp == firstStamp { return }
             registrar.withMutation(of: self, keyPath: \.state) { current = state }
         }
     }

@@ -178,6 +178,12 @@ nonisolated extension FluxStore {
         return try await coordinator.dispatch(durably: action)
     }
 
+    /// Tells who forgets the label of `dispatch(action:)` about that, where the compiler would put `durably:` in its place.
+    ///
+    /// - Parameter action: The change to make.
+    @available(*, unavailable, renamed: "dispatch(action:)")
+    public func dispatch(_ action: State.Action) { fatalError("FluxCore: use dispatch(action:).") }
+
     // MARK: - Waiting for the load
 
     /// How the load has ended, once it has, or why nothing is saved any more.

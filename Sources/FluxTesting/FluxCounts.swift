@@ -24,3 +24,30 @@ nonisolated struct FluxCounts {
         return ContiguousArray(waiters[place...].map(\.latch))
     }
 }
+
+/// What a test waited for has not come in time.
+///
+/// Thread safety: a value.
+nonisolated public struct FluxTestTimeout: Error, CustomStringConvertible {
+    /// One sentence that says what was awaited, and what is there.
+    public let description: String
+
+    /// Waits until there are enough, or the time is over; throws what is there instead.
+    static func wait<There: Sendable>(
+        for count: Int, _ what: String, within limit: Swift.Duration, _ wait: @escaping @Sendable () async -> Void,
+        there: @Sendable () -> [There]
+    ) async throws(FluxTestTimeout) {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await wait() }
+            // A century at most: the clock of the system stops the program where it is given more than it can count.
+            group.addTask { try? await _Concurrency.Task.sleep(for: Swift.min(limit, .seconds(3_000_000_000))) }
+            await group.next()
+            group.cancelAll()
+        }
+        let found = there()
+        if found.count >= count { return }
+        let newest = found.suffix(10).map { "\($0)" }.joined(separator: ", ")
+        let list = found.isEmpty ? "" : found.count > 10 ? ", the newest of them \(newest)" : ", \(newest)"
+        throw FluxTestTimeout(description: "\(what): \(count) awaited for \(limit), \(found.count) there\(list)")
+    }
+}

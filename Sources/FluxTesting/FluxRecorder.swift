@@ -47,6 +47,20 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
         }
     }
 
+    /// Waits until there are so many elements, for so long at most: where too few come, the test says so instead of hanging.
+    ///
+    /// - Parameters:
+    ///   - count: How many.
+    ///   - limit: How long, by the continuous clock.
+    /// - Throws: What there is instead, also where the task was cancelled.
+    public func count(_ count: Int, within limit: Swift.Duration) async throws(FluxTestTimeout) {
+        try await FluxTestTimeout.wait(for: count, "elements", within: limit) {
+            await self.count(count)
+        } there: {
+            self.elements
+        }
+    }
+
     /// Tells those who wait for as many elements as there are.
     public func settle() {
         for latch in lock.withLock({ $0.counts.tell($0.elements.count) }) { latch.open() }
@@ -65,6 +79,9 @@ nonisolated public struct FluxRecordedChange<State: FluxState>: Sendable {
     public let state: State
     /// Its revision; nil if it was not announced.
     public let revision: UInt64?
+
+    /// What was applied, where it is an action of the state's own: for `==`, where that is `Equatable`.
+    public var action: State.Action? { if case .action(let action) = change { action } else { nil } }
 }
 
 nonisolated extension FluxRecorder {

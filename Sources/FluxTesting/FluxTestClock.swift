@@ -97,6 +97,20 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         }
     }
 
+    /// Waits until so many sleep at once, for so long at most: where too few do, the test says so instead of hanging.
+    ///
+    /// - Parameters:
+    ///   - count: How many.
+    ///   - limit: How long, by the continuous clock.
+    /// - Throws: Until when those sleep who do, also where the task was cancelled.
+    public func sleepers(_ count: Int, within limit: Swift.Duration) async throws(FluxTestTimeout) {
+        try await FluxTestTimeout.wait(for: count, "sleepers", within: limit) {
+            await self.sleepers(count)
+        } there: {
+            self.lock.withLock { $0.sleepers.values.map { "until \($0.deadline.offset)" }.sorted() }
+        }
+    }
+
     /// Moves the time on in one step, and wakes those whose moment has come in the order of their moments.
     ///
     /// They go on as tasks do: later, at the same time and in any order, and all of them find the new moment. So who goes to sleep

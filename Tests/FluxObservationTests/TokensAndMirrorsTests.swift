@@ -56,6 +56,23 @@ import Testing
             #expect(changes.current == 1)
         }
 
+        @Test @MainActor func `A mirror of what does not change tells of no change, and of the first that comes`() async {
+            let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
+            let mirror = store.view(\.count).observed()
+            let changes = Locked(0)
+            withObservationTracking {
+                _ = mirror.state
+            } onChange: {
+                changes.withLock { $0 += 1 }
+            }
+            for _ in 0..<100 { await Task.yield() }
+            await store.flush()
+            #expect(changes.current == 0)
+            store.dispatch(action: .add(1))
+            while mirror.state != 2 { await Task.yield() }
+            #expect(changes.current == 1)
+        }
+
         @Test @MainActor func `A mirror of a part, whose view it keeps, and which goes when it goes`() async {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             var mirror: FluxObserved<Int>? = store.view(\.count).observed()

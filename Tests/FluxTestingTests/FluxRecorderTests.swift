@@ -46,6 +46,50 @@ import Testing
         token.unsubscribe()
     }
 
+    @Test func `Who waits for what never comes is told what there is instead`() async throws {
+        let (recorder, clock) = (FluxRecorder<Int>(), FluxTestClock())
+        func message(_ body: () async throws(FluxTestTimeout) -> Void) async -> String? {
+            do { try await body() } catch { return "\(error)" }
+            return nil
+        }
+        recorder.record(7)
+        #expect(await message { () throws(FluxTestTimeout) in try await recorder.count(1, within: .zero) } == nil)
+        #expect(
+            await message { () throws(FluxTestTimeout) in try await recorder.count(2, within: .milliseconds(1)) }
+                == "elements: 2 awaited for 0.001 seconds, 1 there, 7")
+        for element in 0..<20 { recorder.record(element) }
+        #expect(
+            await message { () throws(FluxTestTimeout) in try await recorder.count(22, within: .zero) }
+                == "elements: 22 awaited for 0.0 seconds, 21 there, the newest of them 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"
+        )
+        #expect(
+            await message { () throws(FluxTestTimeout) in try await clock.sleepers(1, within: .zero) }
+                == "sleepers: 1 awaited for 0.0 seconds, 0 there")
+        let sleeping = Task { try await clock.sleep(for: .seconds(3)) }
+        try await clock.sleepers(1, within: .seconds(3_600))
+        #expect(
+            await message { () throws(FluxTestTimeout) in try await clock.sleepers(2, within: .zero) }
+                == "sleepers: 2 awaited for 0.0 seconds, 1 there, until 3.0 seconds")
+        sleeping.cancel()
+        let waiting = Task { try await recorder.count(100, within: .seconds(Int64.max)) }
+        waiting.cancel()
+        await #expect(throws: FluxTestTimeout.self) { try await waiting.value }
+    }
+
+    @Test func `A change is compared with an action of the state's own`() {
+        struct Light: FluxState {
+            enum Action: FluxAction, Equatable { case on, off }
+            func handle(action: Action) -> Light? { self }
+        }
+        struct Night: FluxAction {}
+        let store = FluxStore(initialState: Light(), dispatcher: nil)
+        let changes = FluxRecorder.changes(of: store)
+        store.dispatch(action: .on)
+        store.handle.withAccess { _ = $0.replace(with: Light(), by: Night()) }
+        store.dispatch(action: .off)
+        #expect(changes.elements.map(\.action) == [.on, nil, .off])
+    }
+
     @Test(.timeLimit(.minutes(1))) func `Of many who wait each goes on with the element that it waits for`() async {
         let (recorder, counts) = (FluxRecorder<Int>(), [3, 1, 2, 4, 2, 1])
         // In a group, so that the end of the time ends the waits as well.

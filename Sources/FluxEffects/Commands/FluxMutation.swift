@@ -2,6 +2,21 @@
     import FluxCore
 #endif
 
+/// An action that makes its change itself.
+///
+/// A state whose `Action` is such a type has its `handle(action:)` for free; ``FluxMutation`` is one.
+///
+/// Thread safety: a value that any thread applies.
+nonisolated public protocol FluxMutating<State>: FluxAction {
+    /// The state that it changes.
+    associatedtype State
+
+    /// Makes the change; called under the lock of the store, and pure as `handle(action:)` is.
+    ///
+    /// - Parameter state: What to change.
+    func apply(to state: inout State)
+}
+
 /// An action that is a named change, for those who prefer a function per change to a case in a switch.
 ///
 /// A state whose `Action` is this type has its `handle(action:)` for free:
@@ -20,7 +35,7 @@
 /// ```
 ///
 /// Thread safety: a value; its closure runs under the lock of the store, and is pure as `handle(action:)` is.
-nonisolated public struct FluxMutation<State>: FluxAction, CustomStringConvertible {
+nonisolated public struct FluxMutation<State>: FluxMutating, CustomStringConvertible {
     /// What the change is called, by default the function that made it.
     public let name: String
     /// What it was made with, as far as it says so.
@@ -54,12 +69,20 @@ nonisolated public struct FluxMutation<State>: FluxAction, CustomStringConvertib
         return "\(name.prefix { $0 != "(" })(\(arguments.map { "\($0)" }.joined(separator: ", ")))"
     }
 
-    func apply(to state: inout State) { body(&state) }
+    /// Makes the change.
+    ///
+    /// - Parameter state: What to change.
+    public func apply(to state: inout State) { body(&state) }
 }
 
-nonisolated extension FluxState where Action == FluxMutation<Self> {
+// Not for `FluxMutation` by its name: from that the compiler would infer the `Action` of every state whose own `handle(action:)` it
+// cannot take, and each of its actions would be ignored.
+nonisolated extension FluxState where Action: FluxMutating<Self> {
     /// Makes the change that the action carries, and announces it.
-    public mutating func handle(action: FluxMutation<Self>) -> Self? {
+    ///
+    /// - Parameter action: The change.
+    /// - Returns: The state, as it is now.
+    public mutating func handle(action: Action) -> Self? {
         action.apply(to: &self)
         return self
     }

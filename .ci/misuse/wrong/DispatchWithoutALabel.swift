@@ -1,0 +1,4 @@
+// The label that is missing is `action`, and not that of the dispatch which needs a log.
+func wrong(store: FluxStore<Shop>) async throws {
+    store.dispatch(.add(1))
+}

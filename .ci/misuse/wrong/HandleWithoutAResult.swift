@@ -1,0 +1,6 @@
+// With a type that may apply itself in another module, the compiler must not take that for the action of every state.
+struct Counter: FluxState {
+    var count = 0
+    mutating func handle(action: Counted) { count += 1 }
+}
+struct Counted: FluxAction {}
