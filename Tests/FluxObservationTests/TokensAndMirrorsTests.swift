@@ -56,7 +56,7 @@ import Testing
             #expect(changes.current == 1)
         }
 
-        @Test @MainActor func `A mirror of what does not change tells of no change, and of the first that comes`() async {
+        @Test @MainActor func `A mirror of what does not change tells of nothing until it does`() async {
             let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
             let mirror = store.view(\.count).observed()
             let changes = Locked(0)
