@@ -26,7 +26,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
 
     deinit {
         // What it has goes outside its locks.
-        _ = routes.withLock { $0.detachAll() }
+        _ = routes.withLock { $0.places.map { $0.letGo() } }
         FluxPureCode.after { [chain] in chain.remove { _ in true } }
     }
 

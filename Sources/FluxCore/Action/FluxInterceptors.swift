@@ -144,8 +144,8 @@ nonisolated final class FluxPassage: Sendable {
 
 /// Goes on with an action: through the interceptors that are left, and then to the stores.
 ///
-/// It is a value that may be kept, called later and from another thread; it keeps what it leads to alive. Once the dispatch that
-/// brought it has returned, an action of an event that was cancelled goes no further; within that it has passed, and goes on (C9).
+/// It is a value that may be kept, called later and from another thread; it keeps what it leads to alive. Then an action of an event
+/// that was cancelled goes no further; within the dispatch that brought it, on its thread, it has passed and goes on (C9).
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxNext: Sendable {

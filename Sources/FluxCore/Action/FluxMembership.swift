@@ -2,18 +2,12 @@ import Dispatch
 
 /// Where a store is attached, and what else it takes there: the few words that every store has.
 nonisolated struct FluxMembership {
-    /// What the store does about another type of action, and the key of its place.
-    struct Reaction {
-        let reducer: FluxReducer
-        var key: UInt64
-    }
-
     /// The dispatcher that the store is attached to, or what refers weakly to one that keeps the store.
     var home: (any AnyObject & Sendable)?
     /// The key of its place for the actions of its state, where the store is attached.
     var key: UInt64 = 0
-    /// In the order added.
-    var reactions: ContiguousArray<Reaction> = []
+    /// What the store does about other types of action, and the keys of the places of that, in the order added.
+    var reactions: ContiguousArray<(reducer: FluxReducer, key: UInt64)> = []
 
     var dispatcher: FluxDispatcher? { home as? FluxDispatcher ?? (home as? FluxWeakDispatcher)?.reference.dispatcher }
 }
@@ -126,7 +120,7 @@ nonisolated extension FluxStoreHandle {
             let dispatcher = membership.dispatcher
             let rank = membership.key >> FluxRoutes.numberBits
             let key = dispatcher?.routes.withLock { $0.attach(self, reducer, rank: rank) } ?? 0
-            membership.reactions.append(FluxMembership.Reaction(reducer: reducer, key: key))
+            membership.reactions.append((reducer, key))
             return dispatcher
         }
         // Let go of outside the lock.

@@ -40,8 +40,8 @@ import Dispatch
             if !isDue { return }
             if turn < limit { deliver(&batch) }
         }
-        // By way of the pool: the thread would go on with its own serial queue, and never be given back.
-        if limit == 1 { settle() } else { DispatchQueue.global().async { self.settle() } }
+        // One of the stores' own by way of their pool: the thread would go on with the serial queue, and never be given back.
+        if queue != nil { settle() } else { DispatchQueue.global().async { self.settle() } }
     }
 
     @inlinable func deliver(_ batch: inout Batch) {

@@ -83,7 +83,7 @@ nonisolated public final class FluxTask: Sendable {
         get async {
             FluxPureCode.forbid("FluxTask.outcome")
             var outcomes: [Outcome] = []
-            for work in works { outcomes.append(await work.settled() ?? .cancelled) }
+            for work in works { if let end = await work.settled() { outcomes.append(end) } else { return .cancelled } }
             return outcomes.first { $0.error != nil } ?? outcomes.first { !$0.isCompleted } ?? .completed
         }
     }

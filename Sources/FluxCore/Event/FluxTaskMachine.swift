@@ -27,9 +27,6 @@ nonisolated struct FluxTaskMachine {
 
     struct Ending { let body: @Sendable (FluxTask.Outcome) -> Void }
 
-    /// So many of the latest retries are kept for those who begin to look late.
-    private static var keptRetries: Int { 64 }
-
     private(set) var attempt = 1
     // With the flag beside it in one word: see FluxTask.
     private var underWay: Int32 = 0
@@ -68,7 +65,8 @@ nonisolated struct FluxTaskMachine {
     /// Returns what is to be let go of; nil: there is to be no other attempt.
     mutating func retry(after error: any Error) -> Dropped? {
         if end != nil { return nil }
-        let forgotten = retries.count == Self.keptRetries ? retries.removeFirst().error : nil
+        // So many are kept for those who begin to look late.
+        let forgotten = retries.count == 64 ? retries.removeFirst().error : nil
         retries.append((happened, attempt, error))
         (happened, attempt) = (happened + 1, attempt + 1)
         defer { cancellations = [] }

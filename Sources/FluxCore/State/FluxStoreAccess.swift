@@ -88,11 +88,12 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// - Parameters:
     ///   - state: The state.
     ///   - action: Says why, to those who look on.
-    ///   - revision: What to announce it as, higher than the revision so far; nil for the next.
+    ///   - revision: What to announce it as, higher than the revision so far and at most `Int64.max`; nil for the next.
     /// - Returns: The revision.
     @discardableResult public mutating func replace(
         with state: State, by action: some FluxAction, revision: UInt64? = nil
     ) -> UInt64 {
+        fluxRequire(revision ?? 0 <= Int64.max, "\(revision ?? 0) is no revision: too few could come after it.")
         letGo(of: current)
         current = state
         if let revision, revision > mailboxes.newest {

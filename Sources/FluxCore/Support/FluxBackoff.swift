@@ -50,6 +50,7 @@ nonisolated public struct FluxBackoff: Sendable {
             delay = factor < most / delay ? delay * factor : most
             left -= 1
         }
-        return jitter == 0 ? delay : delay * (1 - jitter * chance)
+        // As a `Double` the longest there is would be one more than that.
+        return jitter == 0 ? delay : Swift.min(delay, .seconds(Int64.max)) * (1 - jitter * chance)
     }
 }

@@ -42,8 +42,11 @@
     ) -> FluxReducer {
         FluxReducer(.init(Action.self)) { handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
-            let change = thread.purely(handle) { change(action.assumingMemoryBound(to: Action.self).pointee) }
-            return handle.take(thread, &wakes, witness) { $0.apply(change, pastGate: false, &$1) }
+            var change = Optional(thread.purely(handle) { change(action.load(as: Action.self)) })
+            let revision = handle.take(thread, &wakes, witness) { $0.apply(change!, pastGate: false, &$1) }
+            // It goes under the lock of the dispatcher, and may be the last to have what is in it.
+            thread.purely(handle) { change = nil }
+            return revision
         }
     }
 
@@ -56,7 +59,7 @@
 /// What the lock of a dispatcher guards: per action type, the stores that take it, in the order of priority and attachment.
 nonisolated struct FluxRoutes {
     /// A store on a route; retained by hand, for a retain in the loop would be most of its cost.
-    private struct Stop {
+    struct Stop {
         let handle: Unmanaged<AnyObject>
         let reducer: Unmanaged<FluxReducer>
 
@@ -113,9 +116,6 @@ nonisolated struct FluxRoutes {
         route(of: action)?.takeUnretainedValue().stops.remove(id: key)?.letGo().1
     }
 
-    /// Takes all stores out, for the dispatcher goes.
-    func detachAll() -> [Any] { places.map { $0.letGo() as Any } }
-
     // MARK: - Dispatching
 
     /// Applies the action at an address to all stores of its type; returns how many changes were announced.
@@ -144,7 +144,8 @@ nonisolated struct FluxRoutes {
             .compactMap { $0.handle.takeUnretainedValue() as? any FluxStoreHandling }
     }
 
-    private var places: [Stop] { routes.values.flatMap(\.stops.pairs).sorted { $0.id < $1.id }.map(\.element) }
+    /// All places of stores, in that order.
+    var places: [Stop] { routes.values.flatMap(\.stops.pairs).sorted { $0.id < $1.id }.map(\.element) }
 
     private mutating func route(of type: ObjectIdentifier) -> Unmanaged<Route>? {
         if let recent, recent.type == type { return recent.route }

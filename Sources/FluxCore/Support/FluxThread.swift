@@ -73,8 +73,13 @@ nonisolated extension UnsafeMutablePointer<FluxThread> {
 
     /// Has what was put off done, on another thread, for the locks of this one may still be held.
     @usableFromInline func doLater() {
-        guard pointee.pure == nil, let later = fluxTake(&pointee.later) else { return }
-        DispatchQueue.global().async { for body in later { body() } }
+        guard pointee.pure == nil, pointee.later != nil else { return }
+        // Safe: this thread only puts it there. It is taken out on the other, or what the closures hold might go here after all, where
+        // that is faster than this one comes back from `async`.
+        nonisolated(unsafe) var later = fluxTake(&pointee.later)
+        DispatchQueue.global().async {
+            for body in fluxTake(&later) ?? [] { body() }
+        }
     }
 
     /// Runs a dispatch on behalf of some work.

@@ -2,10 +2,19 @@
 nonisolated struct FluxRuleGroup {
     typealias ID = UInt64
 
+    /// A place, of one that has passed the rule or of one that has left since.
+    ///
+    /// Of a row of such that have left the last knows how many they are, and so does the first: the row is passed in one step.
+    private struct Slot {
+        let place: UInt64
+        var before = 0
+        var behind = 0
+    }
+
     /// Those that have passed the rule, by their places in that order.
     private(set) var members: [UInt64: ID] = [:]
     /// Their places in order, and for a while those of some that have left.
-    private var order: ContiguousArray<UInt64> = []
+    private var order: ContiguousArray<Slot> = []
     /// Those that the rule holds, by the order in which they came.
     private(set) var held: [UInt64: ID] = [:]
     /// No place before this one is taken by any that is held.
@@ -17,25 +26,33 @@ nonisolated struct FluxRuleGroup {
     var isHolding: Bool { !held.isEmpty }
     var isIdle: Bool { members.isEmpty && !isHolding && deadline == nil }
 
-    var ids: [ID] { order.compactMap { members[$0] } }
+    var ids: [ID] { order.compactMap { members[$0.place] } }
 
     /// The last that has passed the rule before a place, of those that are wanted.
     func last(before place: UInt64, where isWanted: (ID) -> Bool) -> (place: UInt64, id: ID)? {
+        var index = position(of: place) - 1
+        while index >= 0 {
+            let slot = order[index]
+            if let id = members[slot.place], isWanted(id) { return (slot.place, id) }
+            index -= Swift.max(slot.before, 1)
+        }
+        return nil
+    }
+
+    /// Where a place stands, or else the first behind it.
+    private func position(of place: UInt64) -> Int {
         var (low, high) = (0, order.count)
         while low < high {
             let middle = (low + high) / 2
-            if order[middle] < place { low = middle + 1 } else { high = middle }
+            if order[middle].place < place { low = middle + 1 } else { high = middle }
         }
-        for place in order[..<low].reversed() {
-            if let id = members[place], isWanted(id) { return (place, id) }
-        }
-        return nil
+        return low
     }
 
     mutating func add(_ id: ID) -> UInt64 {
         lastPlace += 1
         members[lastPlace] = id
-        order.append(lastPlace)
+        order.append(Slot(place: lastPlace))
         return lastPlace
     }
 
@@ -57,8 +74,17 @@ nonisolated struct FluxRuleGroup {
 
     /// One has ended that was in a place.
     mutating func leave(_ place: UInt64) {
-        if held.removeValue(forKey: place) == nil { members[place] = nil }
+        if held.removeValue(forKey: place) == nil, members.removeValue(forKey: place) != nil {
+            let index = position(of: place)
+            let before = index == 0 ? 0 : order[index - 1].before
+            let behind = index == order.count - 1 ? 0 : order[index + 1].behind
+            order[index + behind].before = before + 1 + behind
+            order[index - before].behind = before + 1 + behind
+        }
         // Taken out once they are half of all.
-        if order.count > 2 * members.count { order.removeAll { members[$0] == nil } }
+        if order.count > 2 * members.count {
+            order.removeAll { members[$0.place] == nil }
+            for index in order.indices { order[index] = Slot(place: order[index].place) }
+        }
     }
 }

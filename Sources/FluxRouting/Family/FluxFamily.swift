@@ -455,7 +455,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 
     private static func checked(_ duration: Swift.Duration) -> Swift.Duration {
-        if duration >= .zero { return duration }
+        if duration >= .zero { return Swift.min(duration, FluxFamilyTimer.longest) }
         fatalError("FluxCore: a FluxFamily was to flush or shut down within \(duration). Give it .zero or more.")
     }
 }

@@ -198,6 +198,24 @@ import Testing
         }
     }
 
+    /// C8: A drain goes on by way of the queue that it was given alone, however many batches it has delivered.
+    @Test func `A queue of one's own needs no thread of the others'`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (queue, done, last, found) = (DispatchQueue(label: "own"), Gate(), Highest(), Locked<[Int]>([]))
+        let token = store.subscribe(on: queue) { [weak store] counter in
+            let count = counter.count
+            last.see(count)
+            // What comes once the drain has given the queue back finds the next batch before it.
+            queue.async { queue.async { found.withLock { $0.append(last.current - count) } } }
+            if count == 200 { done.open() } else { store?.dispatch(action: .add(1)) }
+        }
+        store.dispatch(action: .add(1))
+        await done.opened()
+        await withCheckedContinuation { ended in queue.async { queue.async { ended.resume() } } }
+        #expect(found.current.count == 200 && found.current.prefix(180).allSatisfy { $0 > 0 }, "\(found.current)")
+        token.unsubscribe()
+    }
+
     /// C8: Likewise for stores: handlers that dispatch to their own store, on as many stores as there are processors.
     @Test func `Stores that always have something due let other stores have their turn`() async {
         await #expect(processExitsWith: .success) {

@@ -25,6 +25,23 @@ import Testing
         }
     }
 
+    @Test
+    func
+        `What a reaction has made of an action goes under a lock, and a deinit in it that dispatches gets the message`()
+        async
+    {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let dispatcher = FluxDispatcher()
+            let target = FluxStore(initialState: Counter(), dispatcher: nil)
+            let store = FluxStore(initialState: Taking(), dispatcher: dispatcher)
+            let reaction = store.handle.route(Counter.Action.self) { _ in .action(.take(Farewell(to: target))) }
+            dispatcher.dispatch(action: Counter.Action.add(1))
+            reaction.remove()
+        }
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(text.contains("FluxCore: dispatch(action:) was used inside FluxState.handle"), "\(text)")
+    }
+
     @Test func `What a token of watch closes over goes with the store`() async {
         let (canary, gone) = (Locked<Canary?>(nil), Gate())
         canary.withLock { $0 = Canary(gone) }
@@ -37,6 +54,13 @@ import Testing
         await gone.opened()
         token.unsubscribe()
     }
+}
+
+/// A state whose actions dispatch when they go.
+private struct Taking: FluxState {
+    enum Action: FluxAction { case take(Farewell) }
+
+    mutating func handle(action: Action) -> Taking? { self }
 }
 
 /// A state whose content dispatches when it goes.

@@ -148,6 +148,19 @@ import Testing
         }
     }
 
+    @Test func `Who awaits several and is cancelled is told so, also where one of them has failed`() async {
+        let site = WorkConverter.Site { $0 == 2 }
+        let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store) { _, _ in }
+        let failed = creator.fire(.fail(0))
+        _ = await failed.outcome
+        let several = creator.fire([.fail(1), .add(2)])
+        let waiting = Task { await several.outcome.name }
+        waiting.cancel()
+        #expect(await waiting.value == "cancelled")
+        site.gate(2).open()
+        #expect(await several.outcome.name == "failed")
+    }
+
     @Test func `Awaiting the outcome ends with the awaiting task, and the work goes on`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)

@@ -47,6 +47,12 @@ import Testing
         }
     }
 
+    @Test func `The longest delay there is can have jitter too`() {
+        let backoff = FluxBackoff.exponential(.seconds(1), max: Duration(attoseconds: .max), jitter: 1)
+        #expect(backoff.delay(after: 1_000, chance: 0) >= .seconds(Int64.max / 2))
+        #expect(backoff.delay(after: 1_000, chance: 1) == .zero)
+    }
+
     // MARK: - Bad use
 
     @Test func `A negative delay is refused`() async {

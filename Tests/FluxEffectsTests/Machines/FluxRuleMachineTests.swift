@@ -1,4 +1,5 @@
 import FluxCore
+import Foundation
 import TestSupport
 import Testing
 
@@ -6,6 +7,42 @@ import Testing
 
 /// Each rule by a table: what goes in, and what is to be done.
 @Suite struct FluxRuleMachineTests {
+    // MARK: - Groups
+
+    @Test func `A group finds the last before a place, whoever has left in whatever order`() {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<200 {
+            var (group, known) = (FluxRuleGroup(), [UInt64: UInt64]())
+            for id in 1...UInt64.random(in: 1...40, using: &random) {
+                if Bool.random(using: &random) { known[group.add(id)] = id } else { _ = group.hold(id) }
+            }
+            while let leaving = known.keys.randomElement(using: &random) {
+                group.leave(leaving)
+                known[leaving] = nil
+                for place in 0...42 as ClosedRange<UInt64> {
+                    let last = known.keys.filter { $0 < place && known[$0]! % 3 != 0 }.max()
+                    #expect(group.last(before: place) { $0 % 3 != 0 }?.place == last)
+                }
+                #expect(group.ids == known.sorted { $0.key < $1.key }.map(\.value))
+            }
+        }
+    }
+
+    @Test(.stress) func `What the end of one costs does not grow with how many wait by a condition`() async {
+        await #expect(processExitsWith: .success) {
+            func cost(of count: UInt64) -> Int {
+                let rig = RuleRig([.sequence(for: Named.letter, when: { _, _ in true })])
+                for _ in 0..<count { _ = rig.fire("a") }
+                let before = clock()
+                for id in 1...count { _ = rig.ended(id) }
+                return Int(clock() - before)
+            }
+            _ = cost(of: 1_000)
+            let (few, many) = (cost(of: 2_000), cost(of: 32_000))
+            guard many < 64 * few else { fatalError("\(few) for 2,000, \(many) for 32,000") }
+        }
+    }
+
     // MARK: - Unique
 
     @Test func `Without rules every event starts at once and leaves nothing behind`() {

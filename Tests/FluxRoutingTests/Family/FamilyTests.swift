@@ -341,7 +341,8 @@ import Testing
         #expect(try await family.with("a") { $0.state.count } == 1)
         #expect(dispatcher.add(1) == 2, "it is attached again")
         #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "a"), "under its name")
-        let report = await family.shutdown(within: .seconds(1))
+        #expect(await family.flush(within: Duration(attoseconds: .max)) == false)
+        let report = await family.shutdown(within: Duration(attoseconds: .max))
         #expect(report.closed == ["b"] && report.failed["a"] is Desks.Refusal)
     }
 
