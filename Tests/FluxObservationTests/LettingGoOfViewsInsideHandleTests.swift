@@ -18,36 +18,6 @@ import Testing
         }
     }
 
-    /// A state that keeps a subscription.
-    private struct Keeper: FluxState {
-        enum Action: FluxAction { case keep(FluxSubscription), drop }
-        var subscription: FluxSubscription?
-
-        mutating func handle(action: Action) -> Keeper? {
-            if case .keep(let new) = action { subscription = new } else { subscription = nil }
-            return self
-        }
-    }
-
-    private final class Reader: Sendable {
-        let keeper: FluxStore<Keeper>
-        init(_ keeper: FluxStore<Keeper>) { self.keeper = keeper }
-        deinit { keeper.dispatch(action: .drop) }
-    }
-
-    @Test(.stress) func `Nothing of it goes under the lock, however fast it is let go of elsewhere`() async {
-        await #expect(processExitsWith: .success) {
-            let keeper = FluxStore(initialState: Keeper(), dispatcher: nil)
-            let store = FluxStore(initialState: Counter(), dispatcher: nil)
-            for _ in 0..<50_000 {
-                let reader = Reader(keeper)
-                let token = store.subscribe(.buffered(newest: 1)) { _ in withExtendedLifetime(reader) {} }
-                keeper.dispatch(action: .keep(token))
-                keeper.dispatch(action: .drop)
-            }
-        }
-    }
-
     @Test func `What a selector captured may do so too`() async {
         await #expect(processExitsWith: .success) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)

@@ -1,4 +1,5 @@
 import FluxCore
+import Foundation
 import TestSupport
 import Testing
 
@@ -25,11 +26,7 @@ import Testing
         }
     }
 
-    @Test
-    func
-        `What a reaction has made of an action goes under a lock, and a deinit in it that dispatches gets the message`()
-        async
-    {
+    @Test func `What a reaction made goes under a lock, so a deinit in it that dispatches gets the message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let dispatcher = FluxDispatcher()
             let target = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -40,6 +37,26 @@ import Testing
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         #expect(text.contains("FluxCore: dispatch(action:) was used inside FluxState.handle"), "\(text)")
+    }
+
+    @Test(.stress) func `What is put off goes on another thread, however fast that is`() async {
+        let (here, there) = (Locked(0), Locked(0))
+        let ended = Gate()
+        Thread.detachNewThread {
+            let thread = ObjectIdentifier(Thread.current)
+            for _ in 0..<1_000_000 {
+                FluxPureCode.run("a test") {
+                    let canary = Goodbye {
+                        (ObjectIdentifier(Thread.current) == thread ? here : there).withLock { $0 += 1 }
+                    }
+                    FluxPureCode.after { withExtendedLifetime(canary) {} }
+                }
+            }
+            ended.open()
+        }
+        await ended.opened()
+        while there.current + here.current < 1_000_000 { await Task.yield() }
+        #expect(here.current == 0)
     }
 
     @Test func `What a token of watch closes over goes with the store`() async {
@@ -54,6 +71,15 @@ import Testing
         await gone.opened()
         token.unsubscribe()
     }
+}
+
+/// Says so when it goes.
+private final class Goodbye: Sendable {
+    private let say: @Sendable () -> Void
+
+    init(_ say: @escaping @Sendable () -> Void) { self.say = say }
+
+    deinit { say() }
 }
 
 /// A state whose actions dispatch when they go.
