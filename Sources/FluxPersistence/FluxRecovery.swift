@@ -30,8 +30,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     ///   - initialState: What its first action was applied to if there is no snapshot.
     /// - Throws: ``FluxLogGap`` where an action is missing, ``FluxLogOverflow``.
     init(_ contents: FluxLogContents<State>, initialState: State) throws {
-        snapshot = contents.snapshot?.number
-        var (state, last) = (contents.snapshot?.state ?? initialState, snapshot ?? 0)
+        var (state, last) = (contents.snapshot?.state ?? initialState, contents.snapshot?.number ?? 0)
         var revision = contents.snapshot?.revision ?? 0
         // So that there is room for what comes after it.
         if Swift.max(last, revision) > UInt64.max / 2 { throw FluxLogOverflow(number: last, revision: revision) }
@@ -51,8 +50,10 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
         number = last
         let isEmpty = contents.snapshot == nil && contents.entries.isEmpty
         restoration = isEmpty ? .empty : .restored
-        // It is announced, so it has a number, even if no action that led to it was.
+        // It is announced, so it has a number, even if no action that led to it was. The log knows nothing of that number, so the
+        // first write is a snapshot then.
         if !isEmpty { (self.state, self.revision) = (state, Swift.max(revision, 1)) }
+        snapshot = revision == 0 ? nil : contents.snapshot?.number
     }
 }
 

@@ -91,6 +91,15 @@ import Testing
         #expect(await refused(path) { try await file.save("new") } == says)
     }
 
+    @Test func `The path of another's new file is refused, and what is there is not touched`() async throws {
+        let path = folder.state + ".new"
+        folder.write(Array("precious".utf8), to: "state.new")
+        let says = "\"\(path)\": the path ends in .new, which is for what a save of another file writes first"
+        #expect(await refused(path) { _ = try await Folder.file(at: path).load() } == says)
+        #expect(await refused(path) { try await Folder.file(at: path).save("new") } == says)
+        #expect(folder.names == ["state.new"])
+    }
+
     @Test func `A link in the way to the folder is followed, and one in place of the file is not`() async throws {
         let link = folder.path + "-link"
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path)

@@ -16,6 +16,20 @@ import Testing
         #expect(recovered.revision == 2)
     }
 
+    @Test func `A revision is told of one state alone, also where no action had one at first`() async throws {
+        let log = MemoryLog<Counter>()
+        let first = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        #expect(try await first.dispatch(durably: .addSilently(1)) == nil)
+        var last: UInt64 = 0
+        for _ in 0..<4 {
+            let store = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+            #expect(store.revision == Swift.max(last, 1))
+            last = try await store.dispatch(durably: .add(1)) ?? 0
+            #expect(last == store.revision)
+        }
+        #expect(last == 5)
+    }
+
     @Test(arguments: [false, true])
     func `Once its store is flushed and let go of, a log is let go of too, and can be opened again at once`(
         isRestored: Bool

@@ -14,7 +14,8 @@ import Dispatch
 ///     migrate: { version, bytes in try Todo(version: version, bytes: bytes) })
 /// ```
 ///
-/// A save writes a new file beside the old one (the path with `.new` at its end), syncs it, renames it and syncs the
+/// A save writes a new file beside the old one (the path with `.new` at its end, which is for that alone: whatever is there is taken
+/// for what a crash has left behind, and no path may end so), syncs it, renames it and syncs the
 /// directory. It costs as much as the state is long: for a state that changes often, and may lose nothing, there is
 /// ``FluxLog``.
 ///

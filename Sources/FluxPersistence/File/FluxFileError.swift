@@ -12,7 +12,8 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
     public enum Reason: Sendable {
         /// The system refused a call, such as `open`, with a code from `errno`.
         case system(call: String, code: Int32)
-        /// The path is empty or has a zero byte in it, so that the system takes it for another.
+        /// The path is empty, has a zero byte in it, so that the system takes it for another, or ends in `.new`, as that does where
+        /// another file is written before it is renamed.
         case notAPath
         /// Something else than a regular file has the path, such as a directory.
         case notAFile
@@ -68,7 +69,10 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         switch reason {
         case .system(let call, let code):
             "\(call)\(place.map { " " + $0 } ?? ""): \(Self.text(of: code))"
-        case .notAPath: path.isEmpty ? "the path is empty" : "the path has a zero byte in it"
+        case .notAPath where path.isEmpty: "the path is empty"
+        case .notAPath where path.utf8.contains(0): "the path has a zero byte in it"
+        case .notAPath:
+            "the path ends in \(FluxFileCalls.newEnding), which is for what a save of another file writes first"
         case .notAFile: "there is something else than a file"
         case .empty: "the file is empty"
         case .foreign: "the file was not written by FluxFile"

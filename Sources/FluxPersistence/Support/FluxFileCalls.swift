@@ -61,8 +61,9 @@ nonisolated struct FluxFileCalls: Sendable {
     /// The folder of the file.
     var folder: String { slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "." }
 
-    /// Where a save writes before it renames.
-    var newPath: String { path + ".new" }
+    /// Where a save writes before it renames: a path that no ``FluxFile`` has.
+    var newPath: String { path + Self.newEnding }
+    static let newEnding = ".new"
 
     /// What tells the path from all others, however it is written; nil: its folder is not to be found.
     var place: String? {
@@ -74,9 +75,12 @@ nonisolated struct FluxFileCalls: Sendable {
 
     // MARK: - By path
 
-    /// Sees that the path is one: the system would end it at a zero byte, and take what comes before.
+    /// Sees that the path is one: the system would end it at a zero byte, and take what comes before; and where the new file of another
+    /// goes, that would take this one for what a crash has left behind.
     func checkPath() throws(FluxFileError) {
-        if path.isEmpty || path.utf8.contains(0) { throw FluxFileError(path, .notAPath) }
+        if path.isEmpty || path.utf8.contains(0) || path.hasSuffix(Self.newEnding) {
+            throw FluxFileError(path, .notAPath)
+        }
     }
 
     /// Sees that new files may be made in the folder, and that the name of one is not too long.
