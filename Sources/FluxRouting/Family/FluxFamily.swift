@@ -108,8 +108,9 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Makes a family of stores, each of which is flushed before it is let go of.
     ///
-    /// It is detached from its dispatcher before that; one that cannot be saved is attached again, with priority 0, under the name
-    /// that it had unless another has got that meanwhile, and not at all if it was attached to one meanwhile.
+    /// Then it is detached from its dispatcher, and what came meanwhile is saved too. One that cannot be saved stays where it is. Only
+    /// where that shows after it was detached, it is attached again, with priority 0, under the name that it had unless another has
+    /// got that meanwhile, and not at all if it was attached to one meanwhile.
     ///
     /// - Parameters:
     ///   - idle: How long a store that nobody uses stays open.
@@ -131,12 +132,15 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             Ways(
                 make: make,
                 close: { _, store in
-                    // What is dispatched from here on is not for it: it would come after what is saved.
                     let info = FluxStoreInfo(store.handle)
                     let (dispatcher, name) = (info.dispatcher, info.name)
-                    dispatcher?.detach(store)
                     let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
-                    if let error = await store.handle.failure() {
+                    // First where it is: one that cannot be saved misses nothing.
+                    var error = await store.handle.failure()
+                    // What is dispatched from here on is not for it: it would come after what is saved.
+                    if error == nil || fate.isLost { dispatcher?.detach(store) }
+                    if error == nil { error = await store.handle.failure() }
+                    if let error {
                         if fate.isLost {
                             await fate.close()
                             throw FluxFamilyLoss(error: error)

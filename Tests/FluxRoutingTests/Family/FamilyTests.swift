@@ -346,6 +346,26 @@ import Testing
         #expect(report.closed == ["b"] && report.failed["a"] is Desks.Refusal)
     }
 
+    @Test func `A store that cannot be saved keeps its place, and misses nothing meanwhile`() async throws {
+        let (dispatcher, isAsked, gate) = (FluxDispatcher(), Gate(), Gate())
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            let store = FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(Unsaved(isAsked: isAsked, until: gate)) }
+            }
+            dispatcher.attach(store, priority: 1)
+            return store
+        }
+        let store = try await family.with("a") { $0 }
+        let other = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let closing = Task { try await family.close("a") }
+        await isAsked.opened()
+        #expect(dispatcher.add(1) == 2)
+        gate.open()
+        await #expect(throws: Desks.Refusal.self) { try await closing.value }
+        #expect(store.state.count == 1 && other.state.count == 1)
+        #expect(dispatcher.stores.map { $0.isOf(store) } == [true, false])
+    }
+
     @Test func `A store that cannot be saved stays where somebody has attached it meanwhile`() async throws {
         let (dispatcher, other, isAsked, gate) = (FluxDispatcher(), FluxDispatcher(), Gate(), Gate())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
