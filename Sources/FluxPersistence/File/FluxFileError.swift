@@ -12,8 +12,9 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
     public enum Reason: Sendable {
         /// The system refused a call, such as `open`, with a code from `errno`.
         case system(call: String, code: Int32)
-        /// The path is empty, has a zero byte in it, so that the system takes it for another, or ends in `.new`, as that does where
-        /// another file is written before it is renamed.
+        /// The path is empty, has a zero byte in it, or ends in `.new`.
+        ///
+        /// The system takes one with a zero byte for another, and `.new` is what another file is written under before it is renamed.
         case notAPath
         /// Something else than a regular file has the path, such as a directory.
         case notAFile
