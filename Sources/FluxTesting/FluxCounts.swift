@@ -39,8 +39,7 @@ nonisolated public struct FluxTestTimeout: Error, CustomStringConvertible {
     ) async throws(FluxTestTimeout) {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await wait() }
-            // A century at most: the clock of the system stops the program where it is given more than it can count.
-            group.addTask { try? await _Concurrency.Task.sleep(for: Swift.min(limit, .seconds(3_000_000_000))) }
+            group.addTask { await fluxSleep(limit, on: _Concurrency.ContinuousClock()) }
             await group.next()
             group.cancelAll()
         }
@@ -50,4 +49,11 @@ nonisolated public struct FluxTestTimeout: Error, CustomStringConvertible {
         let list = found.isEmpty ? "" : found.count > 10 ? ", the newest of them \(newest)" : ", \(newest)"
         throw FluxTestTimeout(description: "\(what): \(count) awaited for \(limit), \(found.count) there\(list)")
     }
+}
+
+/// Sleeps until a time is over or the task is cancelled.
+///
+/// For a century at most: more than the clocks of the system can count stops the program.
+nonisolated func fluxSleep(_ duration: Swift.Duration, on clock: some _Concurrency.Clock<Swift.Duration>) async {
+    try? await clock.sleep(for: Swift.min(duration, .seconds(3_000_000_000)))
 }

@@ -254,9 +254,8 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             await wait()
             return !_Concurrency.Task.isCancelled
         }
-        // A century at most: more than the clocks of the system can count stops the program.
-        let sleeping = _Concurrency.Task { [clock, limit = Swift.min(duration, .seconds(3_000_000_000))] in
-            try? await clock.sleep(for: limit)
+        let sleeping = _Concurrency.Task { [clock, duration] in
+            await fluxSleep(duration, on: clock)
             waiting.cancel()
         }
         let ending = _Concurrency.Task {

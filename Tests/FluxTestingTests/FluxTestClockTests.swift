@@ -5,12 +5,6 @@ import FluxTesting
 import TestSupport
 import Testing
 
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
-
 /// The clock that users test with: it stands still, and it lets nobody sleep who is not to.
 @Suite struct FluxTestClockTests {
     let clock = FluxTestClock()
@@ -153,6 +147,3 @@ import Testing
         gate.open()
     }
 }
-
-/// What the process has used, in ticks.
-private func processorTime() -> Int { Int(clock()) }
