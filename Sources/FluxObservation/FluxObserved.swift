@@ -47,7 +47,7 @@
         private func mirror(_ state: State) {
             defer { firstStamp = nil }
             // It began with the state that is shown already: whoever has read that need not be told.
-            if source.stamp == firstStamp { return }
+            if let firstStamp, source.stamp == firstStamp { return }
             registrar.withMutation(of: self, keyPath: \.state) { current = state }
         }
     }

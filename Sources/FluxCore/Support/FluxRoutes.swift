@@ -144,7 +144,7 @@ nonisolated struct FluxRoutes {
             .compactMap { $0.handle.takeUnretainedValue() as? any FluxStoreHandling }
     }
 
-    /// All places of stores, in that order.
+    /// All places, those of reactions among them, in that order.
     var places: [Stop] { routes.values.flatMap(\.stops.pairs).sorted { $0.id < $1.id }.map(\.element) }
 
     private mutating func route(of type: ObjectIdentifier) -> Unmanaged<Route>? {

@@ -14,10 +14,9 @@ import Dispatch
 ///     migrate: { version, bytes in try Todo(version: version, bytes: bytes) })
 /// ```
 ///
-/// A save writes a new file beside the old one (the path with `.new` at its end, which is for that alone: whatever is there is taken
-/// for what a crash has left behind, and no path may end so), syncs it, renames it and syncs the
-/// directory. It costs as much as the state is long: for a state that changes often, and may lose nothing, there is
-/// ``FluxLog``.
+/// A save writes a new file beside the old one (the path with `.new` at its end), syncs it, renames it and syncs the
+/// directory. Whatever is at that path is taken for what a crash has left behind, and the path of a ``FluxFile`` may not end so.
+/// A save costs as much as the state is long: for a state that changes often, and may lose nothing, there is ``FluxLog``.
 ///
 /// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
 /// off, damaged, foreign, or of a version without a migration, is renamed (`.unreadable` at its end, with a number if

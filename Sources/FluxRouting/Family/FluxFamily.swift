@@ -137,11 +137,14 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                     let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
                     // First where it is: one that cannot be saved misses nothing.
                     var error = await store.handle.failure()
-                    // What is dispatched from here on is not for it: it would come after what is saved.
-                    if error == nil || fate.isLost { dispatcher?.detach(store) }
-                    if error == nil { error = await store.handle.failure() }
+                    if error == nil {
+                        // What is dispatched from here on is not for it: it would come after what is saved.
+                        dispatcher?.detach(store)
+                        error = await store.handle.failure()
+                    }
                     if let error {
                         if fate.isLost {
+                            dispatcher?.detach(store)
                             await fate.close()
                             throw FluxFamilyLoss(error: error)
                         }

@@ -366,6 +366,34 @@ import Testing
         #expect(dispatcher.stores.map { $0.isOf(store) } == [true, false])
     }
 
+    @Test func `What came last and cannot be saved brings its store back, under its name`() async throws {
+        let (dispatcher, unsaved) = (FluxDispatcher(), UnsavedAtLast())
+        let family = FluxFamily(clock: desks.clock) { (key: String) in
+            let store = FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(unsaved) }
+            }
+            try dispatcher.attach(store, as: key)
+            return store
+        }
+        try await family.with("a") { _ in }
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+        #expect(unsaved.asked.current >= 2)
+        #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "a"))
+    }
+
+    /// What looks on at a store, and cannot save what came after it was asked first.
+    final class UnsavedAtLast: FluxStoreObserver {
+        let asked = Locked(0)
+
+        func failure() async -> (any Error)? {
+            asked.withLock { asked in
+                asked += 1
+                return asked == 1 ? nil : Desks.Refusal()
+            }
+        }
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+    }
+
     @Test func `A store that cannot be saved stays where somebody has attached it meanwhile`() async throws {
         let (dispatcher, other, isAsked, gate) = (FluxDispatcher(), FluxDispatcher(), Gate(), Gate())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
