@@ -92,6 +92,21 @@ import Testing
         #expect(folder.names.count > whole.count, "each was kept under a name of its own")
     }
 
+    @Test(arguments: [false, true])
+    func `What is larger than its head says, or has none, is not read to its end`(isOurs: Bool) async throws {
+        // Sparse: it takes no room on the disk, and would take all of the memory.
+        let head = isOurs ? FluxFileFormat.head(version: 1, content: [1, 2]) : Array("something else".utf8)
+        folder.write(head + [1, 2])
+        try #require(truncate(folder.state, 1 << 40) == 0)
+        let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
+        #expect(error?.description.contains(isOurs ? "incomplete" : "not written by FluxFile") == true)
+        #expect(folder.names == ["state.unreadable"])
+        // Nor where a save finds it that was not read before.
+        try FileManager.default.moveItem(atPath: folder.state + ".unreadable", toPath: folder.state)
+        try await folder.file().save("new")
+        #expect(Set(folder.names) == ["state", "state.unreadable"])
+    }
+
     @Test func `A state that does not decode is kept aside too`() async throws {
         folder.write(FluxFileFormat.head(version: 1, content: [0xff]) + [0xff])
         let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }

@@ -34,8 +34,7 @@ nonisolated enum FluxFileFormat {
     /// - Throws: What is wrong with the file.
     static func parse(_ file: [UInt8], at path: String) throws(FluxFileError) -> (version: Int, content: [UInt8]) {
         if file.isEmpty { throw FluxFileError(path, .empty) }
-        let isOurs = file.prefix(mark.count).elementsEqual(mark.prefix(file.count))
-        if !isOurs { throw FluxFileError(path, .foreign) }
+        if !isOurs(file) { throw FluxFileError(path, .foreign) }
         if file.count < headSize { throw FluxFileError(path, .truncated) }
         let version = Int(Int64(bitPattern: number(in: file, at: 16)))
         if number(in: file, at: 24) != UInt64(file.count - headSize) { throw FluxFileError(path, .truncated) }
@@ -45,6 +44,15 @@ nonisolated enum FluxFileFormat {
         // Only now: a damaged number is no format.
         if number(in: file, at: 8) > format { throw FluxFileError(path, .newer(version: version)) }
         return (version, content)
+    }
+
+    /// Whether a file that begins so may go on; one more byte than its head says is enough to see that it is damaged.
+    static func goesOn(_ file: [UInt8]) -> Bool {
+        isOurs(file) && (file.count < headSize || number(in: file, at: 24) >= file.count - headSize)
+    }
+
+    private static func isOurs(_ file: [UInt8]) -> Bool {
+        file.prefix(mark.count).elementsEqual(mark.prefix(file.count))
     }
 
     private static func bytes(_ number: UInt64) -> [UInt8] {

@@ -143,14 +143,16 @@ nonisolated struct FluxFileCalls: Sendable {
         try perform(.lock) { system.lockFile(descriptor) }
     }
 
+    /// Reads a file, no further than its head says that it goes: what is none may be larger than the memory.
     func readFile(_ descriptor: Int32) throws(FluxFileError) -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
-        while true {
+        while FluxFileFormat.goesOn(bytes) {
             let count = try perform(.read) { buffer.withUnsafeMutableBytes { system.readFile(descriptor, $0) } }
-            if count == 0 { return bytes }
+            if count == 0 { break }
             bytes += buffer[..<count]
         }
+        return bytes
     }
 
     func writeFile(_ descriptor: Int32, _ bytes: [UInt8]) throws(FluxFileError) {
