@@ -64,10 +64,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @inline(__always)
     func begin(_ action: any FluxAction, from outer: FluxPassage? = nil, to end: FluxDispatchEnd?) -> Int {
         let origin = threads.requireImpure("dispatch(action:)").task
-        let passage = FluxPassage(self, chain.entries, of: origin, from: outer, to: end, telling: outer?.witness)
-        // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
-        defer { passage.isKept.store(true, ordering: .relaxed) }
-        return FluxNext(passage: passage, position: 0).proceed(action)
+        // Not kept in a constant, which would be retained.
+        return FluxPassage(self, chain.entries, of: origin, from: outer, to: end, telling: outer?.witness).begin(action)
     }
 
     /// Applies an action to the attached stores that take its type, past all interceptors.
@@ -163,8 +161,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///
     /// - Parameters:
     ///   - dispatchers: The dispatchers, in any order; one may be among them more than once.
-    ///   - body: Reads stores, and no view; pure, and quick. What needs a lock that is held, such as a dispatch, another `paused` or
-    ///     the cut of a view, stops the program, or waits for good, as the system's locks have it.
+    ///   - body: Reads stores, and no view; pure, quick, and lets go of none. What needs a lock that is held, such as a dispatch,
+    ///     another `paused` or the cut of a view, stops the program, or waits for good, as the system's locks have it.
     /// - Returns: What the closure returns.
     @_specialize(where Result == Void)
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {

@@ -135,10 +135,18 @@ nonisolated final class FluxPassage: Sendable {
     /// Whether it is for one store, or for none here.
     var isAddressed: Bool { outer?.isAddressed ?? (end != nil) }
 
-    /// Counts changes that were announced on the way, here and in all that it comes from.
-    func count(_ changes: Int) {
-        first.announced.add(changes, ordering: .relaxed)
-        outer?.count(changes)
+    /// Begins the dispatch.
+    func begin(_ action: any FluxAction) -> Int {
+        // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
+        defer { isKept.store(true, ordering: .relaxed) }
+        return FluxNext(passage: self, position: 0).proceed(action)
+    }
+
+    /// Counts changes that were announced here, and on the way from all that it comes from.
+    func count(_ changes: Int, above: Bool = false) {
+        if let begun { return begun.count(changes, above: above) }
+        announced.wrappingAdd(changes, ordering: .relaxed)
+        if above { outer?.count(changes, above: true) }
     }
 }
 
@@ -195,7 +203,7 @@ nonisolated public struct FluxNext: Sendable {
         go {
             other.begin(action, from: passage) { action, witness in
                 let announced = passage.isAddressed ? 0 : other.deliver(action, telling: witness)
-                passage.count(announced)
+                passage.count(announced, above: true)
                 let onward = witness.map { passage.telling($0) } ?? passage
                 return announced + FluxNext(passage: onward, position: position).proceed(action)
             }
@@ -223,7 +231,7 @@ nonisolated public struct FluxNext: Sendable {
             }
         }
         let announced = passage.end?(action, passage.witness) ?? dispatcher.deliver(action, telling: passage.witness)
-        passage.first.announced.add(announced, ordering: .relaxed)
+        passage.count(announced)
         return announced
     }
 }

@@ -57,6 +57,13 @@ extension Atomic where Value: FixedWidthInteger {
         cell.value += value
         return (cell.value - value, cell.value)
     }
+
+    /// Adds to it, whether or not that overflows.
+    @discardableResult public borrowing func wrappingAdd(
+        _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
+    ) -> (oldValue: Value, newValue: Value) {
+        add(value, ordering: ordering, file: file, line: line)
+    }
 }
 
 /// The orderings that the sources name.
