@@ -85,16 +85,12 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
     }
 
     @discardableResult func flush() async -> Bool {
-        FluxPureCode.forbid("flush()")
-        // Most end in the order fired: then the newest is the only one to look at.
-        guard let newest = table.withLock({ $0.tasks.last }) else { return true }
-        if await newest.settled() == nil { return false }
-        for task in open where task.id < newest.id { if await task.settled() == nil { return false } }
+        // Most end in the order fired: then the newest is the only one to wait for.
+        for task in open { if await task.settled() == nil { return false } }
         return true
     }
 
     func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
-        FluxPureCode.forbid("shutdown(within:)")
         table.withLock { $0.isShutDown = true }
         _ = await fluxWithin(duration, on: clock) { await self.flush() }
         cancelAll()

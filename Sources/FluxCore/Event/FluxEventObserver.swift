@@ -1,5 +1,8 @@
 /// Who is told of the events whose actions go to a dispatcher or a store.
 ///
+/// Of a creator with schedulers nothing is done about its other events before `retried` or `ended` has returned: be quick, and wait
+/// for none of them.
+///
 /// Thread safety: called on any thread, on several at once, with no lock held.
 nonisolated public protocol FluxEventObserver: Sendable {
     /// An event was fired, and has not begun.

@@ -71,13 +71,13 @@ import Dispatch
 
     // MARK: - Deciding
 
-    private func run(_ step: Step? = nil) {
+    private func run(_ step: Step? = nil, isMine: Bool = false) {
         if let step { _ = steps.withLock { $0.put(step) } }
         var (batch, decided) = (ContiguousArray<Step>(), ContiguousArray<Step>())
         var todo = ContiguousArray<Effect>()
         let isMine = effects.withLock { effects in
             FluxPureCode.run("a FluxScheduler, or a condition of a rule") {
-                var isMine = false
+                var isMine = isMine
                 while steps.withLock({ $0.take(&batch) }) {
                     for step in batch { if let effect = step.decide(), effects.put(effect) { isMine = true } }
                     decided += batch
@@ -88,11 +88,15 @@ import Dispatch
         }
         // Let go of outside the lock: it may be the last reference to an event of the user's.
         decided = []
-        // Who does what was decided does that too which comes meanwhile.
-        while isMine && effects.withLock({ $0.take(&todo) }) {
+        if !isMine { return }
+        // Who does what was decided does for a while what comes meanwhile; then it goes on elsewhere, for the thread may be that of
+        // somebody who has fired.
+        for _ in 0..<FluxLimits.batchesInARow {
+            guard effects.withLock({ $0.take(&todo) }) else { return }
             for effect in todo { effect.body() }
             todo.removeAll(keepingCapacity: true)
         }
+        DispatchQueue.global().async { self.run(isMine: true) }
     }
 
     /// Hands an event on from where it is.

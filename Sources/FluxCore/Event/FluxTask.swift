@@ -81,7 +81,6 @@ nonisolated public final class FluxTask: Sendable {
     /// ``cancel()``, of either, ends that.
     public var outcome: Outcome {
         get async {
-            FluxPureCode.forbid("FluxTask.outcome")
             var outcomes: [Outcome] = []
             for work in works { if let end = await work.settled() { outcomes.append(end) } else { return .cancelled } }
             return outcomes.first { $0.error != nil } ?? outcomes.first { !$0.isCompleted } ?? .completed

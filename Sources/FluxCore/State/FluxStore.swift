@@ -35,7 +35,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
         handle.attach(to: dispatcher)
     }
 
-    // Let go of with some lock held it ends once there is none.
+    // Let go of by pure code, and so with a lock held, it ends once that has returned.
     deinit { FluxPureCode.after { [handle] in handle.end() } }
 
     // MARK: - Reading
