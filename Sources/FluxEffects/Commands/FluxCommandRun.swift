@@ -9,15 +9,16 @@ import Synchronization
 nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent {
     let command: Command
     let dependency: Command.Dependency
-    let toldOfFailure = FluxToldOfFailure()
+    let silence = FluxCommandSilence()
 
     init(_ command: Command, _ dependency: Command.Dependency) {
         (self.command, self.dependency) = (command, dependency)
     }
 }
 
-/// Whether a command has brought its failure into the state itself; apart from the run, for whoever keeps the action keeps this.
-nonisolated final class FluxToldOfFailure: Sendable {
+/// Whether a command has no part that brings its failure into the state; apart from the run, for whoever keeps the action keeps
+/// this.
+nonisolated final class FluxCommandSilence: Sendable {
     let isSet = Synchronization.Atomic<Bool>(false)
 }
 
@@ -119,12 +120,10 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
         } catch {
             conversion.end(
                 .failed(error),
-                sending: Action(Command.self, "reduce") { [told = run.toldOfFailure] state in
-                    // Relaxed: the thread that reads it has applied this before.
-                    told.isSet.store(true, ordering: .relaxed)
+                sending: Action(Command.self, "reduce") { [silence = run.silence] state in
                     do { try command.tryReduce(&state, error: error) } catch {
-                        let isLeftOut = (error as? FluxUnchanged)?.isDefault == true
-                        if isLeftOut { told.isSet.store(false, ordering: .relaxed) }
+                        // Relaxed: the thread that reads it has applied this before, or it is held back and not known yet.
+                        silence.isSet.store((error as? FluxUnchanged)?.isDefault == true, ordering: .relaxed)
                         throw error
                     }
                 })
@@ -158,7 +157,7 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
             onFailure: { error, run in
                 // One that the state knows nothing of would be lost where nobody keeps the task.
                 // Relaxed: see where it is stored.
-                if run.toldOfFailure.isSet.load(ordering: .relaxed) { return }
+                if !run.silence.isSet.load(ordering: .relaxed) { return }
                 fluxEffectsWarn(
                     "\(Command.self) failed with \(error), and has no reduce(state:error:) that tells of it.")
             },

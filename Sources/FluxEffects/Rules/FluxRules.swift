@@ -167,7 +167,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     }
 
     deinit {
-        for sleep in book.withLock({ $0.sleeps.values }) { sleep.task?.cancel() }
+        cancel(book.withLock { $0.sleeps.values.map(\.task) })
     }
 
     // MARK: - Scheduling
@@ -224,25 +224,29 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
     /// Decides under the lock, and does outside it what is no matter of tickets.
     @discardableResult private func decide<Result>(_ body: (inout Book) -> Result) -> Result {
-        let (result, started, woken, gone) = book.withLock { book in
-            let result = FluxPureCode.run("a key or a condition of a FluxRule, or the now of its clock") { body(&book) }
+        let (result, woken, gone) = book.withLock { book in
+            let result = FluxPureCode.run("a key, condition or FluxRuling of a FluxRule, or the now of its clock") {
+                body(&book)
+            }
+            // With the lock held: whoever wakes up has been noted, and nobody is noted in the place of a later one.
+            for (number, deadline) in book.started where book.sleeps[number] != nil {
+                book.sleeps[number]?.task = _Concurrency.Task.detached { [weak self, clock] in
+                    await clock.sleep(deadline)
+                    if !_Concurrency.Task.isCancelled { self?.decide { $0.elapsed(number) } }
+                }
+            }
             defer { (book.started, book.woken, book.gone) = ([], [], []) }
-            return (result, book.started, book.woken, book.gone)
+            return (result, book.woken, book.gone)
         }
         letGo(gone)
-        for task in woken { task?.cancel() }
-        for (number, deadline) in started {
-            let task = _Concurrency.Task.detached { [weak self, clock] in
-                await clock.sleep(deadline)
-                if !_Concurrency.Task.isCancelled { self?.decide { $0.elapsed(number) } }
-            }
-            let isWanted = book.withLock { book in
-                book.sleeps[number]?.task = task
-                return book.sleeps[number] != nil
-            }
-            if !isWanted { task.cancel() }
-        }
+        cancel(woken)
         return result
+    }
+
+    /// Once no lock is held: a clock of the user's is told of it.
+    private func cancel(_ sleeps: [_Concurrency.Task<Void, Never>?]) {
+        if sleeps.isEmpty { return }
+        FluxPureCode.after { for task in sleeps { task?.cancel() } }
     }
 }
 

@@ -63,10 +63,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Nobody has a lease, and nothing is being made or closed: each of these keeps the family.
     deinit {
-        sleeper.withLock { $0 }?.cancel()
-        let members = machine.withLock { $0.members }
-        // It may be let go of in a `handle(action:)`.
+        let (sleeping, members) = (sleeper.withLock { $0 }, machine.withLock { $0.members })
+        // It may be let go of in a `handle(action:)`, and a clock of the user's is told of the cancellation.
         FluxPureCode.after { [open, ways] in
+            sleeping?.cancel()
             for (key, member) in members {
                 open.dispatch(action: .closed(key))
                 _Concurrency.Task.detached {

@@ -31,21 +31,21 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { $1.cancel() }
         }
-        expect(result, says: "FluxTask.cancel() was used inside a key or a condition of a FluxRule")
+        expect(result, says: "FluxTask.cancel() was used inside a key, condition or FluxRuling of a FluxRule")
     }
 
     @Test func `A condition that counts stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { creator, _ in _ = creator.inFlight }
         }
-        expect(result, says: "inFlight was used inside a key or a condition of a FluxRule")
+        expect(result, says: "inFlight was used inside a key, condition or FluxRuling of a FluxRule")
     }
 
     @Test func `A condition that cancels all stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { creator, _ in creator.cancelAll() }
         }
-        expect(result, says: "cancelAll() was used inside a key or a condition of a FluxRule")
+        expect(result, says: "cancelAll() was used inside a key, condition or FluxRuling of a FluxRule")
     }
 
     @Test func `A retry of what cannot throw stops the program with a message`() async {

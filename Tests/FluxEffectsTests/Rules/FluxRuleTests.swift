@@ -380,6 +380,43 @@ import Testing
         }
     }
 
+    @Test func `A clock may use a store where it is told of a cancellation`() async {
+        for rule in [.debounce(.seconds(1)), .retry(limit: 2, backoff: .constant(.seconds(1)))]
+            as [FluxRule<WorkConverter.Event>]
+        {
+            let clock = TellingClock { [store] in store.dispatch(action: .add(7)) }
+            let site = WorkConverter.Site { _ in false }
+            let creator = FluxActionCreator<WorkConverter>(
+                dependency: site, store: store, rules: [rule], clock: clock, onFailure: { _, _ in })
+            let task = creator.fire(.fail(1))
+            await clock.base.sleepers(1)
+            task.cancel()
+            #expect(await task.outcome.isCancelled)
+            await clock.hasTold.opened()
+        }
+    }
+
+    /// A clock that tells somebody of a sleep that is cancelled, on the thread that cancels.
+    private struct TellingClock: Clock {
+        let base = TestClock()
+        let hasTold = Gate()
+        let tell: @Sendable () -> Void
+
+        init(_ tell: @escaping @Sendable () -> Void) { self.tell = tell }
+
+        var now: TestClock.Instant { base.now }
+        var minimumResolution: Duration { base.minimumResolution }
+
+        func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {
+            try await withTaskCancellationHandler {
+                try await base.sleep(until: deadline, tolerance: tolerance)
+            } onCancel: {
+                tell()
+                hasTold.open()
+            }
+        }
+    }
+
     @Test func `Without a key a rule covers all events of the creator`() async {
         let clock = TestClock()
         func run(_ rule: FluxRule<WorkConverter.Event>) async -> [String] {
