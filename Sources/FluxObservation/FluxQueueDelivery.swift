@@ -84,14 +84,19 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             if isEnded {
                 // What comes behind one that did not fit, before the error is handed over, is left out as well.
                 if case .failing = bound, dropped > 0, handler != nil { dropped += 1 }
-                return (false, false)
+                gone.append(element)
+                return (false, true)
             }
             if waiting.count >= room {
                 // The newest takes the number of the one that it replaces: who waits for that waits for this.
                 if case .latest = bound { last -= 1 } else { dropped += 1 }
                 switch bound {
-                case .oldest: return (false, false)
-                case .failing(_, let error): (element, isEnded) = (error, true)
+                case .oldest:
+                    gone.append(element)
+                    return (false, true)
+                case .failing(_, let error):
+                    gone.append(element)
+                    (element, isEnded) = (error, true)
                 case .none, .latest, .newest: if let first = waiting.popFirst() { gone.append(first) }
                 }
             }

@@ -94,7 +94,9 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         // No store was read in the cut before, so what is known may stand for reading them now.
         let known = inner.state
         if known.stamp == sources.stamp() { return { known.value } }
-        return capture(cut)
+        // What is known may be the last of it by now, and is let go of once no lock is held.
+        let compute = capture(cut)
+        return { withExtendedLifetime(known) { compute() } }
     }
 
     // MARK: - Watching

@@ -33,6 +33,19 @@ import Testing
         return torn.values
     }
 
+    @Test func `What a cut has read may be an optional, and is read once`() {
+        let (cut, one, other, count) = (FluxCut(), Gate(), Gate(), Locked(0))
+        func read(_ object: AnyObject, _ value: Int?) -> Int? {
+            cut.reading(of: object) {
+                count.withLock { $0 += 1 }
+                return value
+            }
+        }
+        #expect(read(one, 7) == 7 && read(one, 8) == 7)
+        #expect(read(other, nil) == nil && read(other, 9) == nil)
+        #expect(count.current == 2)
+    }
+
     @Test(.stress) func `Stress: read and watched in a storm, three stores of one dispatcher are always in step`() async
     {
         let dispatcher = FluxDispatcher()

@@ -92,7 +92,7 @@ import Testing
             canary.withLock { $0 = nil }
             for number in 1...3 { delivery.put(number)?.settle() }
             if isCancelled { delivery.cancel() } else { delivery.end() }
-            #expect(delivery.put(4) == nil)
+            delivery.put(4)?.settle()
             gate.open()
             await gone.opened()
             if isCancelled { #expect(seen.values.count <= 1) } else { #expect(seen.values == [1, 2, 3]) }
@@ -198,6 +198,31 @@ import Testing
         await flushing.value
         #expect(seen.values == [2])
         delivery.cancel()
+    }
+
+    /// Under the lock of a store a `deinit` of the user's would meet that.
+    @Test func `What a bound leaves out goes with the settling, and not before`() async {
+        let bounds: [FluxQueueDelivery<Canary>.Bound] = [
+            .latest, .newest(1), .oldest(1), .failing(1, last: Canary(Gate())),
+        ]
+        for bound in bounds {
+            let queue = DispatchQueue(label: "held")
+            queue.suspend()
+            let gates = [Gate(), Gate(), Gate()]
+            func open() -> Int { gates.count { $0.isOpen } }
+            let delivery = FluxQueueDelivery<Canary>(on: queue, bound: bound) { _ in }
+            var due = gates.prefix(2).map { delivery.put(Canary($0)) }
+            #expect(open() == 0, "\(bound)")
+            delivery.end()
+            due.append(delivery.put(Canary(gates[2])))
+            #expect(open() == 0, "\(bound)")
+            for one in due { one?.settle() }
+            await gates[2].opened()
+            #expect(open() == 2, "\(bound)")
+            queue.resume()
+            await delivery.flush()
+            #expect(open() == 3, "\(bound)")
+        }
     }
 
     @Test func `Neither a delivery nor its handler outlives its token`() async {

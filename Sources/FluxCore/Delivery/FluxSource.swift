@@ -84,7 +84,8 @@ nonisolated public final class FluxCut {
     /// - Returns: What was read first.
     @inlinable public func reading<Reading>(of object: AnyObject, _ read: () -> Reading) -> Reading {
         if !isShared { return read() }
-        if let known = readings[ObjectIdentifier(object)] as? Reading { return known }
+        // In two steps: nothing at all casts to a reading that is an optional.
+        if let known = readings[ObjectIdentifier(object)], let known = known as? Reading { return known }
         let reading = read()
         readings[ObjectIdentifier(object)] = reading
         return reading
@@ -171,11 +172,11 @@ nonisolated extension FluxStore {
     public func watch(
         ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
     ) -> FluxSubscription {
-        let watcher = FluxStoreWatcher<State>(ended: ended, changed: changed)
+        let watcher = FluxStoreWatcher(handle, ended: ended, changed: changed)
         handle.withAccess { $0.observe(watcher, settlesFirst: true) }
         // Weak: a token that is kept keeps nothing of a store that has ended.
-        return FluxSubscription { [handle, weak watcher] in
-            if let watcher { FluxPureCode.after { handle.withAccess { $0.remove(watcher) } } }
+        return FluxSubscription { [weak watcher] in
+            if let watcher { FluxPureCode.after { watcher.handle.withAccess { $0.remove(watcher) } } }
         }
     }
 
@@ -203,12 +204,14 @@ nonisolated extension FluxStore {
 
 /// Watches a store for whoever needs no state.
 nonisolated private final class FluxStoreWatcher<State: FluxState>: FluxStoreObserver {
+    let handle: FluxStoreHandle<State>
     private let ended: @Sendable () -> Void
     private let changed: @Sendable () -> (any FluxSettling)?
 
-    init(ended: @escaping @Sendable () -> Void, changed: @escaping @Sendable () -> (any FluxSettling)?) {
-        (self.ended, self.changed) = (ended, changed)
-    }
+    init(
+        _ handle: FluxStoreHandle<State>, ended: @escaping @Sendable () -> Void,
+        changed: @escaping @Sendable () -> (any FluxSettling)?
+    ) { (self.handle, self.ended, self.changed) = (handle, ended, changed) }
 
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? { changed() }
 

@@ -71,6 +71,26 @@ import Testing
         await gone.opened()
         token.unsubscribe()
     }
+
+    @Test func `A token of watch that is kept keeps no state`() async {
+        let gone = Gate()
+        let store = Locked<FluxStore<Keeping>?>(FluxStore(initialState: Keeping(Canary(gone)), dispatcher: nil))
+        let token = store.current!.watch(ended: {}) { nil }
+        store.withLock { $0 = nil }
+        await gone.opened()
+        token.unsubscribe()
+    }
+}
+
+/// A state that says so when it goes.
+private struct Keeping: FluxState {
+    enum Action: FluxAction { case touch }
+
+    let canary: Canary
+
+    init(_ canary: Canary) { self.canary = canary }
+
+    mutating func handle(action: Action) -> Keeping? { self }
 }
 
 /// Says so when it goes.
