@@ -93,7 +93,9 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     /// Puts back the action that was taken back last.
     ///
-    /// - Returns: The new revision; nil if there is nothing to put back.
+    /// Whatever is applied meanwhile, announced or not, ends that.
+    ///
+    /// - Returns: The new revision, which is that of no entry; nil if there is nothing to put back.
     /// - Complexity: O(1).
     @discardableResult
     public func redo() -> UInt64? { move { $0.redo() } }
@@ -103,7 +105,7 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     /// Of several entries with one revision the last is meant: what was not announced has that of the change before it. Where the
     /// first entry was not announced, ``undo()`` alone leads to the state before it.
     ///
-    /// - Parameter revision: The revision of the entry.
+    /// - Parameter revision: The revision of the entry, and not one that a move has returned.
     /// - Returns: The new revision; nil if none is kept of that revision.
     /// - Complexity: O(*n*) for *n* entries.
     @discardableResult
@@ -148,13 +150,16 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     private static func replay(_ steps: [(change: FluxChange<State>, left: State)], onto state: State) -> [State] {
         var state = state
-        return steps.map { step in
-            switch step.change {
-            case .action(let action): if let next = state.handle(action: action) { state = next }
-            case .other(_, let body): _ = body(&state)
-            case .replaced: state = step.left
+        // As in a store: a `handle` that dispatches stops here too.
+        return FluxPureCode.run("FluxState.handle(action:)") {
+            steps.map { step in
+                switch step.change {
+                case .action(let action): if let next = state.handle(action: action) { state = next }
+                case .other(_, let body): _ = body(&state)
+                case .replaced: state = step.left
+                }
+                return state
             }
-            return state
         }
     }
 }

@@ -14,8 +14,12 @@ nonisolated struct FluxCounts {
         return latch
     }
 
-    /// Removes one who waits no longer.
-    mutating func withdraw(_ latch: FluxLatch) { waiters.removeAll { $0.latch === latch } }
+    /// Removes one who waits no longer; false: he was told already.
+    mutating func withdraw(_ latch: FluxLatch) -> Bool {
+        guard let place = waiters.firstIndex(where: { $0.latch === latch }) else { return false }
+        waiters.remove(at: place)
+        return true
+    }
 
     /// Removes those who wait for no more than there are; they are to be let out outside the lock.
     mutating func tell(_ current: Int) -> ContiguousArray<FluxLatch> {
@@ -32,22 +36,27 @@ nonisolated public struct FluxTestTimeout: Error, CustomStringConvertible {
     /// One sentence that says what was awaited, and what is there.
     public let description: String
 
-    /// Waits until there are enough, or the time is over; throws what is there instead.
+    /// Waits until there were enough, or the time is over; throws what is there instead.
     static func wait<There: Sendable>(
-        for count: Int, _ what: String, within limit: Swift.Duration, _ wait: @escaping @Sendable () async -> Void,
+        for count: Int, _ what: String, within limit: Swift.Duration, _ wait: @escaping @Sendable () async -> Bool,
         there: @Sendable () -> [There]
     ) async throws(FluxTestTimeout) {
-        await withTaskGroup(of: Void.self) { group in
+        let wereThere = await withTaskGroup(of: Bool.self) { group in
             group.addTask { await wait() }
-            group.addTask { await fluxSleep(limit, on: _Concurrency.ContinuousClock()) }
-            await group.next()
+            group.addTask {
+                await fluxSleep(limit, on: _Concurrency.ContinuousClock())
+                return false
+            }
+            let first = await group.next()
             group.cancelAll()
+            return await group.contains(true) || first == true
         }
+        if wereThere { return }
         let found = there()
-        if found.count >= count { return }
         let newest = found.suffix(10).map { "\($0)" }.joined(separator: ", ")
         let list = found.isEmpty ? "" : found.count > 10 ? ", the newest of them \(newest)" : ", \(newest)"
-        throw FluxTestTimeout(description: "\(what): \(count) awaited for \(limit), \(found.count) there\(list)")
+        let end = _Concurrency.Task.isCancelled ? "until the task was cancelled" : "for \(limit)"
+        throw FluxTestTimeout(description: "\(what): \(count) awaited \(end), \(found.count) there\(list)")
     }
 }
 

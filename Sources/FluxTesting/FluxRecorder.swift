@@ -43,7 +43,7 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
         await FluxLatch.wait { latch in
             lock.withLock { $0.counts.wait(for: count, of: $0.elements.count, latch) }
         } withdrawing: { latch in
-            lock.withLock { $0.counts.withdraw(latch) }
+            _ = lock.withLock { $0.counts.withdraw(latch) }
         }
     }
 
@@ -56,6 +56,7 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
     public func count(_ count: Int, within limit: Swift.Duration) async throws(FluxTestTimeout) {
         try await FluxTestTimeout.wait(for: count, "elements", within: limit) {
             await self.count(count)
+            return self.elements.count >= count
         } there: {
             self.elements
         }

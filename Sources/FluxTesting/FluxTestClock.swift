@@ -69,32 +69,40 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
     /// - Throws: `CancellationError` where the task is cancelled before.
     public func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws {
         try _Concurrency.Task.checkCancellation()
-        var isCancelled = false
-        await FluxLatch.wait { latch in
-            let place = lock.withLock { machine -> (number: UInt64, told: ContiguousArray<FluxLatch>)? in
-                if deadline <= machine.now { return nil }
-                machine.lastNumber += 1
-                machine.sleepers[machine.lastNumber] = (deadline, latch)
-                return (machine.lastNumber, machine.counts.tell(machine.sleepers.count))
-            }
-            for waiter in place?.told ?? [] { waiter.open() }
-            return place?.number
-        } withdrawing: { number in
-            // Whoever was not woken was cancelled.
-            isCancelled = lock.withLock { $0.sleepers.removeValue(forKey: number) != nil }
+        let latch = FluxLatch()
+        let isCancelled = FluxLock(false)
+        let place = lock.withLock { machine -> (number: UInt64, told: ContiguousArray<FluxLatch>)? in
+            if deadline <= machine.now { return nil }
+            machine.lastNumber += 1
+            machine.sleepers[machine.lastNumber] = (deadline, latch)
+            return (machine.lastNumber, machine.counts.tell(machine.sleepers.count))
         }
-        if isCancelled { throw _Concurrency.CancellationError() }
+        guard let place else { return }
+        for waiter in place.told { waiter.open() }
+        await withTaskCancellationHandler {
+            await latch.wait()
+        } onCancel: {
+            // At once, and not when the task goes on: the time may be moved before that, and it sleeps no longer.
+            let sleeper = lock.withLock { $0.sleepers.removeValue(forKey: place.number) }
+            isCancelled.withLock { $0 = sleeper != nil }
+        }
+        if isCancelled.withLock({ $0 }) { throw _Concurrency.CancellationError() }
     }
 
     /// Waits until so many sleep at once, or the task is cancelled.
     ///
     /// - Parameter count: How many.
-    public func sleepers(_ count: Int) async {
+    public func sleepers(_ count: Int) async { _ = await haveSlept(count) }
+
+    /// Waits until so many sleep at once; false: the task was cancelled before.
+    private func haveSlept(_ count: Int) async -> Bool {
+        var haveSlept = true
         await FluxLatch.wait { latch in
             lock.withLock { $0.counts.wait(for: count, of: $0.sleepers.count, latch) }
         } withdrawing: { latch in
-            lock.withLock { $0.counts.withdraw(latch) }
+            haveSlept = lock.withLock { !$0.counts.withdraw(latch) }
         }
+        return haveSlept
     }
 
     /// Waits until so many sleep at once, for so long at most: where too few do, the test says so instead of hanging.
@@ -105,7 +113,7 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
     /// - Throws: Until when those sleep who do, also where the task was cancelled.
     public func sleepers(_ count: Int, within limit: Swift.Duration) async throws(FluxTestTimeout) {
         try await FluxTestTimeout.wait(for: count, "sleepers", within: limit) {
-            await self.sleepers(count)
+            await self.haveSlept(count)
         } there: {
             self.lock.withLock { $0.sleepers.values.map { "until \($0.deadline.offset)" }.sorted() }
         }

@@ -50,6 +50,36 @@ import Testing
         await waiting.value
     }
 
+    @Test func `Who was cancelled sleeps no longer, though its task has not gone on`() async {
+        for _ in 0..<100 {
+            let sleeping = Task { try await clock.sleep(for: .seconds(1)) }
+            await clock.sleepers(1)
+            sleeping.cancel()
+            // Nobody is counted any more.
+            let waiting = Task { await clock.sleepers(1) }
+            clock.advance(by: .seconds(1))
+            await #expect(throws: CancellationError.self) { try await sleeping.value }
+            let next = Task { try await clock.sleep(for: .seconds(1)) }
+            await waiting.value
+            clock.advance(by: .seconds(1))
+            await #expect(throws: Never.self) { try await next.value }
+        }
+    }
+
+    @Test func `There were enough who slept, though they have gone on by the time that the waiting has`() async {
+        for _ in 0..<200 {
+            let waiting = Task { try await clock.sleepers(2, within: .seconds(300)) }
+            let sleeping = (0..<2).map { _ in Task { try await clock.sleep(for: .seconds(1)) } }
+            await clock.sleepers(2)
+            clock.advance(by: .seconds(1))
+            for task in sleeping { _ = await task.result }
+            // It may have begun to wait only now.
+            let again = (0..<2).map { _ in Task { try await clock.sleep(for: .seconds(1)) } }
+            await #expect(throws: Never.self) { try await waiting.value }
+            again.forEach { $0.cancel() }
+        }
+    }
+
     @Test func `Woken and cancelled at once, each sleeper goes on once, and none is left behind`() async {
         for _ in 0..<100 {
             let (clock, ends) = (FluxTestClock(), FluxRecorder<Bool>())
