@@ -18,7 +18,7 @@ nonisolated struct FluxReplicaMachine {
     typealias Answer = Swift.Result<UInt64, FluxReplicaError>
 
     /// Somebody who waits: for an action of his to be read from the log, or for a position.
-    private struct Wait {
+    struct Wait {
         enum Kind { case dispatch, read, join }
 
         let latch: FluxLatch
@@ -74,7 +74,7 @@ nonisolated struct FluxReplicaMachine {
     private var floor: UInt64 = 1
     /// The actions above the floor that nobody waits for any more, though they may be in the log: they are too late for it now.
     private var givenUp: [UInt64] = []
-    private var waits: [UInt64: Wait] = [:]
+    private(set) var waits: [UInt64: Wait] = [:]
     /// The positions that are waited for, by the number of who does.
     private var goals: [UInt64: UInt64] = [:]
 
@@ -202,9 +202,6 @@ nonisolated struct FluxReplicaMachine {
         let last = (wait.reason ?? unread).map { "; the log said last: \($0)" } ?? ""
         give(id, .failure(wait.unknown("nothing within \(duration)\(last)")), &effects)
     }
-
-    /// What somebody is told; nil: he waits.
-    func answer(of id: UInt64) -> Answer? { waits[id]?.answer }
 
     /// Somebody goes, with an answer, or without one because his task was cancelled.
     mutating func finish(_ id: UInt64) -> Answer {

@@ -40,7 +40,9 @@ final class House: Sendable {
     func close(within duration: Duration = .seconds(10)) async throws {
         let report = await desks.shutdown(within: duration)
         if let (room, error) = report.failed.first { throw Failure("room \(room) was not closed: \(error)") }
-        if let room = report.late.first { throw Failure("room \(room) was not closed in time: somebody is in it, or it cannot be saved") }
+        if let room = report.late.first {
+            throw Failure("room \(room) was not closed in time: somebody is in it, or it cannot be saved")
+        }
     }
 
     /// The receipts that the rooms know nothing of; none, or an acknowledged bid was lost.

@@ -345,3 +345,8 @@ struct Simulation {
         }
     }
 }
+
+extension FluxReplicaMachine {
+    /// What somebody is told; nil: he waits.
+    func answer(of id: UInt64) -> Answer? { waits[id]?.answer }
+}
