@@ -17,7 +17,7 @@ nonisolated extension FluxStorage {
         initialState: State, until deadline: (@Sendable () async throws -> Void)? = nil
     ) async throws -> FluxRecovery<State> {
         try _Concurrency.Task.checkCancellation()
-        let (answer, start) = (FluxLoadAnswer<FluxRecovery<State>>(), FluxLoadStart(initialState))
+        let (answer, start) = (FluxLoadPromise<FluxRecovery<State>>(), FluxLoadStart(initialState))
         let loading = _Concurrency.Task { [log, place, path, weak start] in
             do {
                 await FluxUnwritten.settle(at: place, before: path)
@@ -56,13 +56,13 @@ nonisolated private final class FluxLoadStart<State: FluxState>: Sendable {
 /// | a value            | the load                            | counts        |
 /// | an error           | the load, or the end of its time    | is void       |
 /// | CancellationError  | whoever waits, in a cancelled task  | is void       |
-nonisolated final class FluxLoadAnswer<Value: Sendable>: Sendable {
-    let mark: FluxLoadMark
+nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
+    let mark: FluxCancellationFlag
     private let latch = FluxLatch()
     private let first = FluxLock<Swift.Result<Value, any Error>?>(nil)
 
     /// - Parameter whole: The load that this one is a part of, if any.
-    init(partOf whole: FluxLoadMark? = nil) { mark = FluxLoadMark(partOf: whole) }
+    init(partOf whole: FluxCancellationFlag? = nil) { mark = FluxCancellationFlag(partOf: whole) }
 
     /// Answers, unless there is an answer.
     ///
@@ -91,11 +91,11 @@ nonisolated final class FluxLoadAnswer<Value: Sendable>: Sendable {
 /// Says whether a store has not gone on from a load: then what that has found counts as not found.
 ///
 /// The load's task carries it, in its ``FluxUnwritten/Scope``, so that it also reaches a ``FluxFile`` behind a persistence of one's own.
-nonisolated final class FluxLoadMark: Sendable {
+nonisolated final class FluxCancellationFlag: Sendable {
     private let isSet = FluxLock(false)
-    private let whole: FluxLoadMark?
+    private let whole: FluxCancellationFlag?
 
-    init(partOf whole: FluxLoadMark?) { self.whole = whole }
+    init(partOf whole: FluxCancellationFlag?) { self.whole = whole }
 
     var isVoid: Bool { isSet.withLock { $0 } || whole?.isVoid ?? false }
 

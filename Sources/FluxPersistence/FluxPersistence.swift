@@ -103,7 +103,7 @@ nonisolated public struct FluxPersistenceFailure: Error, CustomStringConvertible
     public let operation: Operation
     /// Why it did not work, as the persistence or the log has thrown it.
     public let error: any Error
-    /// The how manieth attempt in a row it was, counted from 1.
+    /// Which attempt in a row it was, counted from 1.
     public let attempt: Int
     /// When it is tried again, as a delay from now; nil: it is not.
     public let retryAfter: Swift.Duration?

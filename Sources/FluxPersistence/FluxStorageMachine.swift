@@ -221,7 +221,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return batch
     }
 
-    /// Notes that the write failed, and returns the how manieth time in a row.
+    /// Notes that the write failed, and returns how many have in a row.
     @inlinable
     mutating func fail(_ error: any Error) -> Int {
         (pending, batch) = (batch + pending, [])

@@ -21,10 +21,10 @@ nonisolated struct FluxUnwritten: Sendable {
     final class Scope: Sendable {
         let path: Path
         /// Of a load.
-        let mark: FluxLoadMark?
+        let mark: FluxCancellationFlag?
         private let hasEnded = FluxLock(false)
 
-        init(_ path: Path, _ mark: FluxLoadMark?) { (self.path, self.mark) = (path, mark) }
+        init(_ path: Path, _ mark: FluxCancellationFlag?) { (self.path, self.mark) = (path, mark) }
 
         var isOver: Bool { hasEnded.withLock { $0 } }
 
@@ -89,7 +89,7 @@ nonisolated struct FluxUnwritten: Sendable {
 
     /// Runs code of the user's for a store.
     static func run<Result>(
-        _ store: Path, as mark: FluxLoadMark? = nil, _ body: () async throws -> Result
+        _ store: Path, as mark: FluxCancellationFlag? = nil, _ body: () async throws -> Result
     ) async rethrows -> Result {
         let scope = Scope(store, mark)
         defer { scope.end() }

@@ -62,10 +62,10 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @usableFromInline func begin(_ action: any FluxAction) -> Int { begin(action, to: nil) }
 
     @inline(__always)
-    func begin(_ action: any FluxAction, from outer: FluxPassage? = nil, to end: FluxDispatchEnd?) -> Int {
+    func begin(_ action: any FluxAction, from outer: FluxDispatchContext? = nil, to end: FluxDispatchEnd?) -> Int {
         let origin = threads.requireImpure("dispatch(action:)").task
         // Not kept in a constant, which would be retained.
-        return FluxPassage(self, chain.entries, of: origin, from: outer, to: end, telling: outer?.witness).begin(action)
+        return FluxDispatchContext(self, chain.entries, of: origin, from: outer, to: end).begin(action)
     }
 
     /// Applies an action to the attached stores that take its type, past all interceptors.

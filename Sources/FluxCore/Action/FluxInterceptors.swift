@@ -93,20 +93,20 @@ public typealias FluxDispatchWitness =
     @Sendable (_ action: any FluxAction, _ witness: FluxDispatchWitness?) -> Int
 
 /// One action on its way past the interceptors of a dispatcher, until everybody has let go of its ``FluxNext``.
-nonisolated final class FluxPassage: Sendable {
+nonisolated final class FluxDispatchContext: Sendable {
     let dispatcher: FluxDispatcher
     /// As they were when the action came.
     let interceptors: ContiguousArray<FluxInterceptors.Entry>
     /// The work whose action it is; nil if it was not fired.
     let origin: FluxTask?
     /// That of the dispatcher that this one is a child of, where the action comes from there.
-    let outer: FluxPassage?
+    let outer: FluxDispatchContext?
     /// Nil: the stores of the dispatcher.
     let end: FluxDispatchEnd?
     /// Who is told of the stores; kept here, since a ``FluxNext`` of one reference is handed on without a retain.
     let witness: FluxDispatchWitness?
     /// The first of the dispatch, which this goes on for with another witness; nil: this is it.
-    private let begun: FluxPassage?
+    private let begun: FluxDispatchContext?
     // Relaxed everywhere: it is a count, and orders nothing.
     /// How many changes were announced so far.
     let announced = Synchronization.Atomic<Int>(0)
@@ -115,22 +115,22 @@ nonisolated final class FluxPassage: Sendable {
 
     init(
         _ dispatcher: FluxDispatcher, _ interceptors: ContiguousArray<FluxInterceptors.Entry>, of origin: FluxTask?,
-        from outer: FluxPassage?, to end: FluxDispatchEnd?, telling witness: FluxDispatchWitness?,
-        for begun: FluxPassage? = nil
+        from outer: FluxDispatchContext?, to end: FluxDispatchEnd?, telling witness: FluxDispatchWitness? = nil,
+        for begun: FluxDispatchContext? = nil
     ) {
         (self.dispatcher, self.interceptors, self.origin) = (dispatcher, interceptors, origin)
-        (self.outer, self.end, self.witness, self.begun) = (outer, end, witness, begun)
+        (self.outer, self.end, self.witness, self.begun) = (outer, end, witness ?? outer?.witness, begun)
     }
 
     /// The same with another witness.
-    func telling(_ witness: @escaping FluxDispatchWitness) -> FluxPassage {
-        FluxPassage(dispatcher, interceptors, of: origin, from: outer, to: end, telling: witness, for: first)
+    func telling(_ witness: @escaping FluxDispatchWitness) -> FluxDispatchContext {
+        FluxDispatchContext(dispatcher, interceptors, of: origin, from: outer, to: end, telling: witness, for: first)
     }
 
     /// Where it is counted, one step away at most.
     ///
     /// Written as a walk, for which nothing is retained.
-    var first: FluxPassage { begun?.first ?? self }
+    var first: FluxDispatchContext { begun?.first ?? self }
 
     /// Whether it is for one store, or for none here.
     var isAddressed: Bool { outer?.isAddressed ?? (end != nil) }
@@ -139,7 +139,7 @@ nonisolated final class FluxPassage: Sendable {
     func begin(_ action: any FluxAction) -> Int {
         // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
         defer { isKept.store(true, ordering: .relaxed) }
-        return FluxNext(passage: self, position: 0).proceed(action)
+        return FluxNext(context: self, position: 0).proceed(action)
     }
 
     /// Counts changes that were announced here, and on the way from all that it comes from.
@@ -157,17 +157,17 @@ nonisolated final class FluxPassage: Sendable {
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxNext: Sendable {
-    let passage: FluxPassage
+    let context: FluxDispatchContext
     let position: Int
 
     /// Whose interceptors these are.
-    public var dispatcher: FluxDispatcher { passage.dispatcher }
+    public var dispatcher: FluxDispatcher { context.dispatcher }
 
     /// The work whose action it is; nil if it was not fired.
-    public var origin: FluxTask? { passage.origin }
+    public var origin: FluxTask? { context.origin }
 
     /// How many changes the stores have announced so far, by way of any `next` of this dispatch.
-    public var announced: Int { passage.first.announced.load(ordering: .relaxed) }
+    public var announced: Int { context.first.announced.load(ordering: .relaxed) }
 
     /// Goes on; when it returns, the action has been applied, unless an interceptor behind stopped or postponed it.
     ///
@@ -183,12 +183,12 @@ nonisolated public struct FluxNext: Sendable {
     /// - Parameter inner: Who is told, also of what an interceptor behind postpones.
     /// - Returns: What goes on so.
     public func telling(_ inner: @escaping FluxDispatchWitness) -> FluxNext {
-        guard let before = passage.witness else { return FluxNext(passage: passage.telling(inner), position: position) }
+        guard let before = context.witness else { return FluxNext(context: context.telling(inner), position: position) }
         let both: FluxDispatchWitness = { store, revision, state in
             inner(store, revision, state)
             before(store, revision, state)
         }
-        return FluxNext(passage: passage.telling(both), position: position)
+        return FluxNext(context: context.telling(both), position: position)
     }
 
     /// Goes on by way of another dispatcher, and then from here, with what the interceptors of that made of the action.
@@ -201,37 +201,37 @@ nonisolated public struct FluxNext: Sendable {
     /// - Returns: How many changes the stores announced, those behind among them.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
         go {
-            other.begin(action, from: passage) { action, witness in
-                let announced = passage.isAddressed ? 0 : other.deliver(action, telling: witness)
-                passage.count(announced, above: true)
-                let onward = witness.map { passage.telling($0) } ?? passage
-                return announced + FluxNext(passage: onward, position: position).proceed(action)
+            other.begin(action, from: context) { action, witness in
+                let announced = context.isAddressed ? 0 : other.deliver(action, telling: witness)
+                context.count(announced, above: true)
+                let onward = witness.map { context.telling($0) } ?? context
+                return announced + FluxNext(context: onward, position: position).proceed(action)
             }
         }
     }
 
     /// Runs what goes on, on behalf of the work whose action it is.
     @inline(__always) private func go(_ body: () -> Int) -> Int {
-        let thread = passage.dispatcher.threads.requireImpure("next")
+        let thread = context.dispatcher.threads.requireImpure("next")
         // Within the dispatch that began it it has passed the gate of its event; what was kept passes that again.
         // Relaxed: it is looked at within a dispatch of the same work, which has passed the gate itself.
-        if thread.isSending(passage.origin) && !passage.first.isKept.load(ordering: .relaxed) { return body() }
-        return passage.origin.map { $0.pass(body) ?? 0 } ?? thread.sending(nil, body)
+        if thread.isSending(context.origin) && !context.first.isKept.load(ordering: .relaxed) { return body() }
+        return context.origin.map { $0.pass(body) ?? 0 } ?? thread.sending(nil, body)
     }
 
     @inline(__always) func proceed(_ action: any FluxAction) -> Int {
         var index = position
-        let entries = passage.interceptors
+        let entries = context.interceptors
         // Relaxed: an action that is under way while one is removed may come to it or pass it by.
         while index < entries.count, entries[index].isRemoved.load(ordering: .relaxed) { index += 1 }
         if index < entries.count {
-            // Safe: the passage keeps it. To retain it, and what is in it, would take a quarter of the time of all this.
+            // Safe: the context keeps it. To retain it, and what is in it, would take a quarter of the time of all this.
             return Unmanaged.passUnretained(entries[index])._withUnsafeGuaranteedRef {
-                $0.interceptor.dispatch(action, on: dispatcher, next: FluxNext(passage: passage, position: index + 1))
+                $0.interceptor.dispatch(action, on: dispatcher, next: FluxNext(context: context, position: index + 1))
             }
         }
-        let announced = passage.end?(action, passage.witness) ?? dispatcher.deliver(action, telling: passage.witness)
-        passage.count(announced)
+        let announced = context.end?(action, context.witness) ?? dispatcher.deliver(action, telling: context.witness)
+        context.count(announced)
         return announced
     }
 }

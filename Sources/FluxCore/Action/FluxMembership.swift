@@ -108,7 +108,7 @@ nonisolated extension FluxStoreHandle {
     ///
     /// - Parameters:
     ///   - type: Which actions.
-    ///   - change: Makes the change; called under the lock of the dispatcher, and pure.
+    ///   - change: Makes the change; called under the lock of the dispatcher, where it comes from one, and pure.
     /// - Returns: What to remove it by; it keeps the state in memory, and the store not.
     /// - Complexity: O(1), amortised; to remove it O(*n*) for the *n* that the store takes so.
     @inlinable public func route<Action: FluxAction>(

@@ -9,9 +9,10 @@
 /// | `join`     | at once; with a snapshot: a drain | with the next batch | with the next batch                  |
 /// | `leave`    | given back                        | given back          | given back by the next exchange      |
 /// | `wait`     | nothing to wait for               | with the next batch | with the next batch                  |
-/// | `begin`    | never                             | draining            | never                                |
+/// | … for a call | no call is under way            | no call is under way | with the next batch                 |
+/// | `begin`    | never                             | the first batch; idle if none is due | never               |
 /// | `exchange` | never                             | never               | the next batch; idle if none is due  |
-/// | `pause`    | never                             | never               | scheduled                            |
+/// | `pause`    | never                             | never               | scheduled; idle if none is due       |
 /// | `end`      | taken out                         | after what is due   | after what is due                    |
 ///
 /// When the last member leaves, what is pending goes too, and `put` keeps nothing until another joins. A member gets the states
@@ -55,7 +56,7 @@
         }
     }
 
-    @usableFromInline let outlet: FluxOutlet<State>
+    @usableFromInline let delivery: FluxStateDelivery<State>
     /// Where a drain has them too, a change copies the list.
     @usableFromInline var members = FluxList<Member>()
     /// Behind the list, whose last word it shares.
@@ -70,7 +71,7 @@
     /// Those who left while a drain had them.
     @usableFromInline var gone: ContiguousArray<Member> = []
 
-    @inlinable init(_ outlet: FluxOutlet<State>) { self.outlet = outlet }
+    @inlinable init(_ delivery: FluxStateDelivery<State>) { self.delivery = delivery }
 
     /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.
     @inlinable var isAbandoned: Bool { members.isEmpty && phase != .draining }
@@ -80,7 +81,7 @@
     /// Keeps a state for delivery; true: schedule a drain.
     @inlinable @inline(__always) mutating func put(_ state: inout State) -> Bool {
         if members.isEmpty { return false }
-        if outlet.isConflated { marks = Swift.min(marks + 1, 2) } else { pending.append(state) }
+        if delivery.isConflated { marks = Swift.min(marks + 1, 2) } else { pending.append(state) }
         return schedule()
     }
 
@@ -88,7 +89,7 @@
     @inlinable mutating func join(_ member: FluxSubscriber<State>, startingWith state: State?) -> Bool {
         members.insert(.passRetained(member), id: member.id)
         guard let state else { return false }
-        starters.append((member, outlet.isConflated ? nil : state))
+        starters.append((member, delivery.isConflated ? nil : state))
         return schedule()
     }
 
@@ -157,7 +158,7 @@
         swap(&starters, &batch.starters)
         swap(&waiters, &batch.waiters)
         batch.members = members
-        if outlet.isConflated {
+        if delivery.isConflated {
             // Those who joined before the newest state get that with all others.
             batch.starters.removeAll { $0.member.takes(newest) }
             for index in batch.starters.indices { batch.starters[index].state = current }

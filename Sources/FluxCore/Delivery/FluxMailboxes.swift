@@ -24,34 +24,34 @@ import Dispatch
     /// The state comes by its address: passed as a value it is retained once more, and each count costs what two threads fight over.
     @inlinable mutating func announce(_ state: inout State, _ wakes: inout FluxWakes) {
         list.updateEach { mailbox in
-            if mailbox.put(&state) { wakes.append(.some(mailbox.outlet, isFirst: true)) }
+            if mailbox.put(&state) { wakes.append(.some(mailbox.delivery, isFirst: true)) }
         }
     }
 
-    /// Adds a handler to the mailbox of a queue, which is opened if there is none; returns the outlet if that is to be woken.
+    /// Adds a handler to the mailbox of a queue, which is opened if there is none; returns the delivery if that is to be woken.
     @inlinable mutating func join(
         _ handle: FluxStoreHandle<State>, _ delivery: FluxDelivery, _ queue: DispatchQueue?, _ snapshot: State?,
         _ handler: @escaping @Sendable (State) -> Void
-    ) -> (member: FluxSubscriber<State>, due: FluxOutlet<State>?) {
+    ) -> (member: FluxSubscriber<State>, due: FluxStateDelivery<State>?) {
         let isConflated = delivery == .latest
-        var found: FluxOutlet<State>?
+        var found: FluxStateDelivery<State>?
         list.updateEach { mailbox in
-            let known = mailbox.outlet
+            let known = mailbox.delivery
             if known.isConflated == isConflated && fluxIsSame(known.queue, queue) { found = known }
         }
         lastID += 1
-        let outlet = found ?? FluxOutlet(handle, id: lastID, queue: queue, isConflated: isConflated)
-        if found == nil { list.insert(FluxMailbox(outlet), id: outlet.id) }
-        let member = FluxSubscriber(id: lastID, after: newest &- skipped, outlet: outlet, handler: handler)
-        let isDue = list.update(id: outlet.id) { $0.join(member, startingWith: snapshot) }
-        return (member, isDue == true ? outlet : nil)
+        let target = found ?? FluxStateDelivery(handle, id: lastID, queue: queue, isConflated: isConflated)
+        if found == nil { list.insert(FluxMailbox(target), id: target.id) }
+        let member = FluxSubscriber(id: lastID, after: newest &- skipped, delivery: target, handler: handler)
+        let isDue = list.update(id: target.id) { $0.join(member, startingWith: snapshot) }
+        return (member, isDue == true ? target : nil)
     }
 
     /// Removes a handler.
-    @inlinable mutating func leave(_ id: UInt64, _ outlet: UInt64) -> FluxMailbox<State>.Batch {
+    @inlinable mutating func leave(_ id: UInt64, _ delivery: UInt64) -> FluxMailbox<State>.Batch {
         var rest = FluxMailbox<State>.Batch()
-        list.update(id: outlet) { $0.leave(id, &rest) }
-        rest.waiters = drop(outlet)
+        list.update(id: delivery) { $0.leave(id, &rest) }
+        rest.waiters = drop(delivery)
         return rest
     }
 
@@ -65,20 +65,20 @@ import Dispatch
 
     /// Takes a drain one step on; true: the batch has something to deliver, or, of a pause, is to be scheduled again.
     @inlinable mutating func step(
-        _ step: FluxDrainStep, _ outlet: UInt64, _ batch: inout FluxMailbox<State>.Batch, current: State?
+        _ step: FluxDrainStep, _ delivery: UInt64, _ batch: inout FluxMailbox<State>.Batch, current: State?
     ) -> Bool {
         let (newest, isEnded) = (newest &- skipped, isEnded)
-        let isDue = list.update(id: outlet) {
+        let isDue = list.update(id: delivery) {
             $0.step(step, &batch, newest: newest, current: current, isEnded: isEnded)
         }
-        if isDue != true { drop(outlet) }
+        if isDue != true { drop(delivery) }
         return isDue == true
     }
 
     /// Takes a mailbox out that nobody needs any more; returns those who wait for it.
-    @inlinable @discardableResult mutating func drop(_ outlet: UInt64) -> [ObjectIdentifier: FluxLatch] {
-        guard list.update(id: outlet, { $0.isAbandoned }) == true else { return [:] }
-        return list.remove(id: outlet)?.waiters ?? [:]
+    @inlinable @discardableResult mutating func drop(_ delivery: UInt64) -> [ObjectIdentifier: FluxLatch] {
+        guard list.update(id: delivery, { $0.isAbandoned }) == true else { return [:] }
+        return list.remove(id: delivery)?.waiters ?? [:]
     }
 }
 

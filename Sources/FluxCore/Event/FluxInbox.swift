@@ -3,7 +3,7 @@
 /// | input  | idle                       | draining                               |
 /// |--------|----------------------------|----------------------------------------|
 /// | `put`  | kept; schedule a drain     | kept                                   |
-/// | `take` | never                      | all that is kept; idle where none is   |
+/// | `take` | nothing, and idle          | all that is kept; idle where none is   |
 @usableFromInline nonisolated struct FluxInbox<Element> {
     @usableFromInline var pending: ContiguousArray<Element> = []
     @usableFromInline var isDraining = false

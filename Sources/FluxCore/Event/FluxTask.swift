@@ -154,7 +154,7 @@ nonisolated public final class FluxTask: Sendable {
         return FluxThreads.shared.current.sending(self, body)
     }
 
-    /// Notes a failed attempt that is to be followed by another; false: the work has ended meanwhile.
+    /// Notes a failed attempt that is to be followed by another; nil: the work has ended meanwhile.
     func retry(after error: any Error) -> FluxTaskMachine.Dropped? { change { $0.retry(after: error) } }
 
     /// Has a closure called where the work is cancelled; at once if it was.

@@ -29,9 +29,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         lock = FluxLock(FluxStoreAccess(state: initialState))
         work = { handle, job in
             switch job {
-            case .drain(let outlet): outlet.drain()
-            case .leave(let id, let outlet):
-                var rest = handle.lock.withLock { $0.mailboxes.leave(id, outlet.id) }
+            case .drain(let delivery): delivery.drain()
+            case .leave(let id, let delivery):
+                var rest = handle.lock.withLock { $0.mailboxes.leave(id, delivery.id) }
                 rest.retire()
                 rest.open()
             case .end: handle.end(after: handle.lock.withLock { $0.observers }[...])
@@ -89,13 +89,13 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         return FluxSubscription(member)
     }
 
-    /// Waits until all that is due on an outlet has been handed over, or no call there is under way; false: the task was cancelled.
-    @inlinable @discardableResult func wait(for outlet: UInt64, forCall: Bool) async -> Bool {
+    /// Waits until all that is due on a delivery has been handed over, or no call there is under way; false: the task was cancelled.
+    @inlinable @discardableResult func wait(for delivery: UInt64, forCall: Bool) async -> Bool {
         await FluxLatch.wait { latch in
-            lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.wait(latch, forCall: forCall) } } == true
+            lock.withLock { $0.mailboxes.list.update(id: delivery) { $0.wait(latch, forCall: forCall) } } == true
                 ? latch : nil
         } withdrawing: { latch in
-            lock.withLock { $0.mailboxes.list.update(id: outlet) { $0.waiters[ObjectIdentifier(latch)] = nil } }
+            lock.withLock { $0.mailboxes.list.update(id: delivery) { $0.waiters[ObjectIdentifier(latch)] = nil } }
         }
     }
 
@@ -147,8 +147,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
         var isDone = await failure() == nil
         // The ids alone: with the mailboxes it would keep what waits in them.
-        for outlet in lock.withLock({ $0.mailboxes.list.pairs.map { $0.id } }) {
-            isDone = await wait(for: outlet, forCall: false) && isDone
+        for delivery in lock.withLock({ $0.mailboxes.list.pairs.map { $0.id } }) {
+            isDone = await wait(for: delivery, forCall: false) && isDone
         }
         return isDone
     }
@@ -185,9 +185,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
 /// What the handle of a store has done where the types are known.
 @usableFromInline nonisolated enum FluxStoreJob<State: FluxState> {
-    case drain(FluxOutlet<State>)
+    case drain(FluxStateDelivery<State>)
     /// Takes a subscription out, by its id.
-    case leave(UInt64, FluxOutlet<State>)
+    case leave(UInt64, FluxStateDelivery<State>)
     /// Ends all subscriptions, after those who look on.
     case end
     /// Makes what leads to `handle`.

@@ -21,31 +21,31 @@ import Synchronization
     /// Borrowed by each call, and taken away only by who was handed this by the mailbox: then no call is under way.
     @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxCall<State>?
     /// Where it is delivered, without the type of the state, which would be looked up as it ends; nil once it is retired.
-    @usableFromInline let outlet: FluxLock<(any FluxLeaving)?>
+    @usableFromInline let delivery: FluxLock<(any FluxLeaving)?>
 
     @inlinable
-    init(id: UInt64, after start: UInt64, outlet: FluxOutlet<State>, handler: @escaping @Sendable (State) -> Void) {
+    init(id: UInt64, after: UInt64, delivery: FluxStateDelivery<State>, handler: @escaping @Sendable (State) -> Void) {
         self.id = id
-        self.start = Synchronization.Atomic(start)
+        self.start = Synchronization.Atomic(after)
         self.handler = FluxCall(handler)
-        self.outlet = FluxLock(outlet)
+        self.delivery = FluxLock(delivery)
     }
 
     /// Ends it: from here on no call of it is decided on (C7).
     @usableFromInline override func cancel() {
         // Relaxed: one of several goes on. All that it shows anybody is that this one has ended, which need be in no order with others.
         if start.exchange(.max, ordering: .relaxed) == .max { return }
-        guard let outlet = outlet.withLock({ $0 }) else { return }
-        FluxPureCode.after { [id] in outlet.leave(id) }
+        guard let delivery = delivery.withLock({ $0 }) else { return }
+        FluxPureCode.after { [id] in delivery.leave(id) }
     }
 
-    @usableFromInline override func finish() async { await outlet.withLock { $0 }?.waitForCall() }
+    @usableFromInline override func finish() async { await delivery.withLock { $0 }?.waitForCall() }
 
-    /// Lets go of the handler and of the outlet: the mailbox has let go of this.
+    /// Lets go of the handler and of the delivery: the mailbox has let go of this.
     @inlinable func retire() {
         handler = nil
         // Let go of outside the lock.
-        _ = outlet.withLock { fluxTake(&$0) }
+        _ = delivery.withLock { fluxTake(&$0) }
     }
 
     /// Whether it gets a state: it began before that was announced, and has not ended.

@@ -75,7 +75,7 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
         await FluxUnwritten.settle(at: place)
         try _Concurrency.Task.checkCancellation()
         // A store that has given up on the load goes on from another state, so the file counts as not read then.
-        let answer = FluxLoadAnswer<State?>(partOf: FluxUnwritten.running?.mark)
+        let answer = FluxLoadPromise<State?>(partOf: FluxUnwritten.running?.mark)
         queue.async { answer.give(Swift.Result { try self.access.read(for: answer.mark) }) }
         return try await answer.wait()
     }

@@ -15,7 +15,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     // MARK: - Reading
 
-    func read(for load: FluxLoadMark) throws -> State? {
+    func read(for load: FluxCancellationFlag) throws -> State? {
         // It may have waited long for its turn: nothing is to be moved any more.
         if load.isVoid { throw _Concurrency.CancellationError() }
         try calls.checkPath()
@@ -26,7 +26,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     }
 
     private func readStored(
-        for load: FluxLoadMark
+        for load: FluxCancellationFlag
     ) throws(FluxFileError) -> (state: State, identity: FluxFileCalls.Identity)? {
         guard try place() != nil else { return nil }
         let file = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
@@ -194,7 +194,7 @@ nonisolated enum FluxFileKnown: Sendable {
     /// The file as it was last read or written here; nil: there was none, and what is there now is another's.
     case file(FluxFileCalls.Identity?)
     /// What a load has found; once that is void, what was known before.
-    indirect case found(FluxFileCalls.Identity?, by: FluxLoadMark, before: FluxFileKnown)
+    indirect case found(FluxFileCalls.Identity?, by: FluxCancellationFlag, before: FluxFileKnown)
 
     /// What counts now.
     var valid: FluxFileKnown {

@@ -34,7 +34,7 @@ import Dispatch
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Sendable>: FluxSource {
-    typealias Machine = FluxFamilyMachine<Key, Member, FluxFamilyAnswer<Int>, FluxFamilyAnswer<Bool>>
+    typealias Machine = FluxFamilyMachine<Key, Member, FluxFamilyPromise<Int>, FluxFamilyPromise<Bool>>
 
     /// What the user gave.
     private struct Ways: Sendable {
@@ -216,7 +216,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   good from an attempt before; `CancellationError`, at once, where the task is cancelled: a member that is being closed then still is.
     public func close(_ key: Key) async throws {
         try _Concurrency.Task.checkCancellation()
-        let closer = FluxFamilyAnswer<Bool>()
+        let closer = FluxFamilyPromise<Bool>()
         let (place, effects) = machine.withLock { $0.close(key, closer) }
         perform(effects)
         guard let place else { return }
@@ -234,7 +234,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// - Complexity: O(*n*) for *n* members, which are closed all at once.
     @discardableResult public func shutdown(within duration: Swift.Duration) async -> FluxFamilyShutdown<Key> {
         let deadline = timer.now() + Self.checked(duration)
-        let (told, effects) = machine.withLock { $0.shutDown { FluxFamilyAnswer() } }
+        let (told, effects) = machine.withLock { $0.shutDown { FluxFamilyPromise() } }
         perform(effects)
         let waiting = _Concurrency.Task { for (_, closer) in told { await closer.settled() } }
         // Not waited for: a clock of the user's may go on sleeping all the same.
@@ -266,10 +266,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     private func ask(for key: Key, isolation actor: isolated (any _Concurrency.Actor)?) async throws -> Int {
         if key != key { throw FluxFamilyError.unequalToItself(key: "\(key)") }
         try _Concurrency.Task.checkCancellation()
-        var visitor: FluxFamilyAnswer<Int>?
+        var visitor: FluxFamilyPromise<Int>?
         let (answer, effects) = machine.withLock { machine in
             machine.ask(key) {
-                let new = FluxFamilyAnswer<Int>()
+                let new = FluxFamilyPromise<Int>()
                 visitor = new
                 return new
             }

@@ -5,17 +5,17 @@ import Testing
 @testable import FluxPersistence
 
 /// Of the answers to a load the first counts, and what a load has read counts only with its own.
-@Suite struct FluxLoadAnswerTests {
+@Suite struct FluxLoadPromiseTests {
     struct Broken: Error {}
 
     @Test func `Only the first answer counts`() async throws {
-        let answer = FluxLoadAnswer<Int>()
+        let answer = FluxLoadPromise<Int>()
         answer.give(.success(1))
         #expect(try answer.give(.failure(Broken())).get() == 1)
         #expect(try answer.give(.success(2)).get() == 1)
         #expect(try await answer.wait() == 1)
         #expect(!answer.mark.isVoid)
-        let late = FluxLoadAnswer<Int>()
+        let late = FluxLoadPromise<Int>()
         late.give(.failure(Broken()))
         #expect(late.mark.isVoid)
         late.give(.success(1))
@@ -24,7 +24,7 @@ import Testing
 
     @Test func `A task that is cancelled answers too, unless there is an answer`() async throws {
         for isAnswered in [false, true] {
-            let answer = FluxLoadAnswer<Int>()
+            let answer = FluxLoadPromise<Int>()
             if isAnswered { answer.give(.success(1)) }
             let waiting = Task {
                 withUnsafeCurrentTask { $0?.cancel() }
@@ -40,9 +40,9 @@ import Testing
     }
 
     @Test func `With the whole load its part is void, and not the other way round`() {
-        let whole = FluxLoadAnswer<Int>()
-        let part = FluxLoadAnswer<Int>(partOf: whole.mark)
-        let other = FluxLoadAnswer<Int>(partOf: whole.mark)
+        let whole = FluxLoadPromise<Int>()
+        let part = FluxLoadPromise<Int>(partOf: whole.mark)
+        let other = FluxLoadPromise<Int>(partOf: whole.mark)
         part.give(.failure(Broken()))
         #expect(!whole.mark.isVoid && !other.mark.isVoid)
         whole.give(.failure(Broken()))
@@ -52,7 +52,7 @@ import Testing
     /// Whoever answers, all who ask see one answer, and what was read is void exactly if it is not the load's.
     @Test func `Answers at once come to one`() async {
         for _ in 0..<200 {
-            let answer = FluxLoadAnswer<Int>()
+            let answer = FluxLoadPromise<Int>()
             let seen = Recorder<Int>()
             await onThreads(3) { index in
                 let counts = index == 0 ? answer.give(.failure(Broken())) : answer.give(.success(index))

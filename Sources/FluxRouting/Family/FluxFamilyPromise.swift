@@ -3,7 +3,7 @@
 #endif
 
 /// What somebody who waits is told, unless he gave up first: of the answers the first counts.
-nonisolated final class FluxFamilyAnswer<Value: Sendable>: Sendable {
+nonisolated final class FluxFamilyPromise<Value: Sendable>: Sendable {
     private let latch = FluxLatch()
     private let first = FluxLock<Swift.Result<Value, any Error>?>(nil)
 
