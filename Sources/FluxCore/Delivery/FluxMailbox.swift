@@ -3,17 +3,17 @@
 /// It is *idle* (nothing is due), *scheduled* (something is, and a drain will run) or *draining* (a drain is at work, with a
 /// copy of the list of members). Every input says what to do outside the lock; nothing in here calls, waits or schedules.
 ///
-/// | input      | idle                              | scheduled           | draining                             |
-/// |------------|-----------------------------------|---------------------|--------------------------------------|
-/// | `put`      | kept; schedule a drain            | kept                | kept                                 |
-/// | `join`     | at once; with a snapshot: a drain | with the next batch | with the next batch                  |
-/// | `leave`    | given back                        | given back          | given back by the next exchange      |
-/// | `wait`     | nothing to wait for               | with the next batch | with the next batch                  |
-/// | … for a call | no call is under way            | no call is under way | with the next batch                 |
-/// | `begin`    | never                             | the first batch; idle if none is due | never               |
-/// | `exchange` | never                             | never               | the next batch; idle if none is due  |
-/// | `pause`    | never                             | never               | scheduled; idle if none is due       |
-/// | `end`      | taken out                         | after what is due   | after what is due                    |
+/// | input        | idle                              | scheduled                            | draining                            |
+/// | ------------ | --------------------------------- | ------------------------------------ | ----------------------------------- |
+/// | `put`        | kept; schedule a drain            | kept                                 | kept                                |
+/// | `join`       | at once; with a snapshot: a drain | with the next batch                  | with the next batch                 |
+/// | `leave`      | given back                        | given back                           | given back by the next exchange     |
+/// | `wait`       | nothing to wait for               | with the next batch                  | with the next batch                 |
+/// | … for a call | no call is under way              | no call is under way                 | with the next batch                 |
+/// | `begin`      | never                             | the first batch; idle if none is due | never                               |
+/// | `exchange`   | never                             | never                                | the next batch; idle if none is due |
+/// | `pause`      | never                             | never                                | scheduled; idle if none is due      |
+/// | `end`        | taken out                         | after what is due                    | after what is due                   |
 ///
 /// When the last member leaves, what is pending goes too, and `put` keeps nothing until another joins. A member gets the states
 /// whose revision is higher than that at which it joined. A mailbox that conflates keeps no state, but a mark that there is a
