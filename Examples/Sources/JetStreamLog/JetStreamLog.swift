@@ -19,6 +19,14 @@ public final class JetStreamLog: Sendable {
     /// The stream of the snapshots.
     var snapshots: String { stream + "-snapshots" }
 
+    /// The addresses of servers as they may be shown: without the names, passwords and tokens in them.
+    public static func shown(_ servers: [String]) -> String {
+        servers.map { server in
+            guard let scheme = server.range(of: "://"), let at = server.lastIndex(of: "@") else { return server }
+            return String(server[..<scheme.upperBound] + server[server.index(after: at)...])
+        }.joined(separator: ", ")
+    }
+
     /// Connects, and makes the streams if they are not there.
     ///
     /// - Parameters:

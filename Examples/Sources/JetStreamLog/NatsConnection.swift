@@ -112,7 +112,7 @@ final class NatsConnection: Sendable {
         if status == NATS_OK, connection == nil { status = NATS_ERR }
         guard status == NATS_OK, let connection else {
             Unmanaged<Answers>.fromOpaque(events).release()
-            return .failure(failure(status, "connecting to \(servers.joined(separator: ", "))"))
+            return .failure(failure(status, "connecting to \(JetStreamLog.shown(servers))"))
         }
         return .success(Handle(pointer: connection))
     }

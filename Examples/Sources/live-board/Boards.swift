@@ -6,6 +6,7 @@ import FluxPersistence
 import FluxReplication
 import FluxRouting
 import Logging
+import NIOCore
 import Synchronization
 
 /// What may stand in a path as the name of a board, and so in the name of a file.
@@ -79,6 +80,7 @@ final class Boards: Sendable {
             try await desk.close()
         }
         if catalogue.store.state.titles.isEmpty {
+            try place.requireNoBoards()
             try await place.found(.welcome, .welcome, logger: logger)
             try await catalogue.dispatch(.add(.welcome, Board.welcome.title, limit: 1))
         }
@@ -149,8 +151,10 @@ final class Boards: Sendable {
         return try await desks.with(id) { try await $0.perform(command, by: client) }
     }
 
-    /// A board as it is kept.
-    func state(of id: BoardID) async throws -> BoardState { try await desks.with(id) { try await $0.storage.kept() } }
+    /// A board as it is kept, encoded.
+    func snapshot(of id: BoardID) async throws -> ByteBuffer {
+        try await desks.with(id) { desk in desk.feed.snapshot(of: try await desk.storage.kept()) }
+    }
 
     /// Keeps a board open for as long as somebody watches.
     func lease(_ id: BoardID) async throws -> FluxLease<Desk> {
@@ -166,7 +170,9 @@ final class Boards: Sendable {
     /// How this server is doing: the worst of what is known, without a look at the disk or the log.
     var health: Health {
         let conditions = [catalogue.condition] + desks.state.values.map(\.storage.condition)
-        let known = conditions.compactMap { $0 }.map(Health.init) + [Health(failureOfDisk: place.disk?.failure)]
+        let known =
+            conditions.compactMap { $0 }.map(Health.init)
+            + [Health(failureOfDisk: place.disk?.failure), Health(lost: place.disk?.lost)]
         return known.max { $0.status < $1.status } ?? Health()
     }
 }
@@ -190,6 +196,10 @@ struct Health: Encodable {
 
     init(failureOfDisk failure: String?) {
         if let failure { (status, detail) = (.readOnly, failure) }
+    }
+
+    init(lost board: String?) {
+        if let board { (status, detail) = (.failed, board) }
     }
 
     init(_ condition: FluxReplicaStatus.Condition) {

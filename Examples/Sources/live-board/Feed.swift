@@ -39,8 +39,8 @@ final class Feed: Sendable {
     private struct Book {
         /// The newest state that is kept: what is not is shown to nobody.
         var shown: BoardState
-        /// Its frame, once somebody has asked for it.
-        var stateFrame: ByteBuffer?
+        /// Its frame, and it by itself, once somebody has asked for them.
+        var stateFrame, snapshot: ByteBuffer?
         /// What was told last of whether the board can be changed; nothing was where it always could.
         var access: (isWritable: Bool, frame: ByteBuffer)?
         var frames: [ByteBuffer] = []
@@ -125,7 +125,7 @@ final class Feed: Sendable {
         let frames = changes?.map(Frame.change) ?? [Frame.state(state)]
         send(Frame.joined(frames)) { book in
             book.shown = state
-            book.stateFrame = nil
+            (book.stateFrame, book.snapshot) = (nil, nil)
         }
     }
 
@@ -240,13 +240,22 @@ final class Feed: Sendable {
         return Batch(frames: [stateFrame(of: state)] + about, next: next)
     }
 
-    /// Encodes a large board without the lock, and once for all who join meanwhile.
-    private func stateFrame(of state: BoardState) -> ByteBuffer {
+    private func stateFrame(of state: BoardState) -> ByteBuffer { encodedOnce(state, in: \.stateFrame, Frame.state) }
+
+    /// The state as whoever asks for it gets it: the same bytes for all who do, or each who does not read would keep its own.
+    func snapshot(of state: BoardState) -> ByteBuffer {
+        encodedOnce(state, in: \.snapshot) { ByteBuffer(bytes: encoded(Snapshot($0))) }
+    }
+
+    /// Encodes a large board without the lock, and once for all who ask meanwhile.
+    private func encodedOnce(
+        _ state: BoardState, in known: WritableKeyPath<Book, ByteBuffer?>, _ encode: (BoardState) -> ByteBuffer
+    ) -> ByteBuffer {
         let isShown = { (book: borrowing Book) in book.shown.revision == state.revision }
-        if let known = book.withLock({ isShown($0) ? $0.stateFrame : nil }) { return known }
-        let frame = Frame.state(state)
-        book.withLock { if isShown($0) { $0.stateFrame = frame } }
-        return frame
+        if let known = book.withLock({ isShown($0) ? $0[keyPath: known] : nil }) { return known }
+        let bytes = encode(state)
+        book.withLock { if isShown($0) { $0[keyPath: known] = bytes } }
+        return bytes
     }
 
     // MARK: - Who is here

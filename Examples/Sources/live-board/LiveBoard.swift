@@ -3,6 +3,7 @@ import FluxInspector
 import Foundation
 import Hummingbird
 import HummingbirdCore
+import JetStreamLog
 import Logging
 import Metrics
 import NIOCore
@@ -27,7 +28,10 @@ struct LiveBoard: AsyncParsableCommand {
             "read-only" instead of "ok"; it has "failed", and 503, where a board cannot be shown as it is. Who is here is \
             told of each server by itself.
 
-            The exit status is 0, or 1 with a line on standard error.
+            The token of --inspect and the addresses of --log, with a password in them, may stand in LIVE_BOARD_INSPECT and \
+            LIVE_BOARD_LOG of the environment instead: arguments are read by everybody on the machine.
+
+            The exit status is 0; 1 with a line on standard error; or 64 for options that are none.
             """)
 
     @Option(help: "The address to listen at.") var host = "127.0.0.1"
@@ -44,6 +48,8 @@ struct LiveBoard: AsyncParsableCommand {
     var stream = "live-board"
     @Option(help: "How many of the NATS servers have everything: 1, 3 or 5.") var replicas = 3
     @Option(help: "How long a command waits for the log, in seconds; then its client is told so.") var patience = 10
+    @Option(help: "How long a client may take next to nothing of what it was sent, in seconds; then it is cut off.")
+    var slow = 300
     @Option(help: "How long closing may take, in seconds.") var deadline = 10
     @Option(help: "How long a board that nobody watches stays open, in seconds.") var idle = 60
     @Option(help: "How many boards are open at once, as long as nobody is in more.") var openBoards = 1_000
@@ -59,11 +65,12 @@ struct LiveBoard: AsyncParsableCommand {
     @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
     var logLevel = Logger.Level.notice
 
-    func validate() throws {
+    mutating func validate() throws {
+        readEnvironment()
         for (name, value, least) in [
             ("port", port, 0), ("deadline", deadline, 1), ("idle", idle, 0), ("open-boards", openBoards, 0),
             ("boards", boards, 1), ("cards", cards, 0), ("commands", commands, 1), ("waiting", waiting, 0),
-            ("patience", patience, 1),
+            ("patience", patience, 1), ("slow", slow, 1),
         ] where value < least {
             throw ValidationError("--\(name) must be at least \(least).")
         }
@@ -71,7 +78,8 @@ struct LiveBoard: AsyncParsableCommand {
         if inspect == "" { throw ValidationError("--inspect needs a token that is not empty.") }
         if ![1, 3, 5].contains(replicas) { throw ValidationError("--replicas must be 1, 3 or 5.") }
         if let other = servers.first(where: { !$0.hasPrefix("nats://") && !$0.hasPrefix("tls://") }) {
-            throw ValidationError("--log needs addresses such as nats://127.0.0.1:4222, and has \"\(other)\".")
+            throw ValidationError(
+                "--log needs addresses such as nats://127.0.0.1:4222, and has \"\(JetStreamLog.shown([other]))\".")
         }
         if port > 65_535 { throw ValidationError("--port must be at most 65535.") }
     }
@@ -79,6 +87,13 @@ struct LiveBoard: AsyncParsableCommand {
     /// The addresses of the log.
     private var servers: [String] {
         log?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
+    }
+
+    /// What others who use the machine are not to read: they see the arguments of all programs.
+    mutating func readEnvironment() {
+        let environment = ProcessInfo.processInfo.environment
+        log = log ?? environment["LIVE_BOARD_LOG"]
+        inspect = inspect ?? environment["LIVE_BOARD_INSPECT"]
     }
 
     func run() async throws {
@@ -124,7 +139,9 @@ struct LiveBoard: AsyncParsableCommand {
         let server = Application(
             router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
             // A request whose head does not come is closed by it too.
-            server: .http1WithContinue(.init(idleTimeout: .seconds(4))),
+            server: .http1WithContinue(
+                .init(
+                    additionalChannelHandlers: [SlowReaders(limit: .seconds(Int64(slow)))], idleTimeout: .seconds(4))),
             configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "live-board"),
             onServerRunning: { [host] channel in
                 let port = channel.localAddress?.port ?? 0

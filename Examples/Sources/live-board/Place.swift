@@ -41,7 +41,7 @@ enum Place: Sendable {
             } catch .unavailable(let reason) where .now < deadline {
                 logger.notice("Waiting for the log", metadata: ["reason": "\(reason)"])
             } catch .unavailable(let reason), .refused(let reason) {
-                throw Failure("the log at \(servers.joined(separator: ", ")): \(reason)")
+                throw Failure("the log at \(JetStreamLog.shown(servers)): \(reason)")
             }
             try await Task.sleep(for: .milliseconds(500))
         }
@@ -78,6 +78,9 @@ enum Place: Sendable {
                 disk.noteUnopened(failure)
                 logger.error("A database cannot be opened", metadata: ["error": "\(failure)"])
                 throw Unsaved(.unopened, failure)
+            } catch let failure as SQLiteLog<State>.Failure {
+                disk.noteLost("\(failure)", at: path)
+                throw failure
             }
         case .log(let logs, let usual):
             let replica = try await FluxReplica.joined(
@@ -194,6 +197,20 @@ extension Place {
         }
     }
 
+    /// Throws where there are boards though the catalogue, which has just been made, knows of none.
+    func requireNoBoards() throws {
+        guard case .folder(let folder, _, _) = self else { return }
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder).sorted()
+        // The first may be there already, where making it was cut off.
+        let board = names.first {
+            $0.hasPrefix("board-") && $0.hasSuffix(".sqlite") && $0 != "\(Self.name(of: .welcome)).sqlite"
+        }
+        guard let board else { return }
+        throw Failure(
+            "\(folder): there is \(board), and catalogue.sqlite knows of no board: it was lost, or emptied. Put it back, or "
+                + "move the boards elsewhere to begin anew.")
+    }
+
     /// Removes a board that was made for nothing, of which nobody knows.
     func discard(_ id: BoardID) {
         guard case .folder(let folder, _, _) = self else { return }
@@ -204,7 +221,7 @@ extension Place {
 
     /// Opens a board that is known by a title; throws where the folder does not have it.
     func board(_ id: BoardID, named title: String, logger: Logger) async throws -> Storage<BoardState> {
-        guard case .folder(let folder, _, _) = self else {
+        guard case .folder(let folder, _, let disk) = self else {
             let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
             let board = id == .welcome ? Board.welcome : Board(title: title, lists: [])
             if storage.store.state.revision == 0 { try await storage.dispatch(.found(board)) }
@@ -216,7 +233,9 @@ extension Place {
             let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
             if storage.store.state.revision > 0 { return storage }
         }
-        logger.error("A board is lost: its file is not there, or has nothing in it", metadata: ["path": "\(path)"])
+        let loss = "A board is lost: its file is not there, or has nothing in it"
+        disk.noteLost("\(path): \(loss)", at: path)
+        logger.error("\(loss)", metadata: ["path": "\(path)"])
         throw Problem.lost(id)
     }
 
@@ -232,6 +251,8 @@ final class Disk: Sendable {
         var written: [String: String] = [:]
         /// Of one that could not even be opened, which nobody may ask for again; so whatever goes well next ends it.
         var unopened: String?
+        /// Of those that are damaged, or not there, until they can be opened.
+        var lost: [String: String] = [:]
     }
 
     private let failures = Mutex(Failures())
@@ -244,13 +265,18 @@ final class Disk: Sendable {
     /// Why the last write of a database has failed; nil: it has not.
     func failure(at path: String) -> String? { failures.withLock { $0.written[path] } }
 
+    /// What is wrong with a database that cannot be read; nil: there is none such, as far as is known.
+    var lost: String? { failures.withLock { $0.lost.values.first } }
+
+    func noteLost(_ failure: String, at path: String) { failures.withLock { $0.lost[path] = failure } }
+
     func noteUnopened(_ failure: any Error) { failures.withLock { $0.unopened = "\(failure)" } }
 
     /// Notes that a database was opened or written, or why it was not written.
     func note(_ failure: (any Error)?, at path: String) {
         failures.withLock { failures in
             failures.written[path] = failure.map { "\($0)" }
-            if failure == nil { failures.unopened = nil }
+            if failure == nil { (failures.unopened, failures.lost[path]) = (nil, nil) }
         }
     }
 }

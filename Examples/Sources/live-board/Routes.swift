@@ -90,7 +90,7 @@ struct Routes: Sendable {
     }
 
     private func showBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
-        .json(Snapshot(try await boards.state(of: board(context))))
+        .json(try await boards.snapshot(of: board(context)))
     }
 
     // MARK: - Commands
@@ -232,12 +232,16 @@ private final class CloseWithInput: ChannelInboundHandler, Sendable {
 extension Response {
     fileprivate static func json(
         _ value: some Encodable, status: HTTPResponse.Status = .ok, headers: HTTPFields = [:]
+    ) -> Response { .json(ByteBuffer(bytes: encoded(value)), status: status, headers: headers) }
+
+    fileprivate static func json(
+        _ bytes: ByteBuffer, status: HTTPResponse.Status = .ok, headers: HTTPFields = [:]
     ) -> Response {
         var headers = headers
         headers[.contentType] = "application/json"
         headers[.cacheControl] = "no-store"
         headers[.xContentTypeOptions] = "nosniff"
-        return Response(status: status, headers: headers, body: .init(byteBuffer: ByteBuffer(bytes: encoded(value))))
+        return Response(status: status, headers: headers, body: .init(byteBuffer: bytes))
     }
 }
 

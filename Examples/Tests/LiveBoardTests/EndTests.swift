@@ -149,6 +149,17 @@ import Testing
         withExtendedLifetime((stuck, half)) {}
     }
 
+    @Test("A client that takes nothing of what it has asked for is cut off, and nothing of that stays in memory")
+    func unread() async throws {
+        let server = try await Server(folder, "--slow", "1")
+        let ask = "GET /board.js HTTP/1.1\r\nHost: a\r\n\r\n"
+        let connection = try RawConnection(port: server.port, hasSmallBuffer: true)
+        // More than the buffers of the system hold.
+        connection.send(String(repeating: ask, count: 2_000))
+        try await eventually("it is cut off") { !connection.send("x") }
+        #expect(try await server.ask("GET", "/health").status == 200)
+    }
+
     @Test("A disk that takes no more is told to each who asks, and what was acknowledged is there afterwards")
     func fullDisk() async throws {
         let server = try await Server(folder, blocks: 400, "--deadline", "2")
@@ -257,14 +268,31 @@ import Testing
             #expect(answer.fields?.detail?.contains(id) == true, "\(answer.text)")
         }
         #expect(try await server.command(#"{"type":"addList","title":"B"}"#, on: id).problem == "lost")
+        let health = try await server.ask("GET", "/health")
+        #expect(health.status == 503 && health.text.contains(file.path), "\(health.text)")
         #expect(!FileManager.default.fileExists(atPath: file.path))
         try Data().write(to: file)
         #expect(try await server.ask("GET", "/boards/\(id)").problem == "lost")
         try FileManager.default.removeItem(at: file)
         try FileManager.default.moveItem(at: aside, to: file)
         #expect(try await server.board(id).board.lists.map(\.title) == ["A"])
+        #expect(try await server.ask("GET", "/health").status == 200)
         #expect(await server.end() == 0)
         #expect(server.program.errors.contains(file.path), "\(server.program.errors)")
+
+        // One that is damaged is told of as well, and where the catalogue is lost it does not begin anew.
+        try Data(repeating: 7, count: 8_192).write(to: file)
+        server = try await Server(folder)
+        #expect(try await server.ask("GET", "/boards/\(id)").status == 500)
+        #expect(try await server.ask("GET", "/health").status == 503)
+        #expect(await server.end() == 0)
+        let data = folder.url.appending(component: "data")
+        for name in try FileManager.default.contentsOfDirectory(atPath: data.path) where name.hasPrefix("catalogue") {
+            try FileManager.default.removeItem(at: data.appending(component: name))
+        }
+        let lost = try await Command(program: Command.built("live-board"), ["--port", "0", "--data", data.path])
+            .finish()
+        #expect(lost.status == 1 && lost.errors.contains("there is board-\(id).sqlite"), "\(lost.errors)")
     }
 
     @Test("A client that sends a byte now and then is cut off, whatever it sends, and so is one that sends nothing")
@@ -334,6 +362,10 @@ import Testing
             (["--data", ""], 64, "Error: --data needs a folder.\n"),
             (["--data", other, "--port", "\(server.port)"], 1, "live-board: 127.0.0.1:\(server.port): "),
             (["--boards", "0"], 64, "Error: --boards must be at least 1.\n"),
+            (
+                ["--log", "http://bob:secret@h"], 64,
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \"http://h\".\n"
+            ),
             (["--port", "70000"], 64, "Error: --port must be at most 65535.\n"),
         ] {
             let result = try await Command(program: Command.built("live-board"), arguments).finish()
