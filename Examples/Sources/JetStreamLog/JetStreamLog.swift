@@ -22,8 +22,9 @@ public final class JetStreamLog: Sendable {
     /// The addresses of servers as they may be shown: without the names, passwords and tokens in them.
     public static func shown(_ servers: [String]) -> String {
         servers.map { server in
-            guard let scheme = server.range(of: "://"), let at = server.lastIndex(of: "@") else { return server }
-            return String(server[..<scheme.upperBound] + server[server.index(after: at)...])
+            guard let at = server.lastIndex(of: "@") else { return server }
+            let scheme = server.range(of: "://").map { server[..<$0.upperBound] } ?? ""
+            return String(scheme + server[server.index(after: at)...])
         }.joined(separator: ", ")
     }
 

@@ -92,8 +92,10 @@ struct LiveBoard: AsyncParsableCommand {
     /// What others who use the machine are not to read: they see the arguments of all programs.
     mutating func readEnvironment() {
         let environment = ProcessInfo.processInfo.environment
-        log = log ?? environment["LIVE_BOARD_LOG"]
-        inspect = inspect ?? environment["LIVE_BOARD_INSPECT"]
+        // One that is empty is none.
+        let (addresses, token) = (environment["LIVE_BOARD_LOG"] ?? "", environment["LIVE_BOARD_INSPECT"] ?? "")
+        log = log ?? (addresses.isEmpty ? nil : addresses)
+        inspect = inspect ?? (token.isEmpty ? nil : token)
     }
 
     func run() async throws {
