@@ -90,7 +90,7 @@ struct LiveBoard: AsyncParsableCommand {
     }
 
     /// What others who use the machine are not to read: they see the arguments of all programs.
-    mutating func readEnvironment() {
+    private mutating func readEnvironment() {
         let environment = ProcessInfo.processInfo.environment
         // One that is empty is none.
         let (addresses, token) = (environment["LIVE_BOARD_LOG"] ?? "", environment["LIVE_BOARD_INSPECT"] ?? "")

@@ -200,10 +200,10 @@ extension Place {
     /// Throws where there are boards though the catalogue, which has just been made, knows of none.
     func requireNoBoards() throws {
         guard case .folder(let folder, _, _) = self else { return }
-        let names = try FileManager.default.contentsOfDirectory(atPath: folder).sorted()
         // The first may be there already, where making it was cut off.
-        let board = names.first {
-            $0.hasPrefix("board-") && $0.hasSuffix(".sqlite") && $0 != "\(Self.name(of: .welcome)).sqlite"
+        let welcome = Self.path(of: Self.name(of: .welcome), in: folder)
+        let board = try FileManager.default.contentsOfDirectory(atPath: folder).sorted().first {
+            $0.hasPrefix(Self.boardPrefix) && $0.hasSuffix(".sqlite") && "\(folder)/\($0)" != welcome
         }
         guard let board else { return }
         throw Failure(
@@ -239,7 +239,8 @@ extension Place {
         throw Problem.lost(id)
     }
 
-    private static func name(of id: BoardID) -> String { "board-\(id.rawValue)" }
+    private static let boardPrefix = "board-"
+    private static func name(of id: BoardID) -> String { boardPrefix + id.rawValue }
 }
 
 // MARK: - The disk
