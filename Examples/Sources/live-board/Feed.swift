@@ -7,8 +7,7 @@ import Synchronization
 /// The newest frames are kept in a row while somebody has still to come for them, and of a watcher no more than the number of
 /// the frame that it has come to. Those who have come to the end wait for the next, and are all handed the same bytes. One who
 /// is so slow that its next frame is gone gets the state instead. Nothing of it is copied for a watcher: what is on its way to
-/// one who reads slowly is kept in memory, the same for all who are at the same revision; and not for good, as who takes nothing
-/// while 20 heartbeats pass is closed.
+/// one who reads slowly is kept in memory, the same for all who are at the same revision; and not for good, see ``SlowReaders``.
 final class Feed: Sendable {
     /// Frames for a watcher, and the number of the frame that comes after them.
     struct Batch: Sendable {
@@ -29,12 +28,6 @@ final class Feed: Sendable {
         var connections = 0
     }
 
-    private struct Watcher {
-        /// Nil where it has not said who it is.
-        let client: String?
-        let close: @Sendable () -> Void
-    }
-
     /// What the lock guards.
     private struct Book {
         /// The newest state that is kept: what is not is shown to nobody.
@@ -47,9 +40,8 @@ final class Feed: Sendable {
         /// The number of the frame after the newest.
         var next = 0
         var bytes = 0
-        var watchers: [Int: Watcher] = [:]
-        /// How many heartbeats have passed since those took anything who did not wait for one of them.
-        var passed: [Int: Int] = [:]
+        /// The watchers, with the clients of those who have said who they are.
+        var watchers: [Int: String?] = [:]
         var waiting: [Int: Waiting] = [:]
         var lastWatcher = 0
         var people: [String: Person] = [:]
@@ -81,7 +73,6 @@ final class Feed: Sendable {
         /// What comes after a frame, or else keeps who waits for it.
         mutating func take(for watcher: Int, after frame: Int, _ waiting: Waiting) -> Taken {
             if isEnded || watchers[watcher] == nil { return .now(nil) }
-            if !passed.isEmpty { passed[watcher] = nil }
             if frame == next {
                 self.waiting[watcher] = waiting
                 return .later
@@ -89,12 +80,6 @@ final class Feed: Sendable {
             let missed = next - frame
             // None stand for the state, which is encoded without the lock.
             return .now(Batch(frames: missed > frames.count ? [] : Array(frames.suffix(missed)), next: next))
-        }
-
-        /// Counts a heartbeat, and finds those who have taken nothing since the twentieth before it.
-        mutating func findStuck() -> [Watcher] {
-            for watcher in watchers.keys where waiting[watcher] == nil { passed[watcher, default: 0] += 1 }
-            return passed.compactMap { $0.value > 20 ? watchers[$0.key] : nil }
         }
 
         mutating func takeWaiting() -> [Int: Waiting] {
@@ -136,11 +121,7 @@ final class Feed: Sendable {
         send(frame) { $0.access = (isWritable, frame) }
     }
 
-    /// Tells all that the stream is there, and closes who has taken nothing for long: what it was sent last stays in memory.
-    func beat() {
-        for watcher in book.withLock({ $0.findStuck() }) { watcher.close() }
-        send(Frame.heartbeat)
-    }
+    func beat() { send(Frame.heartbeat) }
 
     /// Ends all streams, and those who come later find none.
     func end() {
@@ -169,15 +150,12 @@ final class Feed: Sendable {
     ///   - client: Who it is; nil: nobody is told of it.
     ///   - name: What others are to call it.
     ///   - last: The revision that it knows the board at, which the board has come to; nil: it does not know it.
-    ///   - close: Closes its connection, where it takes nothing.
     /// - Returns: Its number, and what it is sent first.
-    func join(
-        client: String?, name: String?, last: Int?, close: @escaping @Sendable () -> Void
-    ) -> (watcher: Int, first: Batch)? {
+    func join(client: String?, name: String?, last: Int?) -> (watcher: Int, first: Batch)? {
         let joined = book.withLock { book -> (watcher: Int, state: BoardState, about: [ByteBuffer], next: Int)? in
             if book.isEnded { return nil }
             book.lastWatcher += 1
-            book.watchers[book.lastWatcher] = Watcher(client: client, close: close)
+            book.watchers[book.lastWatcher] = .some(client)
             if let client {
                 book.people[client, default: Person()].connections += 1
                 book.people[client]?.name = name
@@ -215,23 +193,19 @@ final class Feed: Sendable {
 
     /// Watches no longer; a second call does nothing.
     func leave(_ watcher: Int) {
-        let (left, waiting) = book.withLock { book -> (Watcher?, Waiting?) in
+        let (left, waiting) = book.withLock { book -> (String??, Waiting?) in
             let left = book.watchers.removeValue(forKey: watcher)
-            book.passed[watcher] = nil
-            if let client = left?.client {
+            if case .some(.some(let client)) = left {
                 book.people[client]?.connections -= 1
                 if book.people[client]?.connections == 0 { book.people[client] = nil }
             }
             return (left, book.waiting.removeValue(forKey: watcher))
         }
         waiting?.resume(returning: nil)
-        guard let left else { return }
+        guard let client = left else { return }
         watching.decrement()
-        if left.client != nil { tellWhoIsHere() }
+        if client != nil { tellWhoIsHere() }
     }
-
-    /// A watcher has taken some of what it was sent.
-    func takes(_ watcher: Int) { book.withLock { $0.passed[watcher] = nil } }
 
     /// What a watcher gets in place of what it has missed.
     private func newest() -> Batch {

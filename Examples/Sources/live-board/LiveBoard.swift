@@ -48,8 +48,8 @@ struct LiveBoard: AsyncParsableCommand {
     var stream = "live-board"
     @Option(help: "How many of the NATS servers have everything: 1, 3 or 5.") var replicas = 3
     @Option(help: "How long a command waits for the log, in seconds; then its client is told so.") var patience = 10
-    @Option(help: "How long a client may take next to nothing of what it was sent, in seconds; then it is cut off.")
-    var slow = 300
+    @Option(help: "How long a client may take for what waits for it to read, in seconds; then it is cut off.")
+    var slow = 60
     @Option(help: "How long closing may take, in seconds.") var deadline = 10
     @Option(help: "How long a board that nobody watches stays open, in seconds.") var idle = 60
     @Option(help: "How many boards are open at once, as long as nobody is in more.") var openBoards = 1_000
@@ -141,9 +141,7 @@ struct LiveBoard: AsyncParsableCommand {
         let server = Application(
             router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
             // A request whose head does not come is closed by it too.
-            server: .http1WithContinue(
-                .init(
-                    additionalChannelHandlers: [SlowReaders(limit: .seconds(Int64(slow)))], idleTimeout: .seconds(4))),
+            server: .http1(.init(idleTimeout: .seconds(4)), slow: .seconds(Int64(slow))),
             configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "live-board"),
             onServerRunning: { [host] channel in
                 let port = channel.localAddress?.port ?? 0
@@ -169,16 +167,18 @@ struct LiveBoard: AsyncParsableCommand {
 }
 
 extension HTTPServerBuilder {
-    /// A server that lets clients go on who, before they send a body, wait to be told that they may.
-    static func http1WithContinue(_ configuration: HTTP1Channel.Configuration) -> HTTPServerBuilder {
+    /// A server that lets clients go on who, before they send a body, wait to be told that they may; and cuts off those who are
+    /// slow to read.
+    static func http1(_ configuration: HTTP1Channel.Configuration, slow: TimeAmount) -> HTTPServerBuilder {
         HTTPServerBuilder { respond in
-            HTTP1Channel(
+            let http = HTTP1Channel(
                 responder: { (request, writer: consuming ResponseWriter, channel) in
                     if request.headers[.expect]?.lowercased() == "100-continue" {
                         try await writer.writeInformationalHead(HTTPResponse(status: .continue))
                     }
                     try await respond(request, writer, channel)
                 }, configuration: configuration)
+            return WatchedChannel(http: http, limit: slow)
         }
     }
 }

@@ -125,9 +125,7 @@ struct Routes: Sendable {
         let body = ResponseBody { writer in
             defer { lease.release() }
             let feed = lease.member.feed
-            let joined = feed.join(client: client, name: name?.isEmpty == true ? nil : name, last: last) {
-                channel.close(promise: nil)
-            }
+            let joined = feed.join(client: client, name: name?.isEmpty == true ? nil : name, last: last)
             guard let (watcher, first) = joined else { return try await writer.finish(nil) }
             defer { feed.leave(watcher) }
             // Nothing else tells of a client that has gone, until something is to be sent.
@@ -136,15 +134,7 @@ struct Routes: Sendable {
 
             var batch: Feed.Batch? = first
             while let sent = batch {
-                for var frame in sent.frames {
-                    // In pieces where it is large: one that reads slowly is seen to read.
-                    while frame.readableBytes > 1 << 16, let piece = frame.readSlice(length: 1 << 16) {
-                        try await writer.write(piece)
-                        feed.takes(watcher)
-                    }
-                    try await writer.write(frame)
-                    if sent.frames.count > 1 { feed.takes(watcher) }
-                }
+                for frame in sent.frames { try await writer.write(frame) }
                 batch = await feed.next(for: watcher, after: sent.next)
             }
             try await writer.finish(nil)

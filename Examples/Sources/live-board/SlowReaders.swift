@@ -1,50 +1,58 @@
+import HummingbirdCore
+import Logging
 import NIOCore
 
-/// Closes a connection whose client takes next to nothing of what it was sent: that stays in memory until it does.
+/// Closes a connection whose client is too slow to take what it was sent: that stays in memory until it does.
 ///
-/// Looked at twenty times in the time given, as long as something waits to be sent: less than 16 kB in between is next to nothing.
-final class SlowReaders: ChannelOutboundHandler, RemovableChannelHandler {
-    typealias OutboundIn = Any
-    typealias OutboundOut = Any
+/// While something waits, all that was written by then has to be taken within the time given; how little at a time is all the
+/// same. It stands where what is written is bytes, next to the socket.
+final class SlowReaders: ChannelOutboundHandler {
+    typealias OutboundIn = IOData
+    typealias OutboundOut = IOData
 
-    private static let looks = 20
-
-    private let pause: TimeAmount
+    private let limit: TimeAmount
+    private var written = 0
     private var look: Scheduled<Void>?
-    private var writes = (begun: 0, done: 0)
-    private var last = (done: 0, waiting: 0)
-    /// How many looks in a row have found next to nothing taken.
-    private var idle = 0
 
-    init(limit: TimeAmount) { pause = .nanoseconds(max(1, limit.nanoseconds / Int64(Self.looks))) }
+    init(limit: TimeAmount) { self.limit = limit }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        let promise = promise ?? context.eventLoop.makePromise()
-        writes.begun += 1
-        promise.futureResult.assumeIsolated().whenComplete { _ in self.writes.done += 1 }
+        written += unwrapOutboundIn(data).readableBytes
         context.write(data, promise: promise)
-        if look == nil { lookLater(context) }
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        context.flush()
+        if look == nil && waiting(context) > 0 { lookLater(context) }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) { look?.cancel() }
 
     private func lookLater(_ context: ChannelHandlerContext) {
-        (last.done, last.waiting) = (writes.done, waiting(context))
-        look = context.eventLoop.assumeIsolated().scheduleTask(in: pause) { self.lookAgain(context) }
-    }
-
-    private func lookAgain(_ context: ChannelHandlerContext) {
-        look = nil
-        let waiting = waiting(context)
-        // All is taken: the next write looks again.
-        if waiting == 0 || writes.begun == writes.done { return idle = 0 }
-        let isIdle = writes.done == last.done && last.waiting - waiting < 1 << 14
-        idle = isIdle ? idle + 1 : 0
-        if idle >= Self.looks { return context.close(promise: nil) }
-        lookLater(context)
+        let due = written
+        look = context.eventLoop.assumeIsolated().scheduleTask(in: limit) {
+            self.look = nil
+            let waiting = self.waiting(context)
+            if self.written - waiting < due { return context.close(promise: nil) }
+            if waiting > 0 { self.lookLater(context) }
+        }
     }
 
     private func waiting(_ context: ChannelHandlerContext) -> Int {
         (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
+}
+
+/// HTTP, with what looks after slow readers beneath it.
+struct WatchedChannel: ServerChildChannel {
+    let http: HTTP1Channel
+    let limit: TimeAmount
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+        channel.eventLoop.makeCompletedFuture {
+            try channel.pipeline.syncOperations.addHandler(SlowReaders(limit: limit))
+        }.flatMap { http.setup(channel: channel, logger: logger) }
+    }
+
+    func handle(value: HTTP1Channel.Value, logger: Logger) async { await http.handle(value: value, logger: logger) }
 }

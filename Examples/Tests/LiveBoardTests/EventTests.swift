@@ -1,6 +1,5 @@
 import Foundation
 import ProgramTesting
-import Synchronization
 import Testing
 
 @testable import live_board
@@ -128,10 +127,8 @@ import Testing
         }
     }
 
-    private func join(
-        _ feed: Feed, last: Int, close: @escaping @Sendable () -> Void = {}
-    ) throws -> (watcher: Int, first: Feed.Batch) {
-        let joined = feed.join(client: nil, name: nil, last: last, close: close)
+    private func join(_ feed: Feed, last: Int) throws -> (watcher: Int, first: Feed.Batch) {
+        let joined = feed.join(client: nil, name: nil, last: last)
         return try #require(joined)
     }
 
@@ -181,26 +178,6 @@ import Testing
         #expect(feed.balance.kept == 0)
     }
 
-    @Test("Who takes nothing while 20 heartbeats pass is closed, and nobody who takes one from time to time")
-    func stuck() async throws {
-        let feed = Feed(BoardState())
-        let closed = Mutex<[String]>([])
-        let stuck = try join(feed, last: 0) { closed.withLock { $0.append("stuck") } }
-        let slow = try join(feed, last: 0) { closed.withLock { $0.append("slow") } }
-        let reading = try join(feed, last: 0) { closed.withLock { $0.append("reading") } }
-        for _ in 0..<15 { feed.beat() }
-        feed.takes(reading.watcher)
-        let taken = try #require(await feed.next(for: slow.watcher, after: slow.first.next))
-        for _ in 0..<5 { feed.beat() }
-        #expect(closed.withLock { $0 } == [])
-        feed.beat()
-        #expect(closed.withLock { $0 } == ["stuck"])
-        feed.leave(stuck.watcher)
-        for _ in 0..<14 { feed.beat() }
-        #expect(await feed.next(for: slow.watcher, after: taken.next)?.frames.count == 20)
-        #expect(closed.withLock { $0 } == ["stuck"])
-    }
-
     @Test("One who has gone is known to be gone, though nothing was to be sent")
     func gone() async throws {
         let server = try await Server(folder)
@@ -217,7 +194,59 @@ import Testing
 
     @Test("One who does not read holds up nobody and keeps nothing, and gets the newest state when it reads again")
     func slow() async throws {
-        let server = try await Server(folder)
+        let server = try await Server(folder, "--slow", "600")
+        try await fill(server)
+        let slow = try (1...20).map { _ in try RawConnection(port: server.port, hasSmallBuffer: true) }
+        for connection in slow { connection.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n") }
+        try await eventually("they watch") {
+            try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 20\n")
+        }
+        let stream = try await server.watch()
+        let before = memory(of: server)
+        // 16 MB in all, for each of them.
+        for _ in 1...40 { try await change(server) }
+        let (revision, board) = try await server.board()
+        // It may have been too slow for some of it, and has the board then.
+        try await stream.until("revision \(revision)") { $0.id == revision }
+        #expect(memory(of: server) - before < 120_000_000, "\(before) bytes before, \(memory(of: server)) after")
+
+        let said = try await within(100, "the newest state") {
+            var said = ""
+            while let more = await slow[0].read(), !said.contains("event: state\nid: \(revision)-") { said += more }
+            return said
+        }
+        #expect(said.contains("id: \(revision)-") && said.count < 16_000_000 && !board.title.isEmpty)
+        #expect(try await !server.ask("GET", "/metrics").text.contains("\nlive_board_skips_total 0\n"))
+    }
+
+    @Test("Who takes a stream in drips is cut off as who takes nothing is, and who reads it is not")
+    func drips() async throws {
+        let server = try await Server(folder, "--slow", "4")
+        try await fill(server)
+        let stuck = try RawConnection(port: server.port, hasSmallBuffer: true)
+        let drip = try RawConnection(port: server.port, hasSmallBuffer: true)
+        for one in [stuck, drip] {
+            one.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n")
+            var said = ""
+            while !said.contains("retry"), let more = await one.read(atMost: 300) { said += more }
+        }
+        let dripping = Task {
+            while !Task.isCancelled, await drip.read(atMost: 300) != nil {
+                try? await Task.sleep(for: .milliseconds(10))
+            }
+        }
+        let stream = try await server.watch()
+        let reading = Task { while try await stream.next() != nil {} }
+        for _ in 1...20 { try await change(server) }
+        try await eventually("only the one that reads is left") {
+            try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 1\n")
+        }
+        dripping.cancel()
+        reading.cancel()
+    }
+
+    /// Makes a board large.
+    private func fill(_ server: Server) async throws {
         let text = String(repeating: "x", count: 4_000)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 1...100 {
@@ -232,30 +261,12 @@ import Testing
             }
             try await group.waitForAll()
         }
-        let slow = try (1...20).map { _ in try RawConnection(port: server.port, hasSmallBuffer: true) }
-        for connection in slow { connection.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n") }
-        try await eventually("they watch") {
-            try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 20\n")
-        }
-        let stream = try await server.watch()
-        let before = memory(of: server)
-        // Each brings 400 kB: 16 MB in all, for each of them.
-        for _ in 1...40 {
-            try await server.done(#"{"type":"removeList","list":"l2"}"#)
-            try await server.done(#"{"type":"undo"}"#)
-        }
-        let (revision, board) = try await server.board()
-        // It may have been too slow for some of it, and has the board then.
-        try await stream.until("revision \(revision)") { $0.id == revision }
-        #expect(memory(of: server) - before < 120_000_000, "\(before) bytes before, \(memory(of: server)) after")
+    }
 
-        let said = try await within(100, "the newest state") {
-            var said = ""
-            while let more = await slow[0].read(), !said.contains("event: state\nid: \(revision)-") { said += more }
-            return said
-        }
-        #expect(said.contains("id: \(revision)-") && said.count < 16_000_000 && !board.title.isEmpty)
-        #expect(try await !server.ask("GET", "/metrics").text.contains("\nlive_board_skips_total 0\n"))
+    /// Brings 400 kB to each who watches a large board.
+    private func change(_ server: Server) async throws {
+        try await server.done(#"{"type":"removeList","list":"l2"}"#)
+        try await server.done(#"{"type":"undo"}"#)
     }
 
     /// How many bytes of memory the program has.

@@ -26,7 +26,12 @@ public final class RawConnection: @unchecked Sendable {
         var patience = timeval(tv_sec: 20, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         var size: Int32 = 4_096
-        if hasSmallBuffer { setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size)) }
+        if hasSmallBuffer {
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+            // With packets of the size that they have between machines, the other side does not have buffers of megabytes.
+            size = 1_400
+            setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_MAXSEG, &size, socklen_t(MemoryLayout<Int32>.size))
+        }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = in_port_t(port).bigEndian
@@ -54,11 +59,14 @@ public final class RawConnection: @unchecked Sendable {
         #endif
     }
 
-    /// Reads what is there, or waits for it; nil at the end of the connection, however that comes.
-    public func read() async -> String? {
+    /// Reads what is there, or waits for it.
+    ///
+    /// - Parameter most: How many bytes of it at most.
+    /// - Returns: What was there; nil at the end of the connection, however that comes.
+    public func read(atMost most: Int = 65_536) async -> String? {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
-                var bytes = [UInt8](repeating: 0, count: 65_536)
+                var bytes = [UInt8](repeating: 0, count: most)
                 let count = recv(descriptor, &bytes, bytes.count, 0)
                 continuation.resume(returning: count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil)
             }
