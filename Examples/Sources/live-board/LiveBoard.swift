@@ -55,6 +55,7 @@ struct LiveBoard: AsyncParsableCommand {
     @Option(help: "How many boards are open at once, as long as nobody is in more.") var openBoards = 1_000
     @Option(help: "How many boards there may be.") var boards = 1_000
     @Option(help: "How many cards there may be on a board.") var cards = 1_000
+    @Option(help: "How many bytes there may be on a board, about.") var boardBytes = 1_000_000
     @Option(help: "How many commands are under way at once, on all boards together.") var commands = 256
     @Option(help: "How many more may wait for that; who comes then is told to try again.") var waiting = 4_096
     @Option(
@@ -69,8 +70,8 @@ struct LiveBoard: AsyncParsableCommand {
         readEnvironment()
         for (name, value, least) in [
             ("port", port, 0), ("deadline", deadline, 1), ("idle", idle, 0), ("open-boards", openBoards, 0),
-            ("boards", boards, 1), ("cards", cards, 0), ("commands", commands, 1), ("waiting", waiting, 0),
-            ("patience", patience, 1), ("slow", slow, 1),
+            ("boards", boards, 1), ("cards", cards, 0), ("board-bytes", boardBytes, 1), ("commands", commands, 1),
+            ("waiting", waiting, 0), ("patience", patience, 1), ("slow", slow, 1),
         ] where value < least {
             throw ValidationError("--\(name) must be at least \(least).")
         }
@@ -130,8 +131,9 @@ struct LiveBoard: AsyncParsableCommand {
                     servers: servers, stream: stream, replicas: replicas, patience: .seconds(patience), logger: logger)
             }
         let settings = Boards.Settings(
-            idle: .seconds(idle), open: openBoards, boards: self.boards, limits: BoardLimits(cards: cards),
-            commands: commands, waiting: waiting, inspector: inspection?.inspector)
+            idle: .seconds(idle), open: openBoards, boards: self.boards,
+            limits: BoardLimits(cards: cards, bytes: boardBytes), commands: commands, waiting: waiting,
+            inspector: inspection?.inspector)
         let boards: Boards
         do {
             boards = try await Boards(settings, at: place, logger: logger)

@@ -169,6 +169,38 @@ import Testing
         #expect((200...300).contains(state.changes.count))
     }
 
+    @Test("What would make a board larger than it may be is refused wherever that is decided, and all else goes")
+    func bytes() throws {
+        var state = fresh()
+        let text = String(repeating: "x", count: 2_000)
+        try perform(.editCard(card: "c4", title: "A", text: text, revision: 1), on: &state)
+        try perform(.editCard(card: "c4", title: "A", text: "", revision: 2), on: &state)
+        func decide(_ command: BoardCommand, room: Int, by client: String = "somebody") throws {
+            let limits = BoardLimits(bytes: state.board.size + room)
+            let before = encoded(state)
+            let fits = state.apply(.decide(command, by: client, limits: limits, id: "x"))
+            #expect(fits || encoded(state) == before)
+            if !fits { _ = try state.action(for: command, by: client, limits: limits) }
+        }
+        for (command, room) in [
+            (.editCard(card: "c5", title: "A", text: text, revision: 1), 1_000),
+            (.addCard(list: "l1", title: "A"), 100), (.addList(title: "A"), 100), (.rename(title: "Welcome all"), 3),
+            (.vote(card: "c4", on: true), 63),
+        ] as [(BoardCommand, Int)] {
+            let full = Refusal.full("A board has about \(state.board.size + room) bytes at most.")
+            #expect(throws: full) { try decide(command, room: room) }
+        }
+        #expect(throws: Refusal.nothingToUndo) { try decide(.undo, room: 1_999) }
+        try decide(.undo, room: 2_000)
+        try decide(.vote(card: "c4", on: true), room: 64)
+        for command in [
+            .moveCard(card: "c4", list: "l3", index: 0), .vote(card: "c4", on: false), .removeList(list: "l1"),
+        ] as [BoardCommand] { try decide(command, room: -2_000) }
+
+        let old = try JSONDecoder().decode(BoardLimits.self, from: Data(#"{"lists":1,"cards":1,"voters":1}"#.utf8))
+        #expect(old.bytes == nil, "A command of an older program is decided as that did.")
+    }
+
     // MARK: - On a log that several servers share
 
     @Test(

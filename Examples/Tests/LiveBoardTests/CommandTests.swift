@@ -141,9 +141,9 @@ import Testing
 
     @Test("What is wrong is told as a problem, and changes nothing")
     func problems() async throws {
-        let server = try await Server(folder, "--boards", "1", "--cards", "5")
+        let server = try await Server(folder, "--boards", "1", "--cards", "5", "--board-bytes", "5000")
         let path = "/boards/welcome/commands?client=somebody"
-        let long = String(repeating: "x", count: 201)
+        let (long, most) = (String(repeating: "x", count: 201), String(repeating: "x", count: 4_000))
         let deep = String(repeating: "[", count: 8_000)
         try await server.done(#"{"type":"addCard","list":"l1","title":"The fifth"}"#)
         let before = try await server.ask("GET", "/boards/welcome").text
@@ -180,6 +180,10 @@ import Testing
             (422, "invalid", "POST", "/boards", #"{"title":""}"#),
             (507, "full", "POST", "/boards", #"{"title":"A second"}"#),
             (507, "full", "POST", path, #"{"type":"addCard","list":"l1","title":"The sixth"}"#),
+            (
+                507, "full", "POST", path,
+                #"{"type":"editCard","card":"c4","title":"x","text":"\#(most)","revision":1}"#
+            ),
         ] as [(Int, String, String, String, String?)] {
             let answer = try await server.ask(method, path, body)
             let what = "\(method) \(path) \((body ?? "").prefix(80)): \(answer.text)"

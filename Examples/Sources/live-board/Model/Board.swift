@@ -3,6 +3,8 @@ struct Board: Codable, Equatable, Sendable {
     struct List: Codable, Equatable, Sendable {
         var id, title: String
         var cards: [Card]
+
+        var size: Int { cards.reduce(100 + title.utf8.count) { $0 + $1.size } }
     }
 
     struct Card: Codable, Equatable, Sendable {
@@ -11,6 +13,8 @@ struct Board: Codable, Equatable, Sendable {
         var voters: [String]
         /// The board's when the words of the card last changed.
         var revision: Int
+
+        var size: Int { 100 + title.utf8.count + text.utf8.count + voters.count * 64 }
     }
 
     var title: String
@@ -19,6 +23,9 @@ struct Board: Codable, Equatable, Sendable {
     // MARK: - Finding
 
     var cardCount: Int { lists.reduce(0) { $0 + $1.cards.count } }
+
+    /// About how many bytes it keeps, and as many are sent.
+    var size: Int { lists.reduce(title.utf8.count) { $0 + $1.size } }
 
     func place(ofList id: String) -> Int? { lists.firstIndex { $0.id == id } }
 

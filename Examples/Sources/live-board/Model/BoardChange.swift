@@ -86,10 +86,9 @@ extension BoardChange {
 
     /// About how many bytes it keeps.
     var size: Int {
-        func size(_ card: Board.Card) -> Int { card.title.utf8.count + card.text.utf8.count + card.voters.count * 64 }
-        return switch self {
-        case .listAdded(let list, _): list.cards.reduce(200) { $0 + 100 + size($1) }
-        case .cardAdded(let card, _, _): 200 + size(card)
+        switch self {
+        case .listAdded(let list, _): list.cards.reduce(200) { $0 + $1.size }
+        case .cardAdded(let card, _, _): 100 + card.size
         case .cardEdited(_, let title, let text, _): 200 + title.utf8.count + text.utf8.count
         default: 200
         }

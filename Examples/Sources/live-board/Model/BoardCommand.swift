@@ -117,4 +117,6 @@ struct BoardLimits: Codable, Sendable {
     var cards = 1_000
     /// For one card.
     var voters = 1_000
+    /// About; nil: any number, as in what an older program has written to a log.
+    var bytes: Int? = 1_000_000
 }

@@ -105,7 +105,12 @@ extension BoardState {
         on command: BoardCommand, by client: String, limits: BoardLimits
     ) throws(Refusal) -> BoardAction? {
         if case .undo = command { return try undo(by: client, limits: limits) }
-        return try change(for: command, by: client, limits: limits).map { .change($0, by: client) }
+        guard let change = try change(for: command, by: client, limits: limits) else { return nil }
+        var changed = board
+        if let bytes = limits.bytes, changed.apply(change), changed.size > max(bytes, board.size) {
+            throw .full("A board has about \(bytes) bytes at most.")
+        }
+        return .change(change, by: client)
     }
 
     private func change(
@@ -175,9 +180,9 @@ extension BoardState {
                 let change = board.fitted(undoable.opposite, revision: revision + 1)
             else { continue }
             var undone = board
-            guard undone.apply(change), undone.lists.count <= limits.lists, undone.cardCount <= limits.cards else {
-                continue
-            }
+            guard undone.apply(change), undone.lists.count <= limits.lists, undone.cardCount <= limits.cards,
+                undone.size <= max(limits.bytes ?? .max, board.size)
+            else { continue }
             return .undo(of: undoable.revision, change, by: client)
         }
         throw .nothingToUndo
