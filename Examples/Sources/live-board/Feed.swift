@@ -225,7 +225,8 @@ final class Feed: Sendable {
     private func encodedOnce(
         _ state: BoardState, in known: WritableKeyPath<Book, ByteBuffer?>, _ encode: (BoardState) -> ByteBuffer
     ) -> ByteBuffer {
-        let isShown = { (book: borrowing Book) in book.shown.revision == state.revision }
+        // A replica may have put another state of the same revision in its place.
+        let isShown = { (book: borrowing Book) in Snapshot(book.shown) == Snapshot(state) }
         if let known = book.withLock({ isShown($0) ? $0[keyPath: known] : nil }) { return known }
         let bytes = encode(state)
         book.withLock { if isShown($0) { $0[keyPath: known] = bytes } }

@@ -138,6 +138,9 @@ import Testing
         _ = wrong.apply(.found(Board(title: "Wrong", lists: [])))
         _ = right.apply(.found(Board(title: "Right", lists: [])))
         let feed = Feed(wrong)
+        for (state, title) in [(wrong, "Wrong"), (right, "Right"), (wrong, "Wrong")] {
+            #expect(String(buffer: feed.snapshot(of: state)).contains(title), "Both are of one revision.")
+        }
         let watcher = try join(feed, last: 1)
         #expect(watcher.first.frames.count == 2, "who knows the state is told of who is here, and to come back")
         feed.show(isWritable: true)

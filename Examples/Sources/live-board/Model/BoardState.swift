@@ -268,7 +268,7 @@ extension Array {
 // MARK: - What clients are told
 
 /// A board with its revision.
-struct Snapshot: Encodable {
+struct Snapshot: Encodable, Equatable {
     var revision: Int
     var order: String?
     var board: Board
