@@ -48,6 +48,8 @@ struct LiveBoard: AsyncParsableCommand {
     var stream = "live-board"
     @Option(help: "How many of the NATS servers have everything: 1, 3 or 5.") var replicas = 3
     @Option(help: "How long a command waits for the log, in seconds; then its client is told so.") var patience = 10
+    @Option(help: "How many connections there are at once; who comes then waits until one ends.")
+    var connections = 10_000
     @Option(help: "How long a client may take for what waits for it to read, in seconds; then it is cut off.")
     var slow = 60
     @Option(help: "How long closing may take, in seconds.") var deadline = 10
@@ -72,6 +74,7 @@ struct LiveBoard: AsyncParsableCommand {
             ("port", port, 0), ("deadline", deadline, 1), ("idle", idle, 0), ("open-boards", openBoards, 0),
             ("boards", boards, 1), ("cards", cards, 0), ("board-bytes", boardBytes, 1), ("commands", commands, 1),
             ("waiting", waiting, 0), ("patience", patience, 1), ("slow", slow, 1),
+            ("connections", connections, 1),
         ] where value < least {
             throw ValidationError("--\(name) must be at least \(least).")
         }
@@ -144,7 +147,9 @@ struct LiveBoard: AsyncParsableCommand {
             router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
             // A request whose head does not come is closed by it too.
             server: .http1(.init(idleTimeout: .seconds(4)), slow: .seconds(Int64(slow))),
-            configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "live-board"),
+            configuration: ApplicationConfiguration(
+                address: .hostname(host, port: port), serverName: "live-board",
+                availableConnectionsDelegate: .maximum(connections, logger: logger)),
             onServerRunning: { [host] channel in
                 let port = channel.localAddress?.port ?? 0
                 let name = host.contains(":") ? "[\(host)]" : host

@@ -160,6 +160,37 @@ import Testing
         #expect(try await server.ask("GET", "/health").status == 200)
     }
 
+    @Test("Who comes when there are as many connections as there may be is served once one of them has ended")
+    func connections() async throws {
+        let server = try await Server(folder, "--connections", "2")
+        let ask = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+        let busy = try RawConnection(port: server.port)
+        func isAnswered() async -> Bool {
+            busy.send(ask)
+            var said = ""
+            while !said.hasSuffix("}"), let more = await busy.read() { said += more }
+            return said.contains("200 OK")
+        }
+        var stream: RawConnection? = try RawConnection(port: server.port)
+        stream?.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(await stream?.read()?.contains("200 OK") == true)
+        #expect(await isAnswered())
+
+        let late = try RawConnection(port: server.port)
+        late.send(ask)
+        let answer = Mutex(String?.none)
+        let waiting = Task {
+            let said = await late.read()
+            answer.withLock { $0 = said }
+        }
+        for _ in 1...100 { #expect(await isAnswered()) }
+        #expect(answer.withLock { $0 } == nil)
+        stream = nil
+        await waiting.value
+        #expect(answer.withLock { $0 }?.contains("200 OK") == true)
+        withExtendedLifetime(busy) {}
+    }
+
     @Test("A disk that takes no more is told to each who asks, and what was acknowledged is there afterwards")
     func fullDisk() async throws {
         let server = try await Server(folder, blocks: 400, "--deadline", "2")
