@@ -21,7 +21,17 @@ public final class JetStreamLog: Sendable {
 
     /// The addresses of servers as they may be shown: without the names, passwords and tokens in them.
     public static func shown(_ servers: [String]) -> String {
-        servers.map { server in
+        var addresses: [String] = []
+        for part in servers {
+            let isAddress = part.hasPrefix("nats://") || part.hasPrefix("tls://")
+            // Else a comma may have cut it out of a password.
+            if isAddress || addresses.isEmpty {
+                addresses.append(part)
+            } else {
+                addresses[addresses.count - 1] += ",\(part)"
+            }
+        }
+        return addresses.map { server in
             guard let at = server.lastIndex(of: "@") else { return server }
             let scheme = server.range(of: "://").map { server[..<$0.upperBound] } ?? ""
             return String(scheme + server[server.index(after: at)...])

@@ -81,9 +81,9 @@ struct LiveBoard: AsyncParsableCommand {
         if data.isEmpty { throw ValidationError("--data needs a folder.") }
         if inspect == "" { throw ValidationError("--inspect needs a token that is not empty.") }
         if ![1, 3, 5].contains(replicas) { throw ValidationError("--replicas must be 1, 3 or 5.") }
-        if let other = servers.first(where: { !$0.hasPrefix("nats://") && !$0.hasPrefix("tls://") }) {
+        if !servers.allSatisfy({ $0.hasPrefix("nats://") || $0.hasPrefix("tls://") }) {
             throw ValidationError(
-                "--log needs addresses such as nats://127.0.0.1:4222, and has \"\(JetStreamLog.shown([other]))\".")
+                "--log needs addresses such as nats://127.0.0.1:4222, and has \"\(JetStreamLog.shown(servers))\".")
         }
         if port > 65_535 { throw ValidationError("--port must be at most 65535.") }
     }

@@ -401,6 +401,10 @@ import Testing
                 ["--log", "bob:secret@h"], 64,
                 "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \"h\".\n"
             ),
+            (
+                ["--log", "nats://ann:secret@g,nats://bob:sec,ret,s@h"], 64,
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \"nats://g, nats://h\".\n"
+            ),
             (["--port", "70000"], 64, "Error: --port must be at most 65535.\n"),
         ] {
             let result = try await Command(program: Command.built("live-board"), arguments).finish()
