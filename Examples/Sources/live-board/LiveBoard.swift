@@ -158,7 +158,7 @@ struct LiveBoard: AsyncParsableCommand {
             logger: logger)
         // The last is told first that it ends: the streams, and then the server, which waits for them.
         var group = ServiceGroupConfiguration(
-            services: [server, Streams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint],
+            services: [Last(), server, Streams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger)
         // Half of the time is for clients who are slow to go, the rest for the boards.
         group.maximumGracefulShutdownDuration = .seconds(deadline) / 2
@@ -188,6 +188,11 @@ extension HTTPServerBuilder {
             return WatchedChannel(http: http, limit: slow)
         }
     }
+}
+
+/// Ends in order once all others have; where their time was up it fails, of which nobody else would tell.
+private struct Last: Service {
+    func run() async throws { try await gracefulShutdown() }
 }
 
 /// Keeps the streams of those who watch alive, and ends them when the server is to end.

@@ -144,6 +144,7 @@ import Testing
         let start = ContinuousClock.now
         #expect(await server.end() == 0)
         #expect(ContinuousClock.now - start < .seconds(5), "\(server.program.errors)")
+        #expect(server.program.errors.contains("Some clients were cut off"), "\(server.program.errors)")
         let next = try await Server(folder)
         #expect(try await next.board().revision == revision)
         withExtendedLifetime((stuck, half)) {}
