@@ -100,9 +100,19 @@ public final class JetStreamLog: Sendable {
             throw error.failure("the stream \(wanted.name)")
         }
         // Limits are the operator's; what is read and written is not.
-        guard found.subjects == wanted.subjects, found.allow_rollup_hdrs, found.discard == wanted.discard,
-            found.max_msgs_per_subject == wanted.max_msgs_per_subject, found.num_replicas == wanted.num_replicas
-        else { throw .refused("the stream \(wanted.name) is there, and is \(found), not \(wanted)") }
+        var differences: [String] = []
+        func compare<Value: Equatable>(_ name: String, _ setting: KeyPath<JetStream.StreamSettings, Value>) {
+            let (old, new) = (found[keyPath: setting], wanted[keyPath: setting])
+            if old != new { differences.append("\(name) is \(old), not \(new)") }
+        }
+        compare("subjects", \.subjects)
+        compare("discard", \.discard)
+        compare("num_replicas", \.num_replicas)
+        compare("max_msgs_per_subject", \.max_msgs_per_subject)
+        compare("allow_rollup_hdrs", \.allow_rollup_hdrs)
+        if !differences.isEmpty {
+            throw .refused("the stream \(wanted.name) is there, and its \(differences.joined(separator: ", its "))")
+        }
     }
 
     /// Asks the servers something of JetStream, again where nobody answers: while there is no leader a question is just lost.

@@ -109,7 +109,9 @@ struct JetStreamLogTests {
             }
         }
         await expect("the log has refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
-        await expect("the log has refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        await expect("the log has refused it: the stream boards is there, and its num_replicas is 1, not 3") {
+            _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards")
+        }
         for replicas in [3, 6] {
             await expect("the log has refused") {
                 _ = try await JetStreamLog(servers: cluster.addresses, stream: "another", replicas: replicas)
