@@ -12,8 +12,8 @@ struct AccessWatch: AsyncParsableCommand {
             Reads Common and Combined Log Format, as Apache httpd and nginx write them. Every line counts as a request \
             or as malformed; a malformed one is reported on standard error with its number and the reason.
 
-            The exit status is 0, also where lines are malformed, 1 if the summary cannot be written, and 2 if a file \
-            cannot be read, or the port of --inspect cannot be had.
+            The exit status is 0, also where lines are malformed, 1 if the summary cannot be written, 2 if a file \
+            cannot be read, or the port of --inspect cannot be had, and 64 for arguments that are none.
             """
     )
 

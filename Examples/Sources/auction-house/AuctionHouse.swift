@@ -10,7 +10,8 @@ struct AuctionHouseCommand: AsyncParsableCommand {
         abstract: "An auction house of many rooms, with bidders and watchers that it makes up itself.",
         discussion: """
             Run it, kill it at any moment, run it again: no bid that was acknowledged is lost, and check proves it. SIGINT \
-            and SIGTERM close the house in order. The exit status is 0, or 1 with a line on standard error.
+            and SIGTERM close the house in order. The exit status is 0; 1 with a line on standard \
+            error; or 64 for arguments that are none.
             """,
         subcommands: [Run.self, Check.self])
 }

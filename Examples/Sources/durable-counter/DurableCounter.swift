@@ -22,7 +22,8 @@ struct DurableCounter: AsyncParsableCommand {
             Prints a line with what it has recovered, then one for each number that is safe on disk: "acknowledged", the \
             producer and the number.
 
-            The exit status is 1 if a line cannot be written, and 2 if the database cannot be used.
+            The exit status is 1 if a line cannot be written, 2 if the database cannot be used, and 64 for arguments that \
+            are none.
             """
     )
 

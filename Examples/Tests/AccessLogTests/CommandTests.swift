@@ -116,5 +116,6 @@ struct CommandTests {
         let result = try await Command(["--paths=-1"]).finish()
         #expect(result.status == 64)
         #expect(result.errors.hasPrefix("Error: --paths must not be negative.\nUsage: access-watch"))
+        #expect(try await Command(["--help"]).finish().output.contains(" 64 "))
     }
 }

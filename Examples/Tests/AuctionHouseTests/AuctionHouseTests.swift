@@ -97,6 +97,7 @@ import Testing
         #expect(mistake.status == 64 && mistake.errors.hasPrefix("Error: --rooms must be at least 1.\nUsage: "))
         let help = try await program(["run", "--help"]).finish()
         #expect(help.status == 0 && help.output.contains("--watchers"))
+        #expect(try await program(["--help"]).finish().output.contains(" 64 "))
     }
 
     #if os(Linux)

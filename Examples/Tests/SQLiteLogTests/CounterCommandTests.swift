@@ -23,6 +23,7 @@ import Testing
         let help = try await run("--help")
         #expect(help.status == 0)
         #expect(help.output.contains("USAGE: durable-counter <path> [<producers>]"), "\(help.output)")
+        #expect(help.output.contains(" 64 "), "\(help.output)")
         for result in [try await run(), try await run("counter.sqlite", "0"), try await run("counter.sqlite", "some")] {
             #expect(result.status == 64)
             let text = result.errors.lowercased()
