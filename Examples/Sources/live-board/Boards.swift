@@ -63,9 +63,9 @@ final class Boards: Sendable {
 
         // The places of all boards: what waits for the disk is bounded, however many boards there are.
         let house = FluxLimit(settings.commands, waiting: settings.waiting)
-        desks = FluxFamily(idle: settings.idle, limit: settings.open) { id, error in
-            logger.error("A board cannot be put away", metadata: ["board": "\(id.rawValue)", "error": "\(error)"])
-        } make: { id in
+        desks = FluxFamily(idle: settings.idle, limit: settings.open) { id in
+            var logger = logger
+            logger[metadataKey: "board"] = "\(id.rawValue)"
             guard let title = try await Self.title(of: id, in: catalogue) else { throw Problem.unknownBoard }
             let storage = try await place.board(id, named: title, logger: logger)
             let desk = Desk(storage, limits: settings.limits, house: house, logger: logger) { title, revision in

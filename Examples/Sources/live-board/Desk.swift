@@ -17,6 +17,9 @@ final class Desk: Sendable {
     private let creator: FluxActionCreator<BoardConverter>
     private let showing: Task<Void, Never>
     private let openBoards = Meter(label: "live_board.open_boards")
+    private let logger: Logger
+    /// Whether it was told that it cannot be put away, which is tried again and again.
+    private let isStuck = Atomic(false)
 
     /// Opens a board.
     ///
@@ -38,7 +41,7 @@ final class Desk: Sendable {
             onFailure: { _, _ in })  // The client is told, by the outcome.
 
         let feed = Feed(store.state)
-        (self.storage, self.feed) = (storage, feed)
+        (self.storage, self.feed, self.logger) = (storage, feed, logger)
         showing = Task {
             switch storage {
             case .disk(let store, _): await Self.showSaved(store, feed, named)
@@ -74,7 +77,15 @@ final class Desk: Sendable {
     func close() async throws {
         storage.leaveLog()
         await creator.flush()
-        if case .disk = storage { _ = try await storage.kept() }
+        do {
+            if case .disk = storage { _ = try await storage.kept() }
+        } catch {
+            if !isStuck.exchange(true, ordering: .relaxed) {
+                logger.error("A board cannot be put away", metadata: ["error": "\(error)"])
+            }
+            throw error
+        }
+        if isStuck.load(ordering: .relaxed) { logger.notice("The board could be put away") }
         showing.cancel()
         // It holds the store, and so the database, which whoever opens the board next needs.
         await showing.value

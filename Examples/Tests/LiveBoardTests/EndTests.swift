@@ -196,6 +196,18 @@ import Testing
     func fullDisk() async throws {
         let server = try await Server(folder, blocks: 400, "--deadline", "2")
         let text = String(repeating: "x", count: 4_000)
+        let revision = try await fill(server, text)
+        #expect(try await server.command(#"{"type":"rename","title":"Later"}"#).problem == "unsaved")
+        #expect(try await server.ask("GET", "/boards/welcome").problem == "unsaved")
+        #expect(await server.end() == 1, "It must not look as if all were saved.")
+        let (found, board) = try await Server(folder).board()
+        // What was refused may have come through after all.
+        #expect(found == revision || found == revision + 1)
+        #expect(board.card("c4")?.text == text)
+    }
+
+    /// Edits a card until the disk takes no more; returns the last revision that is on it.
+    private func fill(_ server: Server, _ text: String = String(repeating: "x", count: 4_000)) async throws -> Int {
         var (revision, refusal) = (1, Server.Answer?.none)
         for number in 1...200 where refusal == nil {
             let edit =
@@ -204,13 +216,7 @@ import Testing
             if answer.status == 200 { revision = try #require(answer.fields?.revision) } else { refusal = answer }
         }
         #expect(refusal?.status == 503 && refusal?.problem == "unsaved", "\(refusal?.text ?? "all was saved")")
-        #expect(try await server.command(#"{"type":"rename","title":"Later"}"#).problem == "unsaved")
-        #expect(try await server.ask("GET", "/boards/welcome").problem == "unsaved")
-        #expect(await server.end() == 1, "It must not look as if all were saved.")
-        let (found, board) = try await Server(folder).board()
-        // What was refused may have come through after all.
-        #expect(found == revision || found == revision + 1)
-        #expect(board.card("c4")?.text == text)
+        return revision
     }
 
     @Test(
@@ -275,6 +281,24 @@ import Testing
             #expect(try await server.ask("GET", "/health").text == #"{"status":"ok"}"#)
             #expect(try await server.ask("GET", "/boards").fields?.boards?.count == 2)
             #expect(await server.end() == 0)
+        }
+
+        @Test("That a board cannot be put away is told once, however often that is tried, and that it could be then")
+        func putAway() async throws {
+            let server = try await Server(folder, blocks: 400, "--idle", "0")
+            try await {
+                let stream = try await server.watch()  // So it stays open.
+                _ = try await fill(server)
+                withExtendedLifetime(stream) {}
+            }()
+            try await eventually("it is told") { server.program.errors.contains("A board cannot be put away") }
+            // It is to be put away after each.
+            for _ in 1...5 { #expect(try await server.ask("GET", "/boards/welcome").problem == "unsaved") }
+            try await server.setDisk(isFull: false)
+            try await eventually("it is put away") { server.program.errors.contains("The board could be put away") }
+            #expect(await server.end() == 0)
+            let told = server.program.errors.components(separatedBy: "A board cannot be put away").count - 1
+            #expect(told == 1 && server.program.errors.contains("board=welcome"), "\(server.program.errors)")
         }
     #endif
 
