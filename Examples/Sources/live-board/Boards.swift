@@ -255,6 +255,13 @@ extension Problem {
             detail:
                 "The board is \(board.rawValue). The log of the server names the file that would have to be put back.")
     }
+
+    /// The database of a board cannot be read, and not for want of a disk that works.
+    static func damaged(_ board: BoardID) -> Problem {
+        Problem(
+            kind: "damaged", status: .internalServerError, title: "This board cannot be read",
+            detail: "The board is \(board.rawValue). The log of the server names the file, and says why.")
+    }
 }
 
 extension FluxFamilyError: KnownError {

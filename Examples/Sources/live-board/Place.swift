@@ -20,7 +20,9 @@ enum Place: Sendable {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch let error as CocoaError {
             // Its description has all that Foundation knows of it; what the system said is enough.
-            let reason = (error.underlying as? POSIXError).map { String(cString: strerror($0.code.rawValue)) }
+            let code = (error.underlying as? POSIXError)?.code
+            if code == .EEXIST { throw Failure("\(folder): it is not a folder") }
+            let reason = code.map { String(cString: strerror($0.rawValue)) }
             throw Failure("\(folder): the folder cannot be made: \(reason ?? error.localizedDescription)")
         }
         self = .folder(folder, try FolderLock(folder), Disk())
@@ -63,6 +65,8 @@ enum Place: Sendable {
         switch self {
         case .folder(let folder, _, let disk):
             let path = Self.path(of: name, in: folder)
+            var isFolder: ObjCBool = false
+            _ = FileManager.default.fileExists(atPath: path, isDirectory: &isFolder)
             do {
                 // On no dispatcher: what is dispatched is for this store alone.
                 let store = try await FluxStore.restored(
@@ -74,13 +78,14 @@ enum Place: Sendable {
                 }
                 disk.note(nil, at: path)
                 return .disk(store, DiskFile(path: path, disk: disk))
-            } catch let failure as SQLiteLog<State>.Failure where failure.isOfDisk {
+            } catch let failure as SQLiteLog<State>.Failure where failure.isOfDisk && !isFolder.boolValue {
                 disk.noteUnopened(failure)
                 logger.error("A database cannot be opened", metadata: ["error": "\(failure)"])
                 throw Unsaved(.unopened, failure)
             } catch let failure as SQLiteLog<State>.Failure {
-                disk.noteLost("\(failure)", at: path)
-                throw failure
+                let lost = isFolder.boolValue ? "\(path): it is a folder, not a database" : "\(failure)"
+                disk.noteLost(lost, at: path)
+                throw Failure(lost)
             }
         case .log(let logs, let usual):
             let replica = try await FluxReplica.joined(
@@ -231,8 +236,13 @@ extension Place {
         let path = Self.path(of: Self.name(of: id), in: folder)
         // Looked for first, since to open a database makes one.
         if FileManager.default.fileExists(atPath: path) {
-            let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
-            if storage.store.state.revision > 0 { return storage }
+            do {
+                let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
+                if storage.store.state.revision > 0 { return storage }
+            } catch let failure as Failure {
+                logger.error("A board cannot be read", metadata: ["error": "\(failure)"])
+                throw Problem.damaged(id)
+            }
         }
         let loss = "A board is lost: its file is not there, or has nothing in it"
         disk.noteLost("\(path): \(loss)", at: path)

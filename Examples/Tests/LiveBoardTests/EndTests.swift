@@ -339,7 +339,10 @@ import Testing
         // One that is damaged is told of as well, and where the catalogue is lost it does not begin anew.
         try Data(repeating: 7, count: 8_192).write(to: file)
         server = try await Server(folder)
-        #expect(try await server.ask("GET", "/boards/\(id)").status == 500)
+        let damaged = try await server.ask("GET", "/boards/\(id)")
+        #expect(damaged.status == 500 && damaged.problem == "damaged", "\(damaged.text)")
+        #expect(damaged.fields?.detail?.contains(id) == true, "\(damaged.text)")
+        #expect(server.program.errors.contains(file.path), "\(server.program.errors)")
         #expect(try await server.ask("GET", "/health").status == 503)
         #expect(await server.end() == 0)
         let data = folder.url.appending(component: "data")
@@ -412,9 +415,13 @@ import Testing
     func mistakes() async throws {
         let server = try await Server(folder)
         let other = folder.url.appending(component: "other").path
+        let odd = folder.url.appending(component: "odd").path
+        try FileManager.default.createDirectory(
+            atPath: odd + "/catalogue.sqlite", withIntermediateDirectories: true)
         for (arguments, status, start) in [
             (["--data", "/dev/null/x"], 1, "live-board: /dev/null/x: the folder cannot be made: Not a directory\n"),
-            (["--data", "/dev/null"], 1, "live-board: /dev/null: the folder cannot be made: File exists\n"),
+            (["--data", "/dev/null"], 1, "live-board: /dev/null: it is not a folder\n"),
+            (["--data", odd], 1, "live-board: \(odd)/catalogue.sqlite: it is a folder, not a database\n"),
             (["--data", ""], 64, "Error: --data needs a folder.\n"),
             (["--data", other, "--port", "\(server.port)"], 1, "live-board: 127.0.0.1:\(server.port): "),
             (["--boards", "0"], 64, "Error: --boards must be at least 1.\n"),
