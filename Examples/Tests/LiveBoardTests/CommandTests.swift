@@ -88,6 +88,12 @@ import Testing
             #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"), "\(answer)")
             #expect(try await server.board().revision == revision)
         }
+        let old = try RawConnection(port: server.port)
+        let body = #"{"type":"rename","title":"4"}"#
+        old.send(
+            "POST /boards/welcome/commands?client=somebody HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\n"
+                + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n" + body)
+        #expect(await old.read()?.contains(" 200 OK\r\n") == true, "HTTP/1.0 knows nothing of going on.")
     }
 
     @Test("Boards are made, listed by their titles as they are now, and known after a restart")
