@@ -7,24 +7,18 @@
 /// | input    | nothing waits                 | something waits                 | over                         |
 /// |----------|-------------------------------|---------------------------------|------------------------------|
 /// | `push`   | kept; settle                  | kept, as the rule has it        | goes, counted before an error; settle |
-/// | `take`   | nil                           | the first; by `latest`, the one | the end, after what waits    |
-/// | `wait`   | kept until there is something | not kept: there is something    | not kept                     |
+/// | `take`   | nil; the iterator is kept, if it is to be | the first; by `latest`, the one | the end, after what waits |
 /// | `finish` | over; settle                  | over, after what waits          | nothing                      |
 /// | `cancel` | over; settle                  | over at once; settle            | over at once; settle         |
-/// | `settle` | the iterator to be woken, if one waits, and what has to go: both outside the lock                        |
+/// | `settle` | the iterator that waits, with what it takes, and what has to go: both for outside the lock               |
 nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
-    enum Taken {
-        case element(Element)
-        case end(FluxOverflow?)
-    }
-
     private let rule: FluxBuffered.Rule
     private var waiting = FluxWaiting<Element>()
     /// What has to go.
     private var gone: ContiguousArray<Element> = []
     private var waiter: Waiter?
     /// What comes after what waits, once it is over.
-    private var end: Taken?
+    private var end: FluxTaken<Element>?
     /// How many elements were dropped for want of room.
     private(set) var dropped = 0
 
@@ -49,18 +43,19 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
         return waiter != nil || !gone.isEmpty
     }
 
-    mutating func take() -> Taken? {
+    /// Takes what is first, or the end; nil: there is nothing yet.
+    mutating func take() -> FluxTaken<Element>? {
         if let element = waiting.popFirst() { return .element(element) }
         // An error is thrown once.
         defer { if end != nil { end = .end(nil) } }
         return end
     }
 
-    /// Keeps an iterator that found nothing; false: it has to look again.
-    mutating func wait(_ iterator: Waiter) -> Bool {
-        if waiting.count > 0 || end != nil { return false }
-        waiter = iterator
-        return true
+    /// Takes what is first; an iterator that finds nothing is kept until there is something.
+    mutating func take(orKeep iterator: Waiter) -> FluxTaken<Element>? {
+        let taken = take()
+        if taken == nil { waiter = iterator }
+        return taken
     }
 
     /// Ends it after what waits.
@@ -74,15 +69,23 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
         end = .end(nil)
     }
 
-    mutating func settle() -> (wake: Waiter?, gone: ContiguousArray<Element>) {
-        defer { (waiter, gone) = (nil, []) }
-        return (waiter, gone)
+    mutating func settle() -> (wake: (iterator: Waiter, taken: FluxTaken<Element>)?, gone: ContiguousArray<Element>) {
+        defer { gone = [] }
+        guard let iterator = waiter, let taken = take() else { return (nil, gone) }
+        waiter = nil
+        return ((iterator, taken), gone)
     }
 
     private mutating func drop(_ element: Element?) {
         if rule != .latest { dropped += 1 }
         if let element { gone.append(element) }
     }
+}
+
+/// What an iterator takes.
+nonisolated enum FluxTaken<Element: Sendable>: Sendable {
+    case element(Element)
+    case end(FluxOverflow?)
 }
 
 /// What waits to be taken, first things first.
@@ -123,7 +126,7 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
 
 /// Hands what it is given to one iterator, which need not take it as fast.
 nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSettling {
-    typealias Machine = FluxChannelMachine<Element, FluxLatch>
+    typealias Machine = FluxChannelMachine<Element, FluxIteratorContinuation<FluxTaken<Element>>>
 
     private let lock: FluxLock<Machine>
 
@@ -131,45 +134,59 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
 
     var dropped: Int { lock.withLock { $0.dropped } }
 
-    // Specialised for what wakes the iterators of the newest states: to ask for its types would take half of the time.
     /// Puts an element behind those that wait, and has another let go of; returns whom to settle once no lock is held.
-    @_specialize(where Element == Void)
     func put(_ element: Element, forgetting old: Element? = nil) -> (any FluxSettling)? {
         lock.withLock { $0.push(element, forgetting: old) } ? self : nil
     }
 
     /// Takes the next element, and waits for it if there is none.
-    func next(isolation actor: isolated (any _Concurrency.Actor)?) async -> Machine.Taken {
-        while true {
-            if _Concurrency.Task.isCancelled { cancel() }
-            if let taken = lock.withLock({ $0.take() }) { return taken }
-            let latch = FluxLatch()
-            guard lock.withLock({ $0.wait(latch) }) else { continue }
-            await latch.wait()
-            // Taken out, where the task was cancelled.
-            settle()
+    @inline(__always) func next(isolation actor: isolated (any _Concurrency.Actor)?) async -> FluxTaken<Element> {
+        if _Concurrency.Task.isCancelled { cancel() }
+        if let taken = lock.withLock({ $0.take() }) { return taken }
+        return await withTaskCancellationHandler {
+            await fluxSuspendIterator { iterator in
+                if let taken = lock.withLock({ $0.take(orKeep: iterator) }) { iterator.resume(returning: taken) }
+            }
+        } onCancel: {
+            cancel()
         }
     }
 
-    @_specialize(where Element == Void)
-    func settle() {
-        let (wake, gone) = lock.withLock { $0.settle() }
-        wake?.open()
+    func settle() { settle { _ in } }
+
+    func end() { settle { $0.finish() } }
+
+    func cancel() { settle { $0.cancel() } }
+
+    /// Settles after an input, in one step.
+    @inline(__always) func settle(after input: (inout Machine) -> Void) {
+        let (wake, gone) = lock.withLock { machine in
+            input(&machine)
+            return machine.settle()
+        }
+        if let wake { wake.iterator.resume(returning: wake.taken) }
         // A token may be let go of with some lock held.
         if !gone.isEmpty { FluxPureCode.after { withExtendedLifetime(gone) {} } }
-    }
-
-    func end() {
-        lock.withLock { $0.finish() }
-        settle()
-    }
-
-    func cancel() {
-        lock.withLock { $0.cancel() }
-        settle()
     }
 
     var token: FluxSubscription { FluxSubscription({ self.cancel() }, dropped: { self.dropped }) }
 
     func flush() async {}
+}
+
+/// Tells one iterator that there is something new.
+///
+/// Without a type of the client's, so that its iterators, which are compiled there, wait in code that is compiled here.
+@usableFromInline
+nonisolated struct FluxSignal: Sendable {
+    private let channel = FluxChannel<Void>(.latest)
+
+    /// Waits until there is something new; false: it is over.
+    @usableFromInline func isDue(isolation actor: isolated (any _Concurrency.Actor)?) async -> Bool {
+        if case .element = await channel.next(isolation: actor) { true } else { false }
+    }
+
+    func tell() { channel.settle { _ = $0.push(()) } }
+
+    func end() { channel.end() }
 }

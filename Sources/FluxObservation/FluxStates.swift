@@ -26,21 +26,15 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
     ///
     /// Thread safety: belongs to one task.
     public struct Iterator: AsyncIteratorProtocol {
-        // One of these two is there. An enum of both would be asked for its types at each wake.
-        /// Where what it takes waits; nil: it reads the newest of the source.
-        let channel: FluxChannel<Element>?
-        /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
-        let signal: (due: FluxChannel<Void>, newest: FluxNewest<Element>)?
-        let subscription: FluxSubscription
-        /// Leaves out what is as good as the last, with no lock held, as comparing is the user's; nil: gives all.
-        let distinct: FluxDistinct<Element>?
-        /// Kept while it is iterated.
-        let source: any Sendable
-        var revision: UInt64?
+        @usableFromInline let feed: FluxStatesFeed<Element>
+        /// That of the newest state that it has read from the source.
+        @usableFromInline var revision: UInt64?
+
+        init(_ feed: FluxStatesFeed<Element>) { self.feed = feed }
 
         /// How many changes it was not handed because there was no room for them, until it ended.
         public var dropped: Int {
-            channel?.dropped ?? 0
+            feed.channel?.dropped ?? 0
         }
 
         /// Waits for the next state.
@@ -48,15 +42,16 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         /// - Parameter actor: The actor to come back to.
         /// - Returns: The next state; nil once the source has ended or the task is cancelled.
         /// - Throws: ``FluxOverflow``, from a sequence that was to miss nothing and that had no room for more.
+        @inlinable
         public mutating func next(
             isolation actor: isolated (any _Concurrency.Actor)? = #isolation
         ) async throws(Failure) -> Element? {
-            // An optimising compiler may let go of what is not used any more, field by field.
-            defer { withExtendedLifetime((source, subscription)) {} }
-            if let channel { return try await next(of: channel, isolation: actor) }
-            while let signal, case .element = await signal.due.next(isolation: actor) {
+            // An optimising compiler may let go of what is not used any more.
+            defer { withExtendedLifetime(feed) {} }
+            guard let signal = feed.signal else { return try await nextOfChannel(isolation: actor) }
+            while await signal.due.isDue(isolation: actor) {
                 // Nil: told of a change that was read already, together with the one before.
-                if let state = signal.newest.after(&revision), distinct?.isChange(to: state) != false {
+                if let state = signal.newest.after(&revision), feed.distinct?.isChange(to: state) != false {
                     return state
                 }
             }
@@ -66,18 +61,42 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
         /// Takes the next of what waits.
         ///
         /// A function of its own: where nothing is known of the element, each type that one names is asked for at its start.
-        private func next(
-            of channel: FluxChannel<Element>, isolation actor: isolated (any _Concurrency.Actor)?
+        @usableFromInline func nextOfChannel(
+            isolation actor: isolated (any _Concurrency.Actor)?
         ) async throws(Failure) -> Element? {
-            while true {
+            while let channel = feed.channel {
                 switch await channel.next(isolation: actor) {
-                case .element(let element): if distinct?.isChange(to: element) != false { return element }
+                case .element(let element): if feed.distinct?.isChange(to: element) != false { return element }
                 case .end(let error):
                     if let error = error as? Failure { throw error }
                     return nil
                 }
             }
+            return nil
         }
+    }
+}
+
+/// What one iterator takes its states from: in an object, so that each wake counts one reference.
+@usableFromInline
+nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
+    // One of these two is there. An enum of both would be asked for its types at each wake.
+    /// Where what it takes waits; nil: it reads the newest of the source.
+    let channel: FluxChannel<Element>?
+    /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
+    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>)?
+    private let subscription: FluxSubscription
+    /// Leaves out what is as good as the last, with no lock held, as comparing is the user's; nil: gives all.
+    @usableFromInline let distinct: FluxDistinct<Element>?
+    /// Kept while it is iterated.
+    private let source: any Sendable
+
+    init(
+        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>)?,
+        subscription: FluxSubscription, distinct: FluxDistinct<Element>?, source: any Sendable
+    ) {
+        (self.channel, self.signal, self.subscription) = (channel, signal, subscription)
+        (self.distinct, self.source) = (distinct, source)
     }
 }
 
@@ -124,14 +143,13 @@ nonisolated extension FluxSource {
                 FluxBuffered(rule: delivery == .latest ? .latest : .every), startingWithCurrent: startingWithCurrent)
         }
         return FluxStates {
-            let signal = FluxChannel<Void>(.latest)
-            let token = source.signal(startingWithCurrent: startingWithCurrent, ended: { signal.end() }) {
-                signal.put(())?.settle()
-            }
+            let signal = FluxSignal()
+            let token = source.signal(
+                startingWithCurrent: startingWithCurrent, ended: { signal.end() }, { signal.tell() })
             return FluxStates<State, Never>.Iterator(
-                channel: nil, signal: (signal, newest), subscription: token,
-                distinct: difference.map { FluxDistinct(by: $0) },
-                source: self)
+                FluxStatesFeed(
+                    channel: nil, signal: (signal, newest), subscription: token,
+                    distinct: difference.map { FluxDistinct(by: $0) }, source: self))
         }
     }
 
@@ -259,7 +277,7 @@ nonisolated extension FluxSource {
                 token = follow(tap, startingWithCurrent: startingWithCurrent)
             }
             return FluxStates<Element, Failure>.Iterator(
-                channel: channel, signal: nil, subscription: token, distinct: given, source: self)
+                FluxStatesFeed(channel: channel, signal: nil, subscription: token, distinct: given, source: self))
         }
     }
 }

@@ -20,18 +20,26 @@ import Testing
             let settled = machine.settle()
             #expect(settled.gone.count < 2)
             #expect(settled.wake != nil || settled.gone.count == 1, "else there is nothing to settle")
-            return (settled.wake, settled.gone.first)
+            return (woken(settled.wake), settled.gone.first)
         }
-        func take() -> Machine.Taken? { machine.take() }
-        func wait(_ waiter: String) -> Bool { machine.wait(waiter) }
+        func take() -> FluxTaken<Int>? { machine.take() }
+        /// What it takes at once; nil: it waits.
+        func take(orKeep iterator: String) -> String? { machine.take(orKeep: iterator).map { "\($0)" } }
         func finish() -> String? {
             machine.finish()
-            return machine.settle().wake
+            return woken(machine.settle().wake)
         }
         func cancel() -> (wake: String?, remains: ContiguousArray<Int>) {
             machine.cancel()
             let settled = machine.settle()
-            return (settled.wake, settled.gone)
+            return (woken(settled.wake), settled.gone)
+        }
+        /// Nobody has done anything.
+        func settle() -> String? { woken(machine.settle().wake) }
+
+        /// Who is woken, and with what.
+        private func woken(_ wake: (iterator: String, taken: FluxTaken<Int>)?) -> String? {
+            wake.map { "\($0.iterator) has \($0.taken)" }
         }
     }
 
@@ -66,14 +74,15 @@ import Testing
         #expect(machine.push(2).remains == 1)
     }
 
-    @Test func `Only one that waits is woken, and only once`() {
+    @Test func `Who waits is handed what comes, once`() {
         let machine = Rig(Machine(.every))
         #expect(machine.push(1).wake == nil)
-        #expect(!machine.wait("early"), "there is something")
-        _ = takeAll(machine)
-        #expect(machine.wait("late"))
-        #expect(machine.push(2).wake == "late")
+        #expect(machine.take(orKeep: "early") == "element(1)", "there is something")
+        #expect(machine.take(orKeep: "late") == nil)
+        #expect(machine.settle() == nil, "there is nothing yet: it goes on waiting")
+        #expect(machine.push(2).wake == "late has element(2)")
         #expect(machine.push(3).wake == nil)
+        #expect(takeAll(machine).elements == [3])
     }
 
     @Test func `It finishes after what waits, and takes nothing more`() {
@@ -82,13 +91,20 @@ import Testing
         #expect(machine.finish() == nil)
         _ = machine.push(2)
         #expect(takeAll(machine) == ([1], "end"))
-        #expect(!machine.wait("too late"))
+        #expect(machine.take(orKeep: "too late") == "end(nil)")
+        #expect(machine.settle() == nil, "it is not kept")
     }
 
-    @Test func `Who waits at the finish is woken`() {
+    @Test func `Who waits at the finish is handed the end`() {
         let machine = Rig(Machine(.latest))
-        #expect(machine.wait("waiter"))
-        #expect(machine.finish() == "waiter")
+        #expect(machine.take(orKeep: "waiter") == nil)
+        #expect(machine.finish() == "waiter has end(nil)")
+    }
+
+    @Test func `Who waits when it is cancelled is handed the end`() {
+        let machine = Rig(Machine(.every))
+        #expect(machine.take(orKeep: "waiter") == nil)
+        #expect(machine.cancel().wake == "waiter has end(nil)")
     }
 
     @Test func `Cancelled, it is over at once and gives back what waited`() {

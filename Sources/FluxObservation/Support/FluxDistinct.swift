@@ -20,7 +20,7 @@ nonisolated final class FluxDistinct<Value: Sendable>: Sendable {
     }
 
     /// Whether something has changed.
-    func isChange(to new: Value) -> Bool { change(to: new) != nil }
+    @inlinable func isChange(to new: Value) -> Bool { change(to: new) != nil }
 
     /// What was before a change, nil for the first, and what is now; nil if nothing has changed.
     @inlinable

@@ -250,8 +250,12 @@ public final class Explorer: @unchecked Sendable {
 
     /// Whoever goes on; nil: nobody can.
     private func next(after thread: VirtualThread?, at object: Shared?) -> VirtualThread? {
+        // Whoever may not be interrupted goes on, or who has the lock that it waits for: others may need what it holds.
+        if var unbroken = live.first(where: { $0.unbroken > 0 }) {
+            for _ in live { unbroken = unbroken.wanted?.owner ?? unbroken }
+            return unbroken.isReady ? unbroken : nil
+        }
         let ready = live.filter(\.isReady)
-        if let unbroken = ready.first(where: { $0.unbroken > 0 }) { return unbroken }
         guard ready.count > 1 else { return ready.first }
         let straight = thread.flatMap { thread in ready.first { $0 === thread } } ?? ready[0]
         let chosen = choice.choose(among: ready, straight, isPreemption: straight === thread, at: object)
