@@ -23,7 +23,7 @@ nonisolated final class FluxDistinct<Value: Sendable>: Sendable {
     @inlinable func isChange(to new: Value) -> Bool { change(to: new) != nil }
 
     /// What was before a change, nil for the first, and what is now; nil if nothing has changed.
-    @inlinable
+    @inlinable @inline(__always)
     func change(to new: Value) -> (old: Value?, new: Value)? {
         // Not unwrapped: that would retain the closure.
         if isSame == nil { return (nil, new) }
