@@ -19,6 +19,8 @@ import FluxCore
 ///
 /// Under the lock of a store it notes a line, and no more. Texts and differences are made when somebody looks. A page takes
 /// what is new ten times a second, so a dispatch has nobody to wake, and one that reads slowly misses lines and delays nobody.
+/// Of a large value it shows as much as one can look at, and says where something is left out: at most 10,000 values and lines of
+/// text, 64 levels deep, and 500 of each side where most of it differs. So no value stops it, nor keeps others waiting for long.
 /// While nothing is inspected, or ``isEnabled`` is false, nothing looks on at the stores.
 ///
 /// Thread safety: all of it may be used from any thread, but not inside `FluxState.handle(action:)`.

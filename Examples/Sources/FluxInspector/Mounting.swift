@@ -64,17 +64,22 @@ extension FluxInspector {
         get("inspector.js") { _, _ in Self.file(PackageResources.inspector_js, "text/javascript; charset=utf-8") }
         get("inspector.svg") { _, _ in Self.file(PackageResources.inspector_svg, "image/svg+xml") }
         get("stores") { _, _ in try Self.json(self.openStores) }
-        get("stores/:id") { _, context in
+        get("stores/:id") { request, context in
             let store = try self.recorder.stores.all[context.parameters.require("id", as: Int.self)]
             guard let store else { throw HTTPError(.notFound, message: "This store is not open any more.") }
-            return Self.text(await self.rendering.state(store.info.state))
+            return Self.answer(to: request, Self.plain) { try await self.rendering.state(store.info.state) }
         }
-        get("rows/:number") { _, context in try Self.json(await self.rendering.detail(of: self.row(context))) }
-        get("rows/:number/state") { _, context in
+        get("rows/:number") { request, context in
+            let row = try self.row(context)
+            return Self.answer(to: request, "application/json") {
+                try String(decoding: JSONEncoder().encode(await self.rendering.detail(of: row)), as: UTF8.self)
+            }
+        }
+        get("rows/:number/state") { request, context in
             guard case .applied(let applied) = try self.row(context).content, let states = applied.states else {
                 throw HTTPError(.notFound, message: "This row announced no state.")
             }
-            return Self.text(await self.rendering.state(states.after))
+            return Self.answer(to: request, Self.plain) { try await self.rendering.state(states.after) }
         }
         get("stream") { request, _ in self.stream(to: request) }
     }
@@ -131,7 +136,24 @@ extension FluxInspector {
         file(Array(try JSONEncoder().encode(value)), "application/json")
     }
 
-    private static func text(_ text: String) -> Response { file(Array(text.utf8), "text/plain; charset=utf-8") }
+    private static var plain: String { "text/plain; charset=utf-8" }
+
+    /// An answer that may take a while; it is not made where whoever asked has gone meanwhile.
+    private static func answer(
+        to request: Request, _ type: String, _ text: @escaping @Sendable () async throws -> String
+    ) -> Response {
+        // To hear that the client goes is to read what comes behind the request: the connection serves no other after it.
+        Response(
+            status: .ok, headers: [.contentType: type, .connection: "close"],
+            body: ResponseBody { writer in
+                // Safe: the one task that has it is waited for.
+                nonisolated(unsafe) var writer = writer
+                try await request.body.consumeWithCancellationOnInboundClose { _ in
+                    try await writer.write(ByteBuffer(string: text()))
+                    try await writer.finish(nil)
+                }
+            })
+    }
 
     private static func file(_ bytes: [UInt8], _ type: String) -> Response {
         Response(status: .ok, headers: [.contentType: type], body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
@@ -173,7 +195,7 @@ extension FluxInspector {
             if stores != stamp { text += try event("stores", openStores) }
             let (rows, missed, last) = recorder.rows(after: number, atMost: 200)
             if !rows.isEmpty || missed > 0 {
-                let batch = Rows(run: recorder.run, missed: missed, rows: await rendering.lines(of: rows))
+                let batch = Rows(run: recorder.run, missed: missed, rows: try await rendering.lines(of: rows))
                 text += "id: \(recorder.run)-\(last)\n" + (try event("rows", batch))
             }
             (number, stamp, silence) = (last, stores, text.isEmpty ? silence + 1 : 0)

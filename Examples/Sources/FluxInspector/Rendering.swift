@@ -50,8 +50,8 @@ struct Rendering: Sendable {
     // MARK: - Rows
 
     /// The lines of rows.
-    func lines(of rows: [Row]) async -> [Line] {
-        await on(lines) { rows.map { line(of: $0) } }
+    func lines(of rows: [Row]) async throws -> [Line] {
+        try await on(lines) { rows.map { line(of: $0) } }
     }
 
     /// The line of a row, made once.
@@ -95,8 +95,8 @@ struct Rendering: Sendable {
     }
 
     /// All there is to say of a row.
-    func detail(of row: Row) async -> Detail {
-        await on(texts) {
+    func detail(of row: Row) async throws -> Detail {
+        try await on(texts) {
             var detail = Detail(line: line(of: row), arguments: text(of: subject(of: row)), hasState: false)
             if case .applied(let applied) = row.content, let states = applied.states {
                 detail.hasState = true
@@ -107,8 +107,8 @@ struct Rendering: Sendable {
     }
 
     /// A state in full.
-    func state(_ state: any FluxState) async -> String {
-        await on(texts) { text(of: state) }
+    func state(_ state: any FluxState) async throws -> String {
+        try await on(texts) { text(of: state) }
     }
 
     private func subject(of row: Row) -> Any {
@@ -122,17 +122,33 @@ struct Rendering: Sendable {
 
     private func text(of value: Any, depth: Int = .max) -> String {
         var text = ""
-        customDump(shown(value), to: &text, maxDepth: depth)
+        // A line has room for little.
+        let walk = depth == .max ? Shown.Walk() : Shown.Walk(left: 200)
+        customDump(shown(value, walk).value, to: &text, maxDepth: depth)
         return cut(text, to: Self.longestText)
     }
 
     private func difference(_ before: Any, _ after: Any) -> String {
-        cut(diff(shown(before), shown(after)) ?? "", to: Self.longestText)
+        var sides = (shown(before), shown(after))
+        // To compare takes as long as the product of what has come and what has gone.
+        let lines = (Self.lines(of: sides.0.value), Self.lines(of: sides.1.value))
+        if min(lines.0.subtracting(lines.1).count, lines.1.subtracting(lines.0).count) > 500 {
+            sides = (shown(before, Shown.Walk(left: 500)), shown(after, Shown.Walk(left: 500)))
+        }
+        let text = cut(diff(sides.0.value, sides.1.value) ?? "", to: Self.longestText)
+        guard sides.0.isCut || sides.1.isCut else { return text }
+        return "  // Too much to compare all of it: what differs where something is left out is not told.\n" + text
     }
 
-    private func shown(_ value: Any) -> Any {
-        var walk = Shown.Walk()
-        return hides.map { Shown.value(value, name: "", depth: 0, hides: $0, &walk) } ?? value
+    private static func lines(of value: Any) -> Set<Substring> {
+        var text = ""
+        customDump(value, to: &text)
+        return Set(text.split(separator: "\n"))
+    }
+
+    private func shown(_ value: Any, _ walk: Shown.Walk = .init()) -> (value: Any, isCut: Bool) {
+        var walk = walk
+        return (Shown.value(value, name: "", depth: 0, hides: hides ?? { _, _ in false }, &walk), walk.isCut)
     }
 
     /// The name of a type, without its module and where in a function it is.
@@ -153,42 +169,78 @@ struct Rendering: Sendable {
         text.utf8.count > length ? text.prefix(length) + "…" : text
     }
 
-    private func on<Value: Sendable>(_ queue: DispatchQueue, _ body: @escaping @Sendable () -> Value) async -> Value {
-        await withCheckedContinuation { continuation in
-            queue.async { continuation.resume(returning: body()) }
+    /// Makes something, unless nobody waits for it any more when it is its turn.
+    private func on<Value: Sendable>(
+        _ queue: DispatchQueue, _ body: @escaping @Sendable () -> Value
+    ) async throws -> Value {
+        let isGone = FluxLock(false)
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                queue.async {
+                    continuation.resume(with: isGone.withLock { $0 } ? .failure(CancellationError()) : .success(body()))
+                }
+            }
+        } onCancel: {
+            isGone.withLock { $0 = true }
         }
     }
 }
 
-/// A value in which something may be hidden, as it is dumped.
-private struct Shown: CustomDumpReflectable {
+/// A value as it is dumped: something in it may be hidden, and no more is in it than one can look at.
+private struct Shown: CustomDumpReflectable, Identifiable {
     /// Values may be in each other for as long as one likes.
     private static let deepest = 64
 
-    /// The objects on the way.
+    /// What was shown on the way.
     struct Walk {
-        /// Those that what comes next is in.
+        /// Those objects that what comes next is in.
         var path: Set<ObjectIdentifier> = []
         /// Those that were found somewhere.
         var known: Set<ObjectIdentifier> = []
         /// How often one may be shown again, elsewhere: where all know all, there is no end of ways.
-        var left = 1_000
+        var again = 1_000
+        /// How many more values are shown; the lines of a text count as such.
+        var left = 10_000
+        /// Whether something was left out.
+        var isCut = false
 
         /// Goes into an object; false: it is not shown in full again.
         mutating func enter(_ id: ObjectIdentifier) -> Bool {
-            if !known.insert(id).inserted { left -= 1 }
-            return left >= 0 && path.insert(id).inserted
+            if !known.insert(id).inserted { again -= 1 }
+            return again >= 0 && path.insert(id).inserted
+        }
+
+        /// Stands for what is left out.
+        mutating func more(_ text: String = "") -> Mark {
+            isCut = true
+            return Mark(customDumpDescription: "…" + text)
+        }
+
+        /// A text, whose end may be left out.
+        mutating func text(_ text: String) -> String {
+            let most = left - left / 2
+            let start = text.utf8.prefix(most * 100)
+            let lines = String(decoding: start, as: UTF8.self)
+                .split(separator: "\n", maxSplits: most, omittingEmptySubsequences: false)
+            left -= min(most, lines.count - 1 + start.count / 100)
+            if start.count == text.utf8.count && lines.count <= most { return text }
+            isCut = true
+            return lines.prefix(most).joined(separator: "\n") + "…"
         }
     }
 
+    /// That of the value, so that a difference tells what was moved from what was changed; where it has none, no other's.
+    let id: AnyHashable
     let customDumpMirror: Mirror
 
     /// What to dump in place of a value.
     static func value(
         _ value: Any, name: String, depth: Int, hides: (String, Any) -> Bool, _ walk: inout Walk
     ) -> Any {
-        if hides(name, value) || depth > deepest { return Hidden() }
+        if hides(name, value) { return Mark(customDumpDescription: "•••") }
+        if depth > deepest { return walk.more() }
         if value is any CustomDumpStringConvertible { return value }
+        if let text = value as? any StringProtocol { return walk.text(String(text)) }
         if let other = value as? any CustomDumpRepresentable {
             return Shown.value(other.customDumpValue, name: name, depth: depth + 1, hides: hides, &walk)
         }
@@ -197,33 +249,48 @@ private struct Shown: CustomDumpReflectable {
         if let object, !walk.enter(ObjectIdentifier(object)) { return Again(object: object) }
         defer { if let object { walk.path.remove(ObjectIdentifier(object)) } }
         let mirror = (value as? any CustomDumpReflectable)?.customDumpMirror ?? Mirror(reflecting: value)
-        var all = Array(mirror.children)
+        var all = [mirror.children]
         var parent = mirror.superclassMirror
         while let inherited = parent {
-            all = inherited.children + all
+            all.insert(inherited.children, at: 0)
             parent = inherited.superclassMirror
         }
-        if all.isEmpty { return value }
+        let count = all.reduce(0) { $0 + $1.count }
+        if count == 0 { return value }
         let isDictionary = mirror.displayStyle == .dictionary
-        let children = all.map { child -> Mirror.Child in
+        let isMany = isDictionary || mirror.displayStyle == .collection || mirror.displayStyle == .set
+        // What comes behind many is shown too.
+        let reserve = isMany ? walk.left / 2 : 0
+        var children: [Mirror.Child] = []
+        for child in all.joined() {
+            if walk.left <= reserve {
+                let more = walk.more(count - children.count > 1 ? " \(count - children.count) more" : "")
+                let key = AnyHashable(ShownKey(key: "…", customDumpValue: Mark(customDumpDescription: "…")))
+                children.append((nil, isDictionary ? (key: key, value: more) : more))
+                break
+            }
+            walk.left -= 1
             if isDictionary, let pair = child.value as? (key: AnyHashable, value: Any) {
                 let name = String(describing: pair.key.base)
                 let key = Shown.value(pair.key.base, name: "", depth: depth + 1, hides: hides, &walk)
                 let value = Shown.value(pair.value, name: name, depth: depth + 1, hides: hides, &walk)
-                return (nil, (key: AnyHashable(ShownKey(key: pair.key, customDumpValue: key)), value: value))
+                children.append((nil, (key: AnyHashable(ShownKey(key: pair.key, customDumpValue: key)), value: value)))
+                continue
             }
             // What an optional holds has the name of that, and so have the values of a case that has one without a label.
             let label = child.label.flatMap { $0 == "some" || $0.hasPrefix(".") ? nil : $0 }
-            let isElement = mirror.displayStyle == .collection || mirror.displayStyle == .set
-            let inner = label ?? (isElement ? "" : name)
-            return (child.label, Shown.value(child.value, name: inner, depth: depth + 1, hides: hides, &walk))
+            let inner = label ?? (isMany ? "" : name)
+            children.append(
+                (child.label, Shown.value(child.value, name: inner, depth: depth + 1, hides: hides, &walk)))
         }
         func mirrored<Subject>(_ value: Subject) -> Mirror {
             // An object is shown as a struct: it is not the object that is dumped.
             Mirror(
                 value, children: children, displayStyle: mirror.displayStyle == .class ? .struct : mirror.displayStyle)
         }
-        return Shown(customDumpMirror: _openExistential(value, do: mirrored))
+        func identity<Subject: Identifiable>(of value: Subject) -> AnyHashable { AnyHashable(value.id) }
+        let id = (value as? any Identifiable).map { identity(of: $0) } ?? AnyHashable(UUID())
+        return Shown(id: id, customDumpMirror: _openExistential(value, do: mirrored))
     }
 }
 
@@ -244,7 +311,7 @@ private struct Again: CustomDumpStringConvertible, Equatable {
     static func == (one: Again, other: Again) -> Bool { one.object === other.object }
 }
 
-/// Stands where something was hidden.
-private struct Hidden: CustomDumpStringConvertible, Equatable {
-    var customDumpDescription: String { "•••" }
+/// Stands where something was hidden or left out.
+private struct Mark: CustomDumpStringConvertible, Equatable {
+    let customDumpDescription: String
 }

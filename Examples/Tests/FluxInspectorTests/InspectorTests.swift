@@ -1,9 +1,10 @@
 import FluxCore
 import FluxDiagnostics
 import FluxEffects
-import FluxInspector
 import Foundation
 import Testing
+
+@testable import FluxInspector
 
 @Suite("FluxInspector", .timeLimit(.minutes(3)))
 struct InspectorTests {
@@ -357,6 +358,111 @@ struct InspectorTests {
             let changed = try #require(first.difference).split(separator: "\n").filter { "-+".contains($0.prefix(1)) }
             #expect(changed.allSatisfy { !$0.contains("[0]") }, "\(changed)")
         }
+    }
+
+    // MARK: - Large values
+
+    /// Is as deep and as large as one likes.
+    struct Heap: FluxState {
+        indirect enum Chain: Sendable { case end, link(Int, Chain) }
+        struct Item: Identifiable { let id: Int; var title = "" }
+        enum Action: FluxAction {
+            case number(Range<Int>)
+            case name(Int, Chain)
+            case link(Chain)
+            case tell(String)
+            case keep([Item])
+        }
+
+        var numbers: [Int] = []
+        var names: [Int: Int] = [:]
+        var chain = Chain.end
+        var text = ""
+        var items: [Item] = []
+        var ticks = 0
+
+        mutating func handle(action: Action) -> Heap? {
+            switch action {
+            case .number(let numbers): self.numbers = Array(numbers)
+            case .name(let count, _): for name in 0..<count { names[name] = ticks }
+            case .link(let chain): self.chain = chain
+            case .tell(let text): self.text = text
+            case .keep(let items): self.items = items
+            }
+            ticks += 1
+            return self
+        }
+    }
+
+    @Test("shows as much of a value as one can look at, however deep and large it is")
+    func large() async throws {
+        let store = FluxStore(initialState: Heap(), dispatcher: nil)
+        inspector.inspect(store)
+        let chain = (0..<2_000).reduce(Heap.Chain.end) { .link($1, $0) }
+        for numbers in [0..<100_000, 100_000..<200_000] { store.dispatch(action: .number(numbers)) }
+        store.dispatch(action: .name(100_000, chain))
+        store.dispatch(action: .link(chain))
+        for word in ["a", "b"] {
+            store.dispatch(action: .tell((0..<50_000).map { "\(word)\($0)" }.joined(separator: "\n")))
+        }
+        store.dispatch(action: .tell(String(repeating: "x", count: 10_000_000)))
+        try await serving(inspector) { served in
+            let rows = try await served.stream().rows { $0.number == 7 }
+            #expect(rows[2].text.hasPrefix(".name(100000, .link(1999, "), "\(rows[2])")
+            for number in 1...7 {
+                let detail: ShownDetail = try await served.json("/inspect/rows/\(number)")
+                let difference = try #require(detail.difference)
+                #expect(difference.contains("Too much to compare all of it"))
+                #expect(difference.contains("+   ticks: \(number)"), "\(difference.suffix(1_000))")
+                let state = try await served.text("/inspect/rows/\(number)/state")
+                #expect(state.contains("[4]: ") && state.contains("95000 more") && state.contains("ticks: \(number)"))
+            }
+        }
+    }
+
+    @Test("tells what was moved from what was changed where values have an identity")
+    func moved() async throws {
+        let store = FluxStore(initialState: Heap(), dispatcher: nil)
+        inspector.inspect(store)
+        let items = (1...3).map { Heap.Item(id: $0) }
+        store.dispatch(action: .keep(items))
+        store.dispatch(action: .keep([Heap.Item(id: 0), Heap.Item(id: 1, title: "one")] + items[1...]))
+        try await serving(inspector) { served in
+            let detail: ShownDetail = try await served.json("/inspect/rows/2")
+            let lines = try #require(detail.difference).split(separator: "\n").filter { "-+".contains($0.prefix(1)) }
+                .map { $0.filter { $0 != " " } }
+            #expect(
+                lines == [
+                    "+[0]:InspectorTests.Heap.Item(", "+id:0,", #"+title:"""#, "+),", #"-title:"""#, #"+title:"one""#,
+                    "-ticks:1", "+ticks:2",
+                ], "\(lines)")
+        }
+    }
+
+    @Test("makes no text that nobody waits for any more")
+    func unwanted() async throws {
+        let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let made = FluxLock(0)
+        let rendering = Rendering { name, _ in
+            guard name == "chosen" else { return false }
+            made.withLock { $0 += 1 }
+            begun.signal()
+            goOn.wait()
+            return false
+        }
+        let first = Task { try await rendering.state(Choice(cards: [])) }
+        await withCheckedContinuation { next in
+            DispatchQueue.global().async {
+                begun.wait()
+                next.resume()
+            }
+        }
+        let others = (1...10).map { _ in Task { try await rendering.state(Choice(cards: [])) } }
+        for other in others { other.cancel() }
+        goOn.signal()
+        #expect(try await first.value.contains("chosen: nil"))
+        for other in others { await #expect(throws: CancellationError.self) { try await other.value } }
+        #expect(made.withLock { $0 } == 1)
     }
 
     // MARK: - Who reads
