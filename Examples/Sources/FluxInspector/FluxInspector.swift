@@ -6,7 +6,7 @@ import FluxCore
 /// let inspector = FluxInspector(limit: 1_000) { name, _ in name == "password" }
 /// inspector.inspect(dispatcher)
 /// inspector.inspect(store, name: "board welcome")
-/// inspector.mount(on: router)  // http://localhost:8080/inspect
+/// inspector.mount(on: router)  // http://localhost:8080/inspect; behind a proxy, with a token
 /// ```
 ///
 /// The page has the stores that are open, and a line for each event and action as it comes: its type and arguments, the

@@ -62,8 +62,9 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
             }
             return refusal(.unauthorized, "Add ?token= and the token to the address of the inspector.")
         }
-        let isForwarded = ["Forwarded", "X-Forwarded-For", "X-Real-IP"].contains { name in
-            HTTPField.Name(name).map { request.headers.contains($0) } ?? false
+        let isForwarded = request.headers.contains { field in
+            let name = field.name.canonicalName
+            return ["via", "forwarded", "x-real-ip"].contains(name) || name.hasPrefix("x-forwarded-")
         }
         if isLoopback(peer?.ipAddress ?? "") && !isForwarded && isLoopback(host(of: request.head.authority ?? "")) {
             return nil

@@ -28,9 +28,10 @@ extension FluxInspector {
     /// Adds the pages to a router.
     ///
     /// Without a token they are for this machine alone: both the peer and the name that it asked for have to be loopback, so
-    /// that no page of another site gets in by a name that leads here, and what a proxy forwarded is refused. With a token it
-    /// is asked of everybody: as `Authorization: Bearer TOKEN`, or as `?token=TOKEN` of the first page, which sets a cookie for
-    /// what comes after.
+    /// that no page of another site gets in by a name that leads here, and what a proxy says it has forwarded is refused. A proxy on
+    /// this machine that does not say so, as nginx does not unless it is told to, looks like this machine: behind one, give a
+    /// token. With a token it is asked of everybody: as `Authorization: Bearer TOKEN`, or as `?token=TOKEN` of the first page,
+    /// which sets a cookie for what comes after.
     ///
     /// | `GET`, `HEAD`         | answers                                                                               |
     /// |-----------------------|---------------------------------------------------------------------------------------|
@@ -47,7 +48,8 @@ extension FluxInspector {
     ///   - router: The router, or a group of it; its context has to know the address of the peer, as ``FluxInspectorContext``
     ///     does.
     ///   - path: Where the pages are.
-    ///   - token: What whoever asks has to know; nil: the pages are for this machine alone.
+    ///   - token: What whoever asks has to know; nil: the pages are for this machine alone, and for whoever a proxy on it
+    ///     lets through.
     public func mount<Context: RemoteAddressRequestContext>(
         on router: some RouterMethods<Context>, at path: RouterPath = "/inspect", token: String? = nil
     ) {

@@ -70,7 +70,7 @@ struct GuardianTests {
 
     @Test("without a token refuses what a proxy of this machine has forwarded")
     func forwarded() async throws {
-        for name in ["Forwarded", "X-Forwarded-For", "X-Real-IP"] {
+        for name in ["Forwarded", "Via", "x-forwarded-for", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP"] {
             let headers: HTTPFields = [try #require(HTTPField.Name(name)): "8.8.8.8"]
             #expect(try await answer(from: "127.0.0.1", headers: headers).status == .forbidden, "\(name)")
         }
