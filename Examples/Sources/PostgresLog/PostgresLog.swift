@@ -11,7 +11,7 @@ public final class PostgresLog: Sendable {
     fileprivate let name: String
     fileprivate let writer: Session
     fileprivate let reader: Session
-    fileprivate let bell: Bell
+    let bell: Bell
 
     /// Connects, and makes the tables if they are not there.
     ///
@@ -20,11 +20,13 @@ public final class PostgresLog: Sendable {
     ///     that takes writes: `target_session_attrs=read-write`. Where machines or networks vanish without a word, add
     ///     `connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000`: by what
     ///     most systems are set to, that is noticed after a quarter of an hour, and by who only listens after two hours.
-    ///   - name: What the tables' names begin with: lower-case letters, digits and `_`.
+    ///   - name: What the tables' names begin with: 1 to 55 lower-case letters, digits and `_`, and no digit first.
     /// - Throws: Why that cannot be.
     public init(_ address: String, name: String) async throws(FluxSharedLogError) {
-        guard name.utf8.allSatisfy({ (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5F }) else {
-            throw .refused("\"\(name)\" is no name for tables: lower-case letters, digits and _")
+        // A name in PostgreSQL has 63 bytes, and `_entries` comes behind.
+        guard name.wholeMatch(of: /[a-z_][a-z0-9_]{0,54}/) != nil else {
+            throw .refused(
+                "\"\(name)\" is no name for tables: 1 to 55 lower-case letters, digits and _, no digit first")
         }
         self.name = name
         (writer, reader) = (Session(address), Session(address))
@@ -131,6 +133,7 @@ public final class PostgresKeyLog: FluxSharedLog {
                 try await receive(entries)
                 position = last.position
             } else {
+                if let trouble = log.bell.trouble.withLock({ $0 }) { throw trouble }
                 await rings.next()
             }
         }

@@ -72,7 +72,8 @@ final class Session: @unchecked Sendable {
         return connection
     }
 
-    private func perform(_ statement: String, _ parameters: [Parameter]) throws(FluxSharedLogError) -> [Row] {
+    /// Runs a statement; on the queue.
+    func perform(_ statement: String, _ parameters: [Parameter]) throws(FluxSharedLogError) -> [Row] {
         let connection = try connected()
         let values = parameters.map(\.bytes)
         let copies = values.map { value in
@@ -113,11 +114,13 @@ final class Session: @unchecked Sendable {
 ///
 /// What it has belongs to the session's queue, and who waits to a lock.
 final class Bell: @unchecked Sendable {
-    private let session: Session
+    let session: Session
     private let channel: String
     private var source: (any DispatchSourceRead)?
     private let waiting = Mutex<[UInt64: (key: String, ring: AsyncStream<Void>.Continuation)]>([:])
     private let last = Atomic<UInt64>(0)
+    /// Why it hears nothing at the moment, for those who would wait for it.
+    let trouble = Mutex<FluxSharedLogError?>(nil)
 
     init(_ session: Session, channel: String) { (self.session, self.channel) = (session, channel) }
 
@@ -140,8 +143,16 @@ final class Bell: @unchecked Sendable {
 
     /// Hears until the connection is lost; then everybody looks for himself, until it stands again.
     private func hear() {
-        guard let connection = try? session.connected() else { return hearLater() }
-        PQclear(PQexec(connection, "LISTEN \(channel)"))
+        let connection: OpaquePointer
+        do throws(FluxSharedLogError) {
+            // Quoted: a channel may be called as a word of SQL is.
+            _ = try session.perform("LISTEN \"\(channel)\"", [])
+            connection = try session.connected()
+            trouble.withLock { $0 = nil }
+        } catch {
+            trouble.withLock { $0 = error }
+            return hearLater()
+        }
         ring(nil)
         // One of its own: libpq closes that of a lost connection at once, while it is still looked at.
         let descriptor = dup(PQsocket(connection))

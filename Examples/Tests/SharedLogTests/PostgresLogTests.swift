@@ -38,10 +38,11 @@ struct PostgresLogTests {
         await #expect(throws: FluxSharedLogError.refused("a key with a zero byte")) {
             try await logs.log(for: "a\0b").append([], key: "1")
         }
-        await #expect(
-            throws: FluxSharedLogError.refused("\"A b\" is no name for tables: lower-case letters, digits and _")
-        ) {
-            _ = try await PostgresLog(server.address, name: "A b")
+        for name in ["A b", "", "0a", String(repeating: "x", count: 56)] {
+            let reason = "\"\(name)\" is no name for tables: 1 to 55 lower-case letters, digits and _, no digit first"
+            await #expect(throws: FluxSharedLogError.refused(reason)) {
+                _ = try await PostgresLog(server.address, name: name)
+            }
         }
         server.kill()
         for _ in 0..<2 {
@@ -50,6 +51,32 @@ struct PostgresLogTests {
                 Issue.record("a server that was killed has answered")
             } catch FluxSharedLogError.unavailable {}
         }
+    }
+
+    @Test("Tables may be called as a word of SQL is, and who reads is told where nothing would wake it")
+    func listens() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        for name in ["order", String(repeating: "x", count: 55)] {
+            let logs = try await PostgresLog(server.address, name: name)
+            let reading = Task { try await entries(2, of: logs.log(for: "b1")).map(\.position) }
+            #expect(try await logs.log(for: "b1").append([], key: "1") == 1)
+            // One who reads looks for himself whenever listening begins or fails; this comes after that.
+            for _ in 0..<2 { await logs.bell.session.whenFree() }
+            #expect(logs.bell.trouble.withLock { $0 } == nil)
+            #expect(try await logs.log(for: "b1").append([], key: "2") == 2)
+            #expect(try await reading.value == [1, 2])
+            let trouble = FluxSharedLogError.unavailable("nothing is heard")
+            logs.bell.trouble.withLock { $0 = trouble }
+            await #expect(throws: trouble) { try await entries(3, of: logs.log(for: "b1")) }
+        }
+        let session = Session(server.address)
+        let bell = Bell(session, channel: "")
+        bell.listen()
+        await session.whenFree()
+        let trouble = try #require(bell.trouble.withLock { $0 })
+        #expect("\(trouble)".contains("syntax error") || "\(trouble)".contains("zero-length"), "\(trouble)")
     }
 
     @Test("A connection that is lost before anybody listens on it stops nothing")
