@@ -64,6 +64,11 @@ public final class PostgresServer: Sendable {
     /// How a client connects.
     public var address: String { "host=127.0.0.1 port=\(port) user=flux dbname=postgres" }
 
+    /// Sends a signal to its first process, which makes one for each connection.
+    ///
+    /// - Parameter signal: Which.
+    public func send(_ signal: Int32) { process.send(signal) }
+
     /// Ends it at once, as a loss of power would.
     public func kill() { process.kill() }
 

@@ -65,8 +65,7 @@ public final class PostgresLog: Sendable {
 ///
 /// Thread safety: all of it may be used from any thread.
 public final class PostgresKeyLog: FluxSharedLog {
-    private typealias Appended = Result<UInt64, FluxSharedLogError>
-    private typealias Append = (id: [UInt8], entry: [UInt8], continuation: CheckedContinuation<Appended, Never>)
+    private typealias Append = (id: [UInt8], entry: [UInt8], answer: Answer<UInt64>)
 
     private let log: PostgresLog
     private let key: String
@@ -82,27 +81,34 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Returns: Its position, once it is committed.
     /// - Throws: Why it was not, or may not have been.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
-        try await withCheckedContinuation { (continuation: CheckedContinuation<Appended, Never>) in
-            let isFirst = appends.withLock { appends in
-                appends.append((Array(key.utf8), entry, continuation))
-                return appends.count == 1
-            }
-            if isFirst { Task { await self.commit() } }
-        }.get()
+        let answer = Answer<UInt64>()
+        let isFirst = appends.withLock { appends in
+            appends.append((Array(key.utf8), entry, answer))
+            return appends.count == 1
+        }
+        if isFirst { Task { await commit() } }
+        do {
+            return try await answer.get()
+        } catch {
+            // Cancelled while it waited, it is not kept until the server answers.
+            appends.withLock { $0.removeAll { $0.answer === answer } }
+            throw error
+        }
     }
 
     private func commit() async {
         await log.writer.whenFree()
         var batch: [Append] = []
         appends.withLock { swap(&$0, &batch) }
+        if batch.isEmpty { return }
         do throws(FluxSharedLogError) {
             let rows = try await run(
                 "SELECT \(log.name)_append($1, $2, $3)",
                 [.array(batch.map(\.id)), .array(batch.map(\.entry))], on: log.writer)
             guard rows.count == batch.count else { throw .unavailable("\(rows.count) of \(batch.count) were answered") }
-            for (append, row) in zip(batch, rows) { append.continuation.resume(returning: .success(row[0].number)) }
+            for (append, row) in zip(batch, rows) { append.answer.give(.success(row[0].number)) }
         } catch {
-            for append in batch { append.continuation.resume(returning: .failure(error)) }
+            for append in batch { append.answer.give(.failure(error)) }
         }
     }
 
@@ -111,7 +117,7 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Parameters:
     ///   - position: The last that is known.
     ///   - receive: Gets the next entries.
-    /// - Throws: What ended it; nothing if the task was cancelled.
+    /// - Throws: What ended it; if the task was cancelled nothing, or that the log is unavailable.
     public func read(
         after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
     ) async throws {

@@ -50,13 +50,14 @@ final class Session: @unchecked Sendable {
         await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
     }
 
+    /// Runs a statement, which may go on when the task that waits for it is cancelled.
     func run(_ statement: String, _ parameters: [Parameter] = []) async throws(FluxSharedLogError) -> [Row] {
-        try await withCheckedContinuation { continuation in
-            queue.async {
-                continuation.resume(
-                    returning: Result { () throws(FluxSharedLogError) in try self.perform(statement, parameters) })
-            }
-        }.get()
+        let answer = Answer<[Row]>()
+        queue.async {
+            if answer.isGiven { return }
+            answer.give(Result { () throws(FluxSharedLogError) in try self.perform(statement, parameters) })
+        }
+        return try await answer.get()
     }
 
     /// The connection, which stands; on the queue.
@@ -107,6 +108,44 @@ final class Session: @unchecked Sendable {
         // What is wrong with the data, a constraint, the rights, or the statement does not go away.
         return ["0A", "22", "23", "28", "3D", "42", "54"].contains(state.prefix(2))
             ? .refused(text) : .unavailable(text)
+    }
+}
+
+/// What one task waits for, until it is there or the task is cancelled.
+final class Answer<Value: Sendable>: Sendable {
+    typealias Outcome = Result<Value, FluxSharedLogError>
+
+    private struct State {
+        var outcome: Outcome?
+        var continuation: CheckedContinuation<Outcome, Never>?
+    }
+
+    private let state = Mutex(State())
+
+    var isGiven: Bool { state.withLock { $0.outcome != nil } }
+
+    /// The first counts.
+    func give(_ outcome: Outcome) {
+        let continuation = state.withLock { state in
+            if state.outcome == nil { state.outcome = outcome }
+            defer { state.continuation = nil }
+            return state.continuation
+        }
+        continuation?.resume(returning: outcome)
+    }
+
+    func get() async throws(FluxSharedLogError) -> Value {
+        try await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let outcome = state.withLock { state in
+                    if state.outcome == nil { state.continuation = continuation }
+                    return state.outcome
+                }
+                if let outcome { continuation.resume(returning: outcome) }
+            }
+        } onCancel: {
+            give(.failure(.unavailable("the task was cancelled")))
+        }.get()
     }
 }
 

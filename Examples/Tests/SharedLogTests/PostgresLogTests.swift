@@ -1,5 +1,6 @@
 import FluxReplication
 import FluxTesting
+import Foundation
 import LocalServers
 import ProgramTesting
 import Testing
@@ -77,6 +78,49 @@ struct PostgresLogTests {
         await session.whenFree()
         let trouble = try #require(bell.trouble.withLock { $0 })
         #expect("\(trouble)".contains("syntax error") || "\(trouble)".contains("zero-length"), "\(trouble)")
+    }
+
+    @Test("Whatever waits for a server that stands still ends soon when its task is cancelled")
+    func cancels() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        let address = server.address
+        let log = try await PostgresLog(address, name: "boards").log(for: "b1")
+        #expect(try await log.append([1], key: "1") == 1)
+        #expect(try await log.end() == 1)
+        let others = "SELECT pid::bigint FROM pg_stat_activity WHERE datname IS NOT NULL AND $1 = $1"
+        let processes = try await Session(address).run(others, [.text("")]).map { pid_t($0[0].number) }
+        #expect(processes.count >= 3)
+        func signal(_ signal: Int32) {
+            server.send(signal)
+            for process in processes { kill(process, signal) }
+        }
+        signal(SIGSTOP)
+        defer { signal(SIGCONT) }
+        let calls: [@Sendable () async throws -> Void] = [
+            { _ = try await log.append([2], key: "2") }, { _ = try await log.append([3], key: "3") },
+            { _ = try await log.end() }, { _ = try await log.snapshot() }, { try await log.trim(through: 1) },
+            { try await log.save(FluxSharedSnapshot(position: 1, state: [])) },
+            { try await log.read(after: 1) { _ in } },
+            { _ = try await PostgresLog(address, name: "others") },
+        ]
+        // Before it waits, most of all, and while it does.
+        for pause in [0, 20] {
+            for call in calls {
+                let task = Task { try await call() }
+                try await Task.sleep(for: .milliseconds(pause))
+                task.cancel()
+                do {
+                    try await task.value
+                } catch {
+                    #expect(error as? FluxSharedLogError == .unavailable("the task was cancelled"))
+                }
+            }
+        }
+        signal(SIGCONT)
+        let position = try await log.append([2], key: "2")
+        #expect(try await log.append([2], key: "2") == position)
     }
 
     @Test("A connection that is lost before anybody listens on it stops nothing")
