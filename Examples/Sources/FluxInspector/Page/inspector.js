@@ -14,6 +14,7 @@ let newest = 0;
 /** The rows of events by their number, to add how they ended. */
 const events = new Map();
 const stores = new Map();
+/** By the row itself: another run of the program counts its rows from 1 again. */
 const pinned = new Map();
 let chosenStore = null;
 let isPaused = false;
@@ -290,7 +291,7 @@ async function ask(path, read) {
 }
 
 async function show(row) {
-    const mine = pinned.get(row.number) ?? { row };
+    const mine = pinned.get(row) ?? { row };
     shown = mine;
     // Who goes through many rows asks for the one they stay at.
     await new Promise((done) => setTimeout(done, 60));
@@ -304,7 +305,7 @@ async function load(mine) {
     if (mine.answer === undefined) {
         mine.answer = await ask(`rows/${mine.row.number}`, (answer) => answer.json());
     }
-    if (mine.answer.hasState && mine.state === undefined && (tab === "state" || pinned.has(mine.row.number))) {
+    if (mine.answer.hasState && mine.state === undefined && (tab === "state" || pinned.has(mine.row))) {
         mine.state = await ask(`rows/${mine.row.number}/state`, (answer) => answer.text());
     }
 }
@@ -319,7 +320,7 @@ function drawDetail() {
         button.setAttribute("aria-selected", String(name === tab));
         bar.append(button);
     }
-    const isPinned = pinned.has(row.number);
+    const isPinned = pinned.has(row);
     const pin = make("button", { type: "button", className: "apart", on: () => togglePin() }, isPinned ? "Unpin" : "Pin");
     pin.setAttribute("aria-pressed", String(isPinned));
     bar.append(pin);
@@ -383,8 +384,8 @@ async function openTab(name) {
 async function togglePin() {
     const mine = shown;
     if (!mine) return;
-    if (!pinned.delete(mine.row.number)) {
-        pinned.set(mine.row.number, mine);
+    if (!pinned.delete(mine.row)) {
+        pinned.set(mine.row, mine);
         await load(mine);
     }
     // A row stands in the list and in the pins: the element that it knows is the one of the list.
