@@ -152,7 +152,11 @@ public final class JetStreamKeyLog: FluxSharedLog {
         var heads: [(Head, UInt64)] = []
         for stored in try await logs.all(of: head, in: logs.snapshots) {
             do {
-                heads.append((try JSONDecoder().decode(Head.self, from: stored.data ?? Data()), stored.seq))
+                let head = try JSONDecoder().decode(Head.self, from: stored.data ?? Data())
+                guard head.parts >= 0, head.bytes >= 0 else {
+                    throw FluxSharedLogError.refused("\(head.parts) parts of \(head.bytes) bytes")
+                }
+                heads.append((head, stored.seq))
             } catch {
                 throw .refused("what is stored as \(head) is none of ours: \(error)")
             }
@@ -170,7 +174,6 @@ public final class JetStreamKeyLog: FluxSharedLog {
                 return nil
             }
             var state: [UInt8] = []
-            state.reserveCapacity(head.bytes)
             for number in 0..<head.parts {
                 let query = JetStream.Query(last_by_subj: part(head.upload, String(number)))
                 guard let stored = try await logs.stored(query, in: logs.snapshots) else { break }

@@ -1,10 +1,11 @@
 import FluxReplication
 import FluxTesting
 import Foundation
-import JetStreamLog
 import LocalServers
 import ProgramTesting
 import Testing
+
+@testable import JetStreamLog
 
 /// Each test has servers of its own.
 @Suite(.serialized, .timeLimit(.minutes(3)))
@@ -81,6 +82,29 @@ struct JetStreamLogTests {
             }
         }
         #expect(error == wanted)
+    }
+
+    @Test("A head of a snapshot that nobody can have saved ends no program")
+    func foreignHead() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let logs = try await eventually {
+            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
+        }
+        for (parts, bytes, wanted) in [
+            (0, Int.max, "the log is not"), (-1, 0, "the log has refused"), (0, -1, "the log has refused"),
+        ] {
+            let log = logs.log(for: "b\(parts)\(bytes)")
+            let head = #"{"position":1,"upload":"x","parts":\#(parts),"bytes":\#(bytes)}"#
+            _ = try await logs.add(Array(head.utf8), as: "\(logs.snapshots).\(log.token).head")
+            do {
+                _ = try await log.snapshot()
+                Issue.record("\(head) is a snapshot")
+            } catch {
+                #expect("\(error)".hasPrefix(wanted), "\(error)")
+            }
+        }
     }
 
     @Test(
