@@ -21,7 +21,7 @@ public final class PostgresLog: Sendable {
     ///     `connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000`: by what
     ///     most systems are set to, that is noticed after a quarter of an hour, and by who only listens after two hours.
     ///   - name: What the tables' names begin with: 1 to 55 lower-case letters, digits and `_`, and no digit first.
-    /// - Throws: Why that cannot be.
+    /// - Throws: Why that cannot be: refused where the address, the database, the user or the name will not be right by waiting.
     public init(_ address: String, name: String) async throws(FluxSharedLogError) {
         // A name in PostgreSQL has 63 bytes, and `_entries` comes behind.
         guard name.wholeMatch(of: /[a-z_][a-z0-9_]{0,54}/) != nil else {
@@ -56,7 +56,7 @@ public final class PostgresLog: Sendable {
 
     /// The log of one key.
     ///
-    /// - Parameter key: Any text without a zero byte, of less than 8,000 bytes.
+    /// - Parameter key: Any text without a zero byte, of at most 2,600 bytes, as an index takes it.
     /// - Returns: Its log.
     public func log(for key: String) -> PostgresKeyLog { PostgresKeyLog(self, key: key) }
 }
@@ -70,17 +70,24 @@ public final class PostgresKeyLog: FluxSharedLog {
     private let log: PostgresLog
     private let key: String
     private let appends = Mutex<[Append]>([])
+    private static let largest = 256 << 20
+    private static let largestKey = 64
 
     fileprivate init(_ log: PostgresLog, key: String) { (self.log, self.key) = (log, key) }
 
     /// Adds an entry at the end; those that wait meanwhile become one transaction.
     ///
     /// - Parameters:
-    ///   - entry: The entry.
-    ///   - key: By which a repetition is known, for as long as the entry is there.
+    ///   - entry: The entry, of at most 256 MB.
+    ///   - key: By which a repetition is known, for as long as the entry is there; at most 64 bytes.
     /// - Returns: Its position, once it is committed.
     /// - Throws: Why it was not, or may not have been.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        // Here, for what others append meanwhile is not to be refused with it.
+        guard entry.count <= Self.largest else { throw .refused("an entry of \(entry.count) bytes: 256 MB at most") }
+        guard key.utf8.count <= Self.largestKey else {
+            throw .refused("an entry's key of \(key.utf8.count) bytes: \(Self.largestKey) at most")
+        }
         let answer = Answer<UInt64>()
         let isFirst = appends.withLock { appends in
             appends.append((Array(key.utf8), entry, answer))
@@ -98,17 +105,28 @@ public final class PostgresKeyLog: FluxSharedLog {
 
     private func commit() async {
         await log.writer.whenFree()
-        var batch: [Append] = []
-        appends.withLock { swap(&$0, &batch) }
-        if batch.isEmpty { return }
-        do throws(FluxSharedLogError) {
-            let rows = try await run(
-                "SELECT \(log.name)_append($1, $2, $3)",
-                [.array(batch.map(\.id)), .array(batch.map(\.entry))], on: log.writer)
-            guard rows.count == batch.count else { throw .unavailable("\(rows.count) of \(batch.count) were answered") }
-            for (append, row) in zip(batch, rows) { append.answer.give(.success(row[0].number)) }
-        } catch {
-            for append in batch { append.answer.give(.failure(error)) }
+        while true {
+            let batch = appends.withLock { appends in
+                var size = 0
+                let fitting = appends.prefix { append in
+                    size += append.id.count + append.entry.count
+                    return size <= Self.largest + Self.largestKey
+                }
+                appends.removeFirst(fitting.count)
+                return Array(fitting)
+            }
+            if batch.isEmpty { return }
+            do throws(FluxSharedLogError) {
+                let rows = try await run(
+                    "SELECT \(log.name)_append($1, $2, $3)",
+                    [.array(batch.map(\.id)), .array(batch.map(\.entry))], on: log.writer)
+                guard rows.count == batch.count else {
+                    throw .unavailable("\(rows.count) of \(batch.count) were answered")
+                }
+                for (append, row) in zip(batch, rows) { append.answer.give(.success(row[0].number)) }
+            } catch {
+                for append in batch { append.answer.give(.failure(error)) }
+            }
         }
     }
 
@@ -192,6 +210,7 @@ public final class PostgresKeyLog: FluxSharedLog {
         _ statement: String, _ parameters: [Parameter] = [], on session: Session
     ) async throws(FluxSharedLogError) -> [Row] {
         guard !key.utf8.contains(0) else { throw .refused("a key with a zero byte") }
+        guard key.utf8.count <= 2_600 else { throw .refused("a key of \(key.utf8.count) bytes: 2,600 at most") }
         return try await session.run(statement, [.text(key)] + parameters)
     }
 }

@@ -63,20 +63,43 @@ final class Session: @unchecked Sendable {
     /// The connection, which stands; on the queue.
     func connected() throws(FluxSharedLogError) -> OpaquePointer {
         if let connection, PQstatus(connection) == CONNECTION_OK { return connection }
+        let isFirst = connection == nil
         PQfinish(connection)
         connection = PQconnectdb(address)
-        guard let connection, PQstatus(connection) == CONNECTION_OK else {
-            throw .unavailable("connecting to PostgreSQL: \(String(cString: PQerrorMessage(connection)))")
-        }
+        let text = "connecting to PostgreSQL: \(message)"
+        if isFirst, PQstatus(connection) != CONNECTION_OK { try askForCode(text) }
+        guard let connection, PQstatus(connection) == CONNECTION_OK else { throw .unavailable(text) }
         // Nobody waits for good, whoever holds a lock; what the network does is up to the address.
         PQclear(PQexec(connection, "SET statement_timeout = '5s'; SET client_min_messages = error"))
         return connection
     }
 
+    private var message: String { String(cString: PQerrorMessage(connection)) }
+
+    /// Refuses an address, a name or a password that will be wrong at the next attempt too.
+    ///
+    /// Only at the first: what was right once may be right again.
+    private func askForCode(_ text: String) throws(FluxSharedLogError) {
+        let options = PQconninfoParse(address, nil)
+        PQconninfoFree(options)
+        if options == nil || PQconnectionNeedsPassword(connection) == 1 { throw .refused(text) }
+        // What a server answers to a connection has no code unless that is asked for, and a new connection cannot be told to ask.
+        guard text.contains("FATAL") else { return }
+        PQsetErrorVerbosity(connection, PQERRORS_SQLSTATE)
+        PQreset(connection)
+        if Self.lasting.contains(where: { message.contains("FATAL:  \($0)") }) { throw .refused(text) }
+        PQsetErrorVerbosity(connection, PQERRORS_DEFAULT)
+    }
+
+    /// The classes of what does not go away: what is wrong with the data, a constraint, the rights, or the statement.
+    private static let lasting = ["0A", "22", "23", "28", "3D", "42", "54"]
+
     /// Runs a statement; on the queue.
     func perform(_ statement: String, _ parameters: [Parameter]) throws(FluxSharedLogError) -> [Row] {
         let connection = try connected()
         let values = parameters.map(\.bytes)
+        // As large as a message to the server may be.
+        guard values.reduce(0, { $0 + $1.count }) < 1 << 30 else { throw .refused("more than PostgreSQL takes: 1 GB") }
         let copies = values.map { value in
             let copy = UnsafeMutableBufferPointer<CChar>.allocate(capacity: max(1, value.count))
             _ = copy.update(from: value.lazy.map(CChar.init(bitPattern:)))
@@ -102,12 +125,10 @@ final class Session: @unchecked Sendable {
     }
 
     private func failure(_ result: OpaquePointer?) -> FluxSharedLogError {
-        let text = "PostgreSQL: \(String(cString: PQerrorMessage(connection)))"
+        let text = "PostgreSQL: \(message)"
         // 67 is PG_DIAG_SQLSTATE, a macro that Swift does not see.
         let state = PQresultErrorField(result, 67).map { String(cString: $0) } ?? ""
-        // What is wrong with the data, a constraint, the rights, or the statement does not go away.
-        return ["0A", "22", "23", "28", "3D", "42", "54"].contains(state.prefix(2))
-            ? .refused(text) : .unavailable(text)
+        return Self.lasting.contains(String(state.prefix(2))) ? .refused(text) : .unavailable(text)
     }
 }
 

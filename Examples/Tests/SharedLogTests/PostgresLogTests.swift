@@ -80,6 +80,70 @@ struct PostgresLogTests {
         #expect("\(trouble)".contains("syntax error") || "\(trouble)".contains("zero-length"), "\(trouble)")
     }
 
+    @Test("What is too large is refused by itself, and what is just not is taken")
+    func sizes() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        let logs = try await PostgresLog(server.address, name: "boards")
+        // An index compresses no such key.
+        let key = String((0..<2_601).map { _ in Character(Unicode.Scalar(UInt8.random(in: 0x21...0x7E))) })
+        let (log, id) = (logs.log(for: String(key.dropLast())), String(key.prefix(64)))
+        #expect(try await log.append([1], key: id) == 1)
+        #expect(try await entries(1, of: log).map(\.entry) == [[1]])
+        try await log.save(FluxSharedSnapshot(position: 1, state: [1]))
+        await expect("the log has refused it: a key of 2601 bytes: 2,600 at most") {
+            _ = try await logs.log(for: key).append([], key: "1")
+        }
+        await expect("the log has refused it: an entry's key of 65 bytes: 64 at most") {
+            _ = try await log.append([], key: id + "x")
+        }
+        let large = [UInt8](repeating: 0, count: 256 << 20 + 1)
+        await expect("the log has refused it: an entry of 268435457 bytes: 256 MB at most") {
+            _ = try await log.append(large, key: "2")
+        }
+    }
+
+    @Test(
+        "Where a server, a database or a user will not be right by waiting, that is refused; and one that is away is not"
+    )
+    func connects() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        _ = try await Session(server.address).run("CREATE ROLE other LOGIN PASSWORD 'right'")
+        try "host all other all scram-sha-256\nhost all all all trust"
+            .write(to: folder.url.appending(path: "postgres/pg_hba.conf"), atomically: false, encoding: .utf8)
+        _ = try await Session(server.address).run("SELECT pg_reload_conf()")
+        // Until it has read that, it lets everybody in.
+        while (try? await Session(server.address + " user=other").run("SELECT 1")) != nil {}
+        let others = [
+            server.address + " user=other", server.address + " user=other password=wrong",
+            server.address + "x", server.address + " user=nobody", "nonsense", "postgres://127.0.0.1:1/x?foo=bar",
+        ]
+        for address in others {
+            await expect("the log has refused it: ") { _ = try await PostgresLog(address, name: "boards") }
+        }
+        // What was right once may be right again.
+        let session = Session("host=127.0.0.1 port=\(server.port) user=flux dbname=other")
+        _ = try await Session(server.address).run("CREATE DATABASE other")
+        #expect(try await session.run("SELECT 1").count == 1)
+        _ = try await Session(server.address).run("DROP DATABASE other WITH (FORCE)")
+        for _ in 0..<3 { await expect("the log is not available: ") { _ = try await session.run("SELECT 1") } }
+        await expect("the log is not available: ") {
+            _ = try await PostgresLog("host=127.0.0.1 port=1 user=flux", name: "boards")
+        }
+    }
+
+    private func expect(_ start: String, _ body: () async throws -> Void) async {
+        do {
+            try await body()
+            Issue.record("nothing is thrown where \(start) is expected")
+        } catch {
+            #expect("\(error)".hasPrefix(start), "\(error)")
+        }
+    }
+
     @Test("Whatever waits for a server that stands still ends soon when its task is cancelled")
     func cancels() async throws {
         let folder = try TemporaryFolder()
