@@ -19,21 +19,24 @@ nonisolated struct FluxDerived<Value: Sendable>: FluxState {
     }
 
     @usableFromInline let value: Value
+    /// What was announced last, which is as good as the value.
+    @usableFromInline let announced: Value
     /// The sum of the stamps of all stores it follows from: these only grow, so it differs if one of them does.
     @usableFromInline let stamp: UInt64
     /// The number of the cut: no value takes the place of one of a later cut.
     @usableFromInline let cut: UInt64
 
     @inlinable
-    init(value: Value, stamp: UInt64, cut: UInt64) {
-        (self.value, self.stamp, self.cut) = (value, stamp, cut)
+    init(value: Value, announced: Value? = nil, stamp: UInt64, cut: UInt64) {
+        (self.value, self.announced, self.stamp, self.cut) = (value, announced ?? value, stamp, cut)
     }
 
     @inlinable
     mutating func handle(action: Action) -> FluxDerived? {
         guard action.known == cut, action.next.cut > cut else { return nil }
         self = FluxDerived(
-            value: action.isSame ? value : action.next.value, stamp: action.next.stamp, cut: action.next.cut)
+            value: action.next.value, announced: action.isSame ? announced : nil, stamp: action.next.stamp,
+            cut: action.next.cut)
         return action.isSame ? nil : self
     }
 }

@@ -78,7 +78,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
             inner.dispatch(
                 action: FluxDerived.Action(
                     next: FluxDerived(value: value, stamp: stamp, cut: cut.number), known: known.cut,
-                    isSame: isSame(known.value, value)))
+                    isSame: isSame(known.announced, value)))
             known = inner.state
         }
         return known

@@ -53,6 +53,28 @@ import Testing
         }
     }
 
+    @Test func `So has a view of a view that announces little, whoever else has read that`() {
+        let coarse = loud.view(\.count, by: { $0 / 10 == $1 / 10 })
+        let outer = FluxView(coarse, quiet) { [$0, $1.count] }
+        for count in 1...12 {
+            dispatcher.add(1)
+            if count.isMultiple(of: 3) { #expect(coarse.state == count) }
+            #expect(outer.state == [count, count])
+        }
+    }
+
+    @Test func `What a view announces is compared with what it has announced, however slowly that grows`() async {
+        let told = FluxLock<[Int]>([])
+        let coarse = loud.view(\.count, by: { abs($0 - $1) < 3 })
+        let token = coarse.subscribe { count in told.withLock { $0.append(count) } }
+        for _ in 1...7 {
+            dispatcher.add(1)
+            _ = coarse.state
+        }
+        await coarse.flush()
+        withExtendedLifetime(token) { #expect(told.withLock { $0 } == [3, 6]) }
+    }
+
     @Test func `So has a view of views of views`() {
         let deep = quiet.view { $0.count }.view { $0 * 2 }.view { $0 / 2 }
         let outer = FluxView(FluxView(loud, deep) { [$0.count, $1] }, deep) { $0 + [$1] }
