@@ -95,9 +95,10 @@ nonisolated extension FluxDispatcher {
         _ handler: @escaping @Sendable (FluxAppliedAction<Action>) -> Void
     ) -> FluxSubscription {
         subscribe(on: queue, handler) { applied in
-            (applied.action as? Action).map {
-                FluxAppliedAction<Action>(action: $0, revision: applied.revision, store: applied.store)
-            }
+            // Of a value the type is all: a cast would take an action out of an optional one.
+            guard type is AnyClass || Swift.type(of: applied.action) == type, let action = applied.action as? Action
+            else { return nil }
+            return FluxAppliedAction<Action>(action: action, revision: applied.revision, store: applied.store)
         }
     }
 

@@ -155,8 +155,10 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
             // No cast for each action.
             self.init(middleware) { every.handle(action: $0, next: $1) }
         } else {
+            // Of a value the type is all: a cast would take an action out of an optional one, and go on with that.
+            let isValue = Middleware.Action.self is any FluxAction.Type && !(Middleware.Action.self is AnyClass)
             self.init(middleware) { action, next in
-                if let own = action as? Middleware.Action {
+                if !isValue || type(of: action) == Middleware.Action.self, let own = action as? Middleware.Action {
                     middleware.handle(action: own, next: next)
                 } else {
                     next(action)

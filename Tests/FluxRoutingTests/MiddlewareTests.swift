@@ -1,8 +1,21 @@
 import Dispatch
 import FluxCore
+import FluxObservation
 import FluxRouting
 import TestSupport
 import Testing
+
+extension Optional: FluxAction where Wrapped: FluxAction {}
+
+/// Takes actions that may be none.
+private struct Optionals: FluxState {
+    var count = 0
+
+    mutating func handle(action: Counter.Action?) -> Optionals? {
+        count += 1
+        return self
+    }
+}
 
 /// What middleware of a dispatcher may do, in which order, and how it is removed.
 @Suite struct MiddlewareTests {
@@ -30,6 +43,17 @@ import Testing
         for dispatcher in dispatchers { dispatcher.dispatch(action: Counter.Action.add(1)) }
         #expect(stores.map(\.state.count) == [1, 1, 2, 1, 2])
         #expect(seen.current == 21)
+    }
+
+    @Test func `Middleware of a type passes on what has an action of that type in it`() {
+        struct OfCounters: FluxMiddleware {
+            func handle(action: Counter.Action, next: FluxNext) { Issue.record("it is \(action)") }
+        }
+        let (dispatcher, seen) = (FluxDispatcher(middleware: [OfCounters()]), Recorder<String>())
+        let store = FluxStore(initialState: Optionals(), dispatcher: dispatcher)
+        let token = dispatcher.subscribeActions(of: Counter.Action.self) { seen.record("\($0.action)") }
+        dispatcher.dispatch(action: Counter.Action?.some(.add(1)))
+        withExtendedLifetime(token) { #expect(store.state.count == 1 && seen.values.isEmpty) }
     }
 
     @Test func `It acts before and after, and finds the action applied after next`() {
