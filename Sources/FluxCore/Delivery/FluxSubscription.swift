@@ -36,13 +36,10 @@ nonisolated public final class FluxSubscription: Sendable {
     /// - Parameter subscriptions: What it ends, in this order, and keeps; a token kept elsewhere too ends there as well.
     /// - Complexity: O(1).
     public convenience init(_ subscriptions: [FluxSubscription]) {
-        self.init {
-            for token in subscriptions { token.unsubscribe() }
-        } finish: {
-            for token in subscriptions { await token.finish() }
-        } dropped: {
-            subscriptions.reduce(0) { $0 + $1.dropped }
-        }
+        self.init(
+            { for token in subscriptions { token.unsubscribe() } },
+            finish: { for token in subscriptions { await token.finish() } },
+            dropped: { subscriptions.reduce(0) { $0 + $1.dropped } })
     }
 
     deinit { unsubscribe() }

@@ -66,10 +66,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// - Parameter body: Converts one.
     @inlinable public func forEachEvent(_ body: (Converter.Event) -> Void) {
         if shared.isEmpty { return body(first) }
-        for event in shared {
-            if isOver { return }
-            body(event)
-        }
+        for event in shared where !isOver { body(event) }
     }
 
     /// What the creator was made with.

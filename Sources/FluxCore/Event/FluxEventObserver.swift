@@ -21,7 +21,7 @@ nonisolated public protocol FluxEventObserver: Sendable {
     ///   - task: Its work.
     func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask)
 
-    /// An event has ended.
+    /// An event has ended; its outcome is known to whoever awaits it once this has returned.
     ///
     /// - Parameters:
     ///   - event: The event.

@@ -36,7 +36,7 @@ nonisolated public protocol FluxScheduler: AnyObject, Sendable {
     /// - Returns: Whether this scheduler starts it again; else the next one is asked, and behind the last it has failed.
     func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Error) -> Bool
 
-    /// An event has ended that came to this scheduler, and no action of it is being dispatched.
+    /// An event has ended that came to this scheduler, and no action of it is being dispatched; its outcome is known after this.
     ///
     /// - Parameters:
     ///   - ticket: The event.

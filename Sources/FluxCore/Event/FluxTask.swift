@@ -103,8 +103,8 @@ nonisolated public final class FluxTask: Sendable {
     private func look(_ isThere: (inout FluxTaskMachine) -> Bool) async {
         await FluxLatch.wait { latch in
             machine.withLock { isThere(&$0) ? nil : $0.wait(latch) }
-        } withdrawing: { id in
-            machine.withLock { $0.withdraw(id) }
+        } withdrawing: { latch in
+            machine.withLock { $0.waiters[ObjectIdentifier(latch)] = nil }
         }
     }
 
@@ -162,7 +162,7 @@ nonisolated public final class FluxTask: Sendable {
         if machine.withLock({ $0.onCancel(FluxTaskMachine.Cancellation(body: body)) }) { body() }
     }
 
-    /// Has a closure called when the outcome is known; at once if it is.
+    /// Has a closure called with the outcome, before that is known; at once if it is.
     @usableFromInline func onEnd(_ body: @escaping @Sendable (Outcome) -> Void) {
         if let outcome = machine.withLock({ $0.onEnd(FluxTaskMachine.Ending(body: body)) }) { body(outcome) }
     }
@@ -201,6 +201,7 @@ nonisolated public final class FluxTask: Sendable {
         if let end = told.end {
             if end.isCancelled { for closure in told.cancellations { closure.body() } }
             for closure in told.endings { closure.body(end) }
+            if !told.endings.isEmpty { change { $0.leave(hasSent: false) } }
         }
         for waiter in told.waiters.values { waiter.open() }
     }

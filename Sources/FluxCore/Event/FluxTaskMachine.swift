@@ -4,7 +4,7 @@
 /// |-----------|---------------------------------------------|-----------------------------------------|
 /// | `start`   | started                                     | refused                                 |
 /// | `enter`   | one more dispatch is under way              | refused; what was kept, if cancelled    |
-/// | `leave`   | one less is under way                       | the same; the last one settles it       |
+/// | `leave`   | one less is under way                       | the same; after the last those are told who come first, and then it is settled |
 /// | `retry`   | another attempt: earlier ones are refused   | refused                                 |
 /// | `close`   | closed for good, with the way it ended      | refused                                 |
 /// | `next`    | the next event of its life, or to wait      | and the end once it is settled          |
@@ -41,7 +41,7 @@ nonisolated struct FluxTaskMachine {
     private var cancellations: ContiguousArray<Cancellation> = []
     private var endings: ContiguousArray<Ending> = []
     /// Those who wait for the next event.
-    private var waiters: [ObjectIdentifier: FluxLatch] = [:]
+    var waiters: [ObjectIdentifier: FluxLatch] = [:]
 
     // MARK: - The work
 
@@ -84,13 +84,19 @@ nonisolated struct FluxTaskMachine {
     /// Who is to be told after an input, outside the lock; nil: nobody.
     mutating func tell() -> Told? {
         if isSettled || end == nil && waiters.isEmpty { return nil }
-        if end != nil && underWay == 0 { (isSettled, happened) = (true, happened + 1) }
+        let isLast = end != nil && underWay == 0
+        if isLast && endings.isEmpty { (isSettled, happened) = (true, happened + 1) }
         // Most end so: nobody looks, and nothing is to be let go of.
         if waiters.isEmpty && cancellations.isEmpty && endings.isEmpty { return nil }
         var told = Told(end: end)
-        swap(&told.waiters, &waiters)
-        if isSettled || end?.isCancelled == true { swap(&told.cancellations, &cancellations) }
-        if isSettled { swap(&told.endings, &endings) }
+        if isLast || end?.isCancelled == true { swap(&told.cancellations, &cancellations) }
+        if isLast && !isSettled {
+            // Under way as a dispatch is: who knows of the end finds the place free that it had in a row.
+            swap(&told.endings, &endings)
+            underWay = 1
+        } else {
+            swap(&told.waiters, &waiters)
+        }
         return told
     }
 
@@ -109,13 +115,11 @@ nonisolated struct FluxTaskMachine {
         return nil
     }
 
-    /// Keeps a latch until something happens; returns what to withdraw it by.
-    mutating func wait(_ latch: FluxLatch) -> ObjectIdentifier {
+    /// Keeps a latch until something happens.
+    mutating func wait(_ latch: FluxLatch) -> FluxLatch {
         waiters[ObjectIdentifier(latch)] = latch
-        return ObjectIdentifier(latch)
+        return latch
     }
-
-    mutating func withdraw(_ id: ObjectIdentifier) { waiters[id] = nil }
 
     /// The event after so many that were seen, which it counts on; nil: none yet.
     func next(after seen: inout Int) -> FluxTask.LifeEvent? {

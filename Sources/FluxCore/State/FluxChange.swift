@@ -12,7 +12,10 @@ nonisolated public enum FluxChange<State: FluxState>: Sendable {
     /// Makes the change; false: nothing is to be announced.
     @inlinable func apply(to state: inout State) -> Bool {
         switch self {
-        case .action(let action): return state.handle(action: action).map { state = $0 } != nil
+        case .action(let action):
+            guard let next = state.handle(action: action) else { return false }
+            state = next
+            return true
         case .other(_, let body): return body(&state)
         case .replaced: return true
         }

@@ -48,7 +48,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// Applies a change that observers are told of, unless the gate holds it back.
     @inlinable @inline(never)
     mutating func apply(_ change: FluxChange<State>, pastGate: Bool, _ wakes: inout FluxWakes) -> UInt64? {
-        if !pastGate, let gate = observing?.gate, !gate.admits(change) { return nil }
+        if !pastGate, let gate = observing?.gate, !gate(change) { return nil }
         // Taken out meanwhile, and called by their positions: nothing is retained for them.
         var observers: ContiguousArray<FluxObserverEntry<State>> = []
         if let observing { swap(&observers, &observing.observers) }
@@ -135,7 +135,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     ///   decides any more.
     public mutating func hold(by admits: (@Sendable (FluxChange<State>) -> Bool)?) {
         if let old = observing?.gate { letGo(of: old) }
-        makeObserving().gate = admits.map(FluxStoreGate.init)
+        makeObserving().gate = admits
     }
 
     @inlinable var observers: ContiguousArray<FluxObserverEntry<State>> { observing?.observers ?? [] }

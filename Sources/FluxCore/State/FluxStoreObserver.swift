@@ -68,11 +68,6 @@ nonisolated extension FluxStoreObserver {
     }
 }
 
-/// Who decides on changes, in a struct of its own for the lock.
-@usableFromInline nonisolated struct FluxStoreGate<State: FluxState>: Sendable {
-    @usableFromInline let admits: @Sendable (FluxChange<State>) -> Bool
-}
-
 /// An observer as the store keeps it: what each change calls is made where its type is known, or would take three times as long.
 @usableFromInline nonisolated struct FluxObserverEntry<State: FluxState>: Sendable {
     @usableFromInline let observer: any FluxStoreObserver<State>

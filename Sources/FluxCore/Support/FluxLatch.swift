@@ -29,11 +29,12 @@ nonisolated public final class FluxLatch: Sendable {
         continuation?.resume()
     }
 
-    /// Suspends until the latch is open or the task is cancelled.
+    /// Suspends until the latch is open or the task is cancelled; stops the program where another task waits already.
     public func wait() async {
         await withTaskCancellationHandler {
             await fluxSuspend { continuation in
                 let isOpen = gate.withLock { gate in
+                    fluxRequire(gate.continuation == nil, "a FluxLatch is for one task that waits. Make one for each.")
                     if !gate.isOpen { gate.continuation = continuation }
                     return gate.isOpen
                 }

@@ -5,6 +5,7 @@
     @exclusivity(unchecked) @usableFromInline var observers: ContiguousArray<FluxObserverEntry<State>> = []
     /// The observers by what they are: to look for one among thousands takes a hundredth of the time.
     @exclusivity(unchecked) @usableFromInline var ids: ContiguousArray<ObjectIdentifier> = []
-    @exclusivity(unchecked) @usableFromInline var gate: FluxStoreGate<State>?
+    /// Who decides on changes, and may hold some back.
+    @exclusivity(unchecked) @usableFromInline var gate: (@Sendable (FluxChange<State>) -> Bool)?
     @usableFromInline var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
 }

@@ -34,4 +34,32 @@ import Testing
         #expect(account.completed == 2 && account.failed == 3)
         #expect(account.cancelled == 1 && account.dropped == 1)
     }
+
+    @Test func `Who is told of an end is told before the outcome is known`() async {
+        /// Notes how many events are in flight where it is told of an end.
+        final class Onlooker: FluxStoreObserver {
+            typealias State = Counter
+            let creator = FluxLock<FluxActionCreator<WorkConverter>?>(nil)
+            let seen = FluxLock<[Int]>([])
+
+            func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {
+                let inFlight = creator.withLock { $0 }?.inFlight ?? -1
+                seen.withLock { $0.append(inFlight) }
+            }
+            func applied(
+                _ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?
+            ) -> (any FluxSettling)? { nil }
+        }
+        let (store, onlooker) = (FluxStore(initialState: Counter(), dispatcher: nil), Onlooker())
+        store.handle.withAccess { $0.observe(onlooker) }
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init { $0 == 2 }, store: store)
+        onlooker.creator.withLock { $0 = creator }
+        _ = await creator.fire(.add(1)).outcome
+        #expect(onlooker.seen.withLock { $0 } == [1])
+        let cancelled = creator.fire(.add(2))
+        cancelled.cancel()
+        #expect(onlooker.seen.withLock { $0 } == [1, 1])
+        #expect(creator.inFlight == 0)
+        onlooker.creator.withLock { $0 = nil }
+    }
 }

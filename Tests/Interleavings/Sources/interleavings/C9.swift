@@ -218,6 +218,17 @@ enum C9 {
             scene.thread("two") { creator.fire(.open) }
             scene.finally { scene.expect(store.entries, is: [1, 2], "applied") }
         },
+        Scenario("c9-one-after-the-other", "Who waits for the outcome of an event finds its place free") { scene in
+            let (store, limit) = (makeLog(), FluxLimit(1, waiting: 0))
+            let rules: [FluxRule<Sending.Event>] = [.unique(cancelling: .later), .concurrency(limit)]
+            let creator = FluxActionCreator<Sending>(store: store, rules: rules)
+            let other = FluxActionCreator<Sending>(store: store, rules: [.concurrency(limit)])
+            scene.task("fires") {
+                for creator in [creator, creator, other] {
+                    scene.expect(await creator.fire(.add([1])).outcome.isCompleted, "a place was still taken")
+                }
+            }
+        },
         Scenario("c9-limits", "Two limits, shared in opposite order, let everybody through in the end") { scene in
             let (store, one, two) = (makeLog(), FluxLimit(1), FluxLimit(1))
             let there = FluxActionCreator<Sending>(store: store, rules: [.concurrency(one), .concurrency(two)])
