@@ -72,6 +72,20 @@ import Testing
         #expect(error?.isPermanent == true)
     }
 
+    @Test(arguments: ["a directory", "a pipe", "a link"])
+    func `What no save could replace where the new file goes is refused by the load`(what: String) async throws {
+        let new = folder.state + ".new"
+        switch what {
+        case "a pipe": #expect(mkfifo(new, 0o600) == 0)
+        case "a link": try FileManager.default.createSymbolicLink(atPath: new, withDestinationPath: folder.path)
+        default: try FileManager.default.createDirectory(atPath: new, withIntermediateDirectories: false)
+        }
+        let error = await #expect(throws: FluxFileError.self) { _ = try await folder.file().load() }
+        #expect(error?.description == "\(new): there is something else than a file")
+        #expect(error?.isPermanent == true)
+        #expect(folder.names == ["state.new"])
+    }
+
     @Test func `A name that leaves no room for that of the new file is refused by the load`() async {
         let path = folder.path + "/" + String(repeating: "x", count: 252)
         let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).load() }

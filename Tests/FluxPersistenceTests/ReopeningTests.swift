@@ -287,14 +287,15 @@ import Testing
     func `Whose save can never succeed is waited for no longer than until that is known`()
         async throws
     {
-        try FileManager.default.createDirectory(atPath: folder.state + ".new", withIntermediateDirectories: false)
         let failures = Recorder<FluxPersistenceFailure>()
         do {
             let store = FluxStore(
                 initialState: Counter(), dispatcher: nil, persistence: file(), onFailure: { failures.record($0) })
+            _ = await store.ready
+            try FileManager.default.createDirectory(atPath: folder.state + ".new", withIntermediateDirectories: false)
             store.dispatch(action: .add(1))
         }
-        #expect(try await file().load() == nil)
+        await #expect(throws: FluxFileError.self) { _ = try await file().load() }
         #expect(failures.values.count == 1)
     }
 

@@ -83,10 +83,10 @@ nonisolated struct FluxFileCalls: Sendable {
         }
     }
 
-    /// Sees that new files may be made in the folder, and that the name of one is not too long.
+    /// Sees that new files may be made in the folder, that the name of one is not too long, and that nothing else is in its place.
     func checkFolder() throws(FluxFileError) {
         try perform(.access, at: folder) { system.mayWrite(in: folder) }
-        _ = try identity(at: newPath)
+        if try identity(at: newPath)?.isFile == false { throw FluxFileError(newPath, .notAFile) }
     }
 
     /// What is at a path; nil: nothing.
