@@ -141,8 +141,11 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSet
 
     /// Takes the next element, and waits for it if there is none.
     @inline(__always) func next(isolation actor: isolated (any _Concurrency.Actor)?) async -> FluxTaken<Element> {
-        if _Concurrency.Task.isCancelled { cancel() }
-        if let taken = lock.withLock({ $0.take() }) { return taken }
+        if let taken = lock.withLock({ $0.take() }) {
+            if !_Concurrency.Task.isCancelled { return taken }
+            cancel()
+            return .end(nil)
+        }
         return await withTaskCancellationHandler {
             await fluxSuspendIterator { iterator in
                 if let taken = lock.withLock({ $0.take(orKeep: iterator) }) { iterator.resume(returning: taken) }
