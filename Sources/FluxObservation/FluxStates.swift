@@ -67,9 +67,7 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSe
             while let channel = feed.channel {
                 switch await channel.next(isolation: actor) {
                 case .element(let element): if feed.distinct?.isChange(to: element) != false { return element }
-                case .end(let error):
-                    if let error = error as? Failure { throw error }
-                    return nil
+                case .end(let error): if let error = error as? Failure { throw error } else { return nil }
                 }
             }
             return nil

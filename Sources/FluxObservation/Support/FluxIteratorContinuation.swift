@@ -3,9 +3,9 @@
 #if FLUX_TSAN
     // The sanitizer would see the `resume()` of an unsafe one read the memory of a task that goes on.
     typealias FluxIteratorContinuation<Taken> = _Concurrency.CheckedContinuation<Taken, Never>
-    nonisolated func fluxSuspendIterator<Taken: Sendable>(_ body: (FluxIteratorContinuation<Taken>) -> Void) async
-        -> Taken
-    {
+    nonisolated func fluxSuspendIterator<Taken: Sendable>(
+        _ body: (FluxIteratorContinuation<Taken>) -> Void
+    ) async -> Taken {
         await withCheckedContinuation(body)
     }
 #else
