@@ -97,8 +97,9 @@ nonisolated private final class FluxTimes: Sendable {
     private let noted = FluxLock((last: fluxNow(), first: FluxApplied?.none, more: ContiguousArray<FluxApplied>()))
 
     func note(_ store: FluxStoreInfo, _ revision: UInt64?) {
-        let now = fluxNow()
         noted.withLock { noted in
+            // With the lock held: of two stores whose dispatchers apply it at once the later one has the later time.
+            let now = fluxNow()
             let applied = FluxApplied(store: store, revision: revision, duration: now &- noted.last)
             if noted.first == nil { noted.first = applied } else { noted.more.append(applied) }
             noted.last = now

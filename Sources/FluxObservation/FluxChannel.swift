@@ -53,9 +53,12 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
 
     /// Takes what is first; an iterator that finds nothing is kept until there is something.
     mutating func take(orKeep iterator: Waiter) -> FluxTaken<Element>? {
-        let taken = take()
-        if taken == nil { waiter = iterator }
-        return taken
+        if let taken = take() { return taken }
+        if waiter != nil {
+            fatalError("FluxCore: two tasks wait with one iterator. Make one for each: makeAsyncIterator().")
+        }
+        waiter = iterator
+        return nil
     }
 
     /// Ends it after what waits.

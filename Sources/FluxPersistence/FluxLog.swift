@@ -125,7 +125,7 @@ nonisolated public struct FluxLogGap: Error, CustomStringConvertible {
 nonisolated public enum FluxDurabilityError: Error, CustomStringConvertible {
     /// The task was cancelled before the action was applied, so it has not been and will not be.
     case cancelled
-    /// The task was cancelled after the action was applied with this revision; it will be on disk soon.
+    /// The task was cancelled after the action was applied with this revision; it will be on disk soon, unless the log fails for good.
     case unconfirmed(revision: UInt64?)
     /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied.
     case logNotRead(FluxRestoration)

@@ -14,6 +14,8 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var number: UInt64?
     /// The number of the log's snapshot, if it has one.
     var snapshot: UInt64?
+    /// Whether the state was announced under a revision that the log does not lead to, so that only a snapshot will do.
+    var isUncounted = false
     /// Whether nothing can be written either.
     var isPermanent = false
 
@@ -50,10 +52,10 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
         number = last
         let isEmpty = contents.snapshot == nil && contents.entries.isEmpty
         restoration = isEmpty ? .empty : .restored
-        // It is announced, so it has a number, even if no action that led to it was. The log knows nothing of that number, so the
-        // first write is a snapshot then.
+        // It is announced, so it has a number, even if no action that led to it was.
         if !isEmpty { (self.state, self.revision) = (state, Swift.max(revision, 1)) }
-        snapshot = revision == 0 ? nil : contents.snapshot?.number
+        isUncounted = !isEmpty && revision == 0
+        snapshot = contents.snapshot?.number
     }
 }
 

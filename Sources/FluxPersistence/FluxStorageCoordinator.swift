@@ -73,7 +73,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
             let held = lock.withLock {
                 $0.end(
                     recovery.restoration, number: recovery.number, snapshot: recovery.snapshot,
-                    closes: recovery.isPermanent)
+                    closes: recovery.isPermanent, isUncounted: recovery.isUncounted)
             }
             access.hold(by: nil)
             for (change, task) in held { access.apply(change, pastGate: true, of: task) }
@@ -228,11 +228,10 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     /// Reports a failure, and waits until it is time for the next attempt; or closes, where none can help.
     @usableFromInline
     func pause(after error: any Error) async {
-        let (step, attempt, informed) = lock.withLock { ($0.step, $0.fail(error), $0.settle()) }
-        let delay =
-            fluxIsPermanent(error) ? nil : storage.backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+        let (step, failed, informed) = lock.withLock { ($0.step, $0.fail(error), $0.settle()) }
+        let delay = fluxIsPermanent(error) ? nil : storage.backoff.delay(after: failed.attempt)
         let deadline = delay.map(storage.deadline)
-        let failure = FluxPersistenceFailure(operation: step, error: error, attempt: attempt, retryAfter: delay)
+        let failure = FluxPersistenceFailure(operation: step, error: error, attempt: failed.attempt, retryAfter: delay)
         // What is opened in there is no part of the write, and may have to wait for the next attempt.
         FluxUnwritten.$scope.withValue(nil) { storage.onFailure(failure) }
         for waiter in informed { waiter.open() }

@@ -110,14 +110,18 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     ///   - number: The number of the last action in a log; nil: what is stored could not be read.
     ///   - snapshot: The number of its snapshot; nil: it has none, so that the first write is one.
     ///   - closes: Whether nothing can be written either.
+    ///   - isUncounted: Whether the state was announced under a revision that the log does not lead to.
     /// - Returns: What was held back.
     mutating func end(
-        _ restoration: FluxRestoration, number: UInt64?, snapshot: UInt64?, closes: Bool = false
+        _ restoration: FluxRestoration, number: UInt64?, snapshot: UInt64?, closes: Bool = false,
+        isUncounted: Bool = false
     ) -> ContiguousArray<Change> {
         self.restoration = restoration
         isClosed = closes || isLog && number == nil
         (last, done) = (number ?? 0, number ?? 0)
         compacted = snapshot
+        // No append will do before that: what is acknowledged by it would have a lower revision after the next start.
+        if isUncounted { unlogged = last + 1 }
         defer { held = [] }
         return held
     }
@@ -211,19 +215,19 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return step
     }
 
-    /// Notes that the write is done, and returns its actions, to be let go of outside the lock.
+    /// Notes that the write is done; returns its actions and what had failed before, to be let go of outside the lock.
     @inlinable
-    mutating func succeed() -> ContiguousArray<Action> {
+    mutating func succeed() -> (actions: ContiguousArray<Action>, error: (any Error)?) {
         done = batchEnd
-        (attempt, error) = (0, nil)
         if step == .compact { compacted = done }
-        defer { batch = [] }
-        return batch
+        defer { (batch, attempt, error) = ([], 0, nil) }
+        return (batch, error)
     }
 
-    /// Notes that the write failed, and returns how many have in a row.
+    /// Notes that the write failed; returns how many have in a row, and the error before, to be let go of outside the lock.
     @inlinable
-    mutating func fail(_ error: any Error) -> Int {
+    mutating func fail(_ error: any Error) -> (attempt: Int, before: (any Error)?) {
+        let before = self.error
         (pending, batch) = (batch + pending, [])
         attempt += 1
         self.error = error
@@ -231,7 +235,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         if step == .compact { compacted = last }
         // And there may be an action that the log can never take: a snapshot has what that did, and holds up nobody.
         if step == .append && attempt > 1 { compacted = nil }
-        return attempt
+        return (attempt, before)
     }
 
     /// Writes nothing any more, after a write that failed.
@@ -249,6 +253,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// What keeps all up to a number from being written; nil: they are, or no attempt has failed.
     func failure(upTo number: UInt64) -> (any Error)? {
+        if isClosed, error == nil, case .failed(let failure) = restoration { return failure }
         if isClosed { return error ?? FluxDurabilityError.logNotRead(restoration) }
         return done >= number ? nil : error
     }

@@ -11,7 +11,7 @@
 /// | input    | some that come before, at the place | none            |
 /// |----------|-------------------------------------|-----------------|
 /// | `add`    | one more                            | the first       |
-/// | `newest` | the one made last of them           | nil             |
+/// | `newest` | the one made last of them, below a number | nil       |
 /// | `remove` | one less; the last: no key          | nothing         |
 nonisolated struct FluxUnwritten: Sendable {
     /// The number of a store, behind those of the stores in whose code it was opened, the outermost first.
@@ -61,8 +61,8 @@ nonisolated struct FluxUnwritten: Sendable {
         return id
     }
 
-    func newest(at place: String, before store: Path) -> (id: UInt64, entry: Entry)? {
-        entries[place]?.filter { Self.comes($0.value.store, before: store) }.max { $0.key < $1.key }
+    func newest(at place: String, before store: Path, below last: UInt64 = .max) -> (id: UInt64, entry: Entry)? {
+        entries[place]?.filter { $0.key < last && Self.comes($0.value.store, before: store) }.max { $0.key < $1.key }
             .map { ($0.key, $0.value) }
     }
 
@@ -99,10 +99,12 @@ nonisolated struct FluxUnwritten: Sendable {
     /// Waits until those that come before a store have written what is due at a place, or the task is cancelled.
     static func settle(at place: String?, before store: Path = path) async {
         guard let place else { return }
-        while let (id, entry) = shared.withLock({ $0.newest(at: place, before: store) }) {
+        // Each once: one that goes on with what came meanwhile stays, for others wait for that.
+        var last = UInt64.max
+        while let (id, entry) = shared.withLock({ $0.newest(at: place, before: store, below: last) }) {
             await entry.flush()
             if _Concurrency.Task.isCancelled { return }
-            leave(id, at: place)
+            last = id
         }
     }
 }

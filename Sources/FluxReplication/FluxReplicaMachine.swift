@@ -8,7 +8,7 @@
 /// |------------------------|-------------------------------------------------------------------------------------------|
 /// | `dispatch`, `read`     | somebody waits under a number; or why not: stopped, closed, diverged                      |
 /// | `answered`             | an action waits to be read from the log, a read for the position that is the end; or again |
-/// | `expired`, `finish`    | who waits is let out; his number counts as given up, and so is below the floor             |
+/// | `expired`, `finish`    | who waits is let out; his number counts as given up: below the floor, or named while an older one waits |
 /// | `receive`              | apply or pass over; who waited for it is let out; a checksum or a snapshot is due; or diverged |
 /// | `loaded`               | goes on from a snapshot; who waited for what is in it is let out                          |
 /// | `readingEnded`         | it cannot be read, until something is; or entries are gone, so that a snapshot is needed   |

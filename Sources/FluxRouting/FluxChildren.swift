@@ -43,6 +43,7 @@ nonisolated extension FluxDispatcher {
         var seen: [ObjectIdentifier: [any FluxDispatchInterceptor]] = [:]
         let registration: FluxRegistration? = fluxAttachingChildren.withLock { _ in
             if child.leads(to: self, &seen) { return nil }
+            seen[ObjectIdentifier(self)] = interceptors
             return add(FluxChildEntry(child: child), priority: priority) {
                 ($0 as? FluxChildEntry)?.child === child
             }

@@ -346,4 +346,22 @@ import Testing
             #expect(Heap.bytesInUse < middle + 1_000_000)
         }
     }
+
+    @Test func `Two tasks that wait with one iterator stop the program`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            await Self.waitTwice(FluxStore(initialState: Counter(), dispatcher: nil).states(.every).makeAsyncIterator())
+        }
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(text.contains("FluxCore: two tasks wait with one iterator. Make one for each"), "\(text)")
+    }
+
+    @MainActor private static func waitTwice(_ iterator: FluxStates<Counter, Never>.Iterator) async {
+        let tasks = (0..<3).map { _ in
+            Task { @MainActor in
+                var own = iterator
+                _ = await own.next()
+            }
+        }
+        for task in tasks { await task.value }
+    }
 }

@@ -81,7 +81,8 @@ import Testing
         default: try FileManager.default.createDirectory(atPath: new, withIntermediateDirectories: false)
         }
         let error = await #expect(throws: FluxFileError.self) { _ = try await folder.file().load() }
-        #expect(error?.description == "\(new): there is something else than a file")
+        #expect(error?.description == "\(folder.state): there is something else than a file at \(new)")
+        #expect(error?.path == folder.state)
         #expect(error?.isPermanent == true)
         #expect(folder.names == ["state.new"])
     }

@@ -45,4 +45,24 @@ import Testing
         #expect(recovered.state.count == 672)
         #expect(recovered.revision == 4)
     }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A revision that was acknowledged is there after the next start, though the first snapshot failed`()
+        async throws
+    {
+        let log = MemoryLog<Counter>()
+        do {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
+            // Announced to nobody: the log leads to no revision.
+            try await store.dispatch(durably: .addSilently(1))
+        }
+        do {
+            let store = try await FluxStore.restored(
+                from: log, initialState: Counter(), dispatcher: nil, backoff: .none, onFailure: { _ in })
+            log.script.refuse(1)
+            #expect(try await store.dispatch(durably: .add(1)) == 2)
+        }
+        let store = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        #expect(store.state.count == 2 && store.revision == 2)
+    }
 }

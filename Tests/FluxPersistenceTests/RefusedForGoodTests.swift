@@ -77,6 +77,50 @@ import Testing
         #expect(store.state.count == 11, "in memory it goes on")
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `Whoever asks what kept a store from being saved is told why it was not loaded`()
+        async
+    {
+        struct Unreadable: FluxPersistence {
+            func load() async throws -> Counter? { throw Moved() }
+            func save(_ state: Counter) async throws {}
+        }
+        let store = store(Unreadable())
+        store.dispatch(action: .add(1))
+        #expect(await store.handle.failure() is Moved)
+    }
+
+    /// Uses the store where it is let go of.
+    struct Parting: Error { let farewell: Farewell }
+
+    final class Farewell: Sendable {
+        let store: FluxStore<Counter>
+        init(_ store: FluxStore<Counter>) { self.store = store }
+        deinit { store.dispatch(action: .add(100)) }
+    }
+
+    /// Fails the first two saves.
+    final class Failing: FluxPersistence {
+        let store = Locked<FluxStore<Counter>?>(nil)
+        let saves = Recorder<Int>()
+        func load() async throws -> Counter? { nil }
+        func save(_ state: Counter) async throws {
+            saves.record(state.count)
+            if saves.values.count < 3, let store = store.current { throw Parting(farewell: Farewell(store)) }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `The error of a save is let go of with no lock held`() async {
+        let persistence = Failing()
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence, backoff: .none, onFailure: { _ in })
+        persistence.store.withLock { $0 = store }
+        store.dispatch(action: .add(1))
+        // Each error goes with the next attempt, and leads to another change.
+        while persistence.saves.values.last != 201 { await Task.yield() }
+        persistence.store.withLock { $0 = nil }
+    }
+
     @Test func `An error that is one only now and then is tried again when it is not`() async {
         let clock = TestClock()
         let persistence = Refusing(error: Perhaps(isPermanent: false))

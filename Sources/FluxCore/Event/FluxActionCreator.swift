@@ -294,6 +294,6 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Tells of an error; one that nobody would get to know is written to the standard error output.
     @usableFromInline func report(_ error: any Error, _ event: Converter.Event, isHandled: Bool = false) {
         if let onFailure { return onFailure(error, event) }
-        if !isHandled { fluxWarn("\(Converter.self) failed with \(error), and its creator has no onFailure.") }
+        if !isHandled { fluxWarn("\(Converter.self) failed, and its creator has no onFailure: \(error)") }
     }
 }

@@ -40,9 +40,9 @@ nonisolated public struct FluxBackoff: Sendable {
     ///
     /// - Parameters:
     ///   - attempt: The attempt that failed, counted from 1.
-    ///   - chance: A random number from 0 to 1.
+    ///   - chance: A number from 0 to 1, by default a random one.
     /// - Returns: How long to wait.
-    public func delay(after attempt: Int, chance: Double) -> Swift.Duration {
+    public func delay(after attempt: Int, chance: Double = .random(in: 0...1)) -> Swift.Duration {
         fluxRequire((0...1).contains(chance), "FluxBackoff: chance is a number from 0 to 1 (\(chance))")
         var (delay, left) = (base, factor > 1 ? Swift.max(attempt, 1) - 1 : 0)
         while left > 0 && delay < most {

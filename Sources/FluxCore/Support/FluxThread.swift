@@ -148,8 +148,9 @@ nonisolated public enum FluxPureCode {
         place += handle.map { ": \($0.handlerName)" } ?? ""
     }
     fatalError(
-        "FluxCore: \(call) was used inside \(place). That is pure: it runs under a lock, and may only change what it is given. "
-            + "Dispatch from the converter, from a subscription, or after the dispatch that led here has returned.")
+        "FluxCore: \(call) was used inside \(place). That is pure: it runs under a lock, and may use only what it is given. "
+            + "Do it in the converter, in a subscription, or after the dispatch; what it has to know goes into the action."
+    )
 }
 
 /// Stops the program with a message unless a value that it was given makes sense; unlike a precondition it says so in

@@ -224,7 +224,7 @@ nonisolated public struct FluxInFlightEvents<Event: Sendable>: Sequence {
 
     /// Begins with the one that passed the rule first.
     ///
-    /// - Complexity: O(*k* log *k*) for *k* events.
+    /// - Complexity: O(*k*) for *k* events.
     public func makeIterator() -> Array<FluxInFlight<Event>>.Iterator {
         group.ids.compactMap { id in
             entries[id].map { FluxInFlight(id: id, event: $0.event, isExecuting: $0.isExecuting) }

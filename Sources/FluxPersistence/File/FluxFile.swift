@@ -15,7 +15,8 @@ import Dispatch
 /// ```
 ///
 /// A save writes a new file beside the old one (the path with `.new` at its end), syncs it, renames it and syncs the
-/// directory. Whatever is at that path is taken for what a crash has left behind, and the path of a ``FluxFile`` may not end so.
+/// directory. A file at that path is taken for what a crash has left behind, anything else there makes a load throw, and the path of a
+/// ``FluxFile`` may not end so.
 /// A save costs as much as the state is long: for a state that changes often, and may lose nothing, there is ``FluxLog``.
 ///
 /// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut

@@ -74,7 +74,7 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         case .notAPath where path.utf8.contains(0): "the path has a zero byte in it"
         case .notAPath:
             "the path ends in \(FluxFileCalls.newEnding), which is for what a save of another file writes first"
-        case .notAFile: "there is something else than a file"
+        case .notAFile: "there is something else than a file\(place.map { " at " + $0 } ?? "")"
         case .empty: "the file is empty"
         case .foreign: "the file was not written by FluxFile"
         case .truncated: "the file is incomplete"

@@ -86,7 +86,7 @@ nonisolated struct FluxFileCalls: Sendable {
     /// Sees that new files may be made in the folder, that the name of one is not too long, and that nothing else is in its place.
     func checkFolder() throws(FluxFileError) {
         try perform(.access, at: folder) { system.mayWrite(in: folder) }
-        if try identity(at: newPath)?.isFile == false { throw FluxFileError(newPath, .notAFile) }
+        if try identity(at: newPath)?.isFile == false { throw FluxFileError(path, .notAFile, at: newPath) }
     }
 
     /// What is at a path; nil: nothing.

@@ -305,6 +305,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                 // Who gave up in the meantime has no use for it.
                 for visitor in visitors where !visitor.give(.success(slot)) { release(slot) }
             case .refuse(let visitors, let error): for visitor in visitors { visitor.give(.failure(error)) }
+            case .turnAway(let visitors, let key):
+                for visitor in visitors { visitor.give(.failure(FluxFamilyError.shutDown(key: "\(key)"))) }
             case .answer(let closers, let result): for closer in closers { closer.give(result) }
             case .sleep: sleep()
             case .end: open.dispatch(action: .ended)

@@ -12,12 +12,12 @@
 /// | ask                 | is made; waits      | waits               | a lease              | a lease             | waits             |
 /// | ask, once shut down | refused             | refused             | refused              | refused             | refused           |
 /// | made                | -                   | open; all who wait have a lease            | -  | -                  | -                 |
-/// | made, with an error | -                   | none; all who wait get the error           | -  | -                  | -                 |
+/// | made, with an error | -                   | none; who asked gets the error, who closes returns | -  | -                  | -                 |
 /// | release, the last   | -                   | -                   | not in use           | -                   | -                 |
 /// | close               | nothing to do       | closed once not in use | closed once not in use | closing          | waits for the end |
 /// | due, or too many    | -                   | -                   | -                    | closing             | -                 |
 /// | closed              | -                   | -                   | -                    | -                   | none; made anew if somebody waits |
-/// | kept, by an error   | -                   | -                   | -                    | -                   | open; all who wait have a lease |
+/// | kept, by an error   | -                   | -                   | -                    | -                   | open; who asked has a lease, who closes gets the error |
 /// | shutDown            | -                   | closed once made; who waits is refused | closed once not in use | closing | who waits is refused |
 ///
 /// Members that are not in use stand in a line, the one used longest ago first: `idle` after its last use each is due. One that could
@@ -33,6 +33,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         /// Hand each a lease, which has been counted.
         case admit([Visitor], Int)
         case refuse([Visitor], any Error)
+        /// Refuse because of the shutdown; the key is described once no lock is held.
+        case turnAway([Visitor], Key)
         /// Tell how it ended: true for a member that was put away, false for none.
         case answer([Closer], Swift.Result<Bool, any Error>)
         /// Start to sleep until `nextDue()`.
@@ -189,7 +191,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
             slots[slot].entry!.closers[lastID] = told.last!.closer
             let visitors = Array(slots[slot].entry!.visitors.values)
             slots[slot].entry!.visitors = [:]
-            if !visitors.isEmpty { effects.append(.refuse(visitors, FluxFamilyError.shutDown(key: "\(key)"))) }
+            if !visitors.isEmpty { effects.append(.turnAway(visitors, key)) }
             beginClosingIfUnused(slot)
         }
         if index.isEmpty { effects.append(.end) }

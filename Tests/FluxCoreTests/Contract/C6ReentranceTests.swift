@@ -261,7 +261,7 @@ import Testing
     private func expect(_ result: ExitTest.Result?, names call: String) {
         let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         #expect(message.contains("\(call) was used inside FluxState.handle(action:)"))
-        #expect(message.contains("Dispatch from the converter"))
+        #expect(message.contains("Do it in the converter"))
     }
 
     /// C6, C10: The snapshot of a joiner who leaves is released under the lock of the store: "Recursive call to lock".

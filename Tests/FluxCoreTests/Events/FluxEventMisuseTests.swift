@@ -81,7 +81,7 @@ import Testing
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         let lines = text.split(separator: "\n").filter { $0.hasPrefix("FluxCore: ") }
-        #expect(lines == ["FluxCore: Failing failed with Failure(), and its creator has no onFailure."])
+        #expect(lines == ["FluxCore: Failing failed, and its creator has no onFailure: Failure()"])
     }
 
     @Test func `Durations without end are as good as very long ones`() async {

@@ -33,6 +33,7 @@ import Testing
             case .close(_, let key): "close \(key)"
             case .admit(let visitors, let slot): "admit \(visitors.sorted()) to \(machine.it.member(of: slot)!)"
             case .refuse(let visitors, let error): "refuse \(visitors.sorted()): \(error)"
+            case .turnAway(let visitors, let key): "turn away \(visitors.sorted()) from \(key)"
             case .answer(let closers, .success(let isClosed)): "answer \(closers.sorted()): \(isClosed)"
             case .answer(let closers, .failure(let error)): "answer \(closers.sorted()): \(error)"
             case .sleep: "sleep"
@@ -227,8 +228,7 @@ import Testing
         let c = asked("c", visitor: 3)
         let (told, effects) = machine.it.shutDown { 9 }
         #expect(told.map(\.key).sorted() == ["a", "b", "c"])
-        let refusal = "\(FluxFamilyError.shutDown(key: "c"))"
-        #expect(Set(names(effects)) == ["close a", "refuse [3]: \(refusal)"])
+        #expect(Set(names(effects)) == ["close a", "turn away [3] from c"])
         #expect(machine.it.ask("a") { 4 }.answer == nil)
         #expect(names(machine.it.made(c, .success(9), at: .zero)) == ["close c"])
         #expect(names(machine.it.release(b, at: .zero)) == ["close b"])
