@@ -68,26 +68,35 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
     ///   - tolerance: Of no account.
     /// - Throws: `CancellationError` where the task is cancelled before.
     public func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws {
-        try _Concurrency.Task.checkCancellation()
         let latch = FluxLatch()
-        let isCancelled = FluxLock(false)
-        let place = lock.withLock { machine -> (number: UInt64, told: ContiguousArray<FluxLatch>)? in
-            if deadline <= machine.now { return nil }
-            machine.lastNumber += 1
-            machine.sleepers[machine.lastNumber] = (deadline, latch)
-            return (machine.lastNumber, machine.counts.tell(machine.sleepers.count))
-        }
-        guard let place else { return }
-        for waiter in place.told { waiter.open() }
+        let place = FluxLock(Place.none)
         await withTaskCancellationHandler {
+            // Counted only once a cancel finds it: whoever sees that it sleeps may cancel it, and move the time on then.
+            let told = lock.withLock { machine -> ContiguousArray<FluxLatch>? in
+                if deadline <= machine.now || place.withLock({ $0 }) == .cancelled { return nil }
+                machine.lastNumber += 1
+                machine.sleepers[machine.lastNumber] = (deadline, latch)
+                place.withLock { $0 = .asleep(machine.lastNumber) }
+                return machine.counts.tell(machine.sleepers.count)
+            }
+            guard let told else { return }
+            for waiter in told { waiter.open() }
             await latch.wait()
         } onCancel: {
             // At once, and not when the task goes on: the time may be moved before that, and it sleeps no longer.
-            let sleeper = lock.withLock { $0.sleepers.removeValue(forKey: place.number) }
-            isCancelled.withLock { $0 = sleeper != nil }
+            lock.withLock { machine in
+                place.withLock { place in
+                    // One who was woken before has slept to the end.
+                    if case .asleep(let number) = place, machine.sleepers.removeValue(forKey: number) == nil { return }
+                    place = .cancelled
+                }
+            }
         }
-        if isCancelled.withLock({ $0 }) { throw _Concurrency.CancellationError() }
+        if place.withLock({ $0 }) == .cancelled { throw _Concurrency.CancellationError() }
     }
+
+    /// Where a sleeper is.
+    private enum Place: Equatable { case none, asleep(UInt64), cancelled }
 
     /// Waits until so many sleep at once, or the task is cancelled.
     ///
