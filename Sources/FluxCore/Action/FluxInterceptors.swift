@@ -183,9 +183,10 @@ nonisolated public struct FluxNext: Sendable {
     /// - Parameter inner: Who is told, also of what an interceptor behind postpones.
     /// - Returns: What goes on so.
     public func telling(_ inner: @escaping FluxDispatchWitness) -> FluxNext {
-        let both: FluxDispatchWitness = { [before = context.witness] store, revision, state in
+        guard let before = context.witness else { return FluxNext(context: context.telling(inner), position: position) }
+        let both: FluxDispatchWitness = { store, revision, state in
             inner(store, revision, state)
-            before?(store, revision, state)
+            before(store, revision, state)
         }
         return FluxNext(context: context.telling(both), position: position)
     }

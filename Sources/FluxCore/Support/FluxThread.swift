@@ -149,8 +149,7 @@ nonisolated public enum FluxPureCode {
     }
     fatalError(
         "FluxCore: \(call) was used inside \(place). That is pure: it runs under a lock, and may use only what it is given. "
-            + "Do it in the converter, in a subscription, or after the dispatch; what it has to know goes into the action."
-    )
+            + "Do it in the converter, in a subscription, or after the dispatch; what it needs goes into the action.")
 }
 
 /// Stops the program with a message unless a value that it was given makes sense; unlike a precondition it says so in
