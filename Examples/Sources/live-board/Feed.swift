@@ -28,6 +28,11 @@ final class Feed: Sendable {
         var connections = 0
     }
 
+    private struct Watcher {
+        /// Nil where it has not said who it is.
+        let client: String?
+    }
+
     /// What the lock guards.
     private struct Book {
         /// The newest state that is kept: what is not is shown to nobody.
@@ -40,8 +45,7 @@ final class Feed: Sendable {
         /// The number of the frame after the newest.
         var next = 0
         var bytes = 0
-        /// The watchers, with the clients of those who have said who they are.
-        var watchers: [Int: String?] = [:]
+        var watchers: [Int: Watcher] = [:]
         var waiting: [Int: Waiting] = [:]
         var lastWatcher = 0
         var people: [String: Person] = [:]
@@ -155,7 +159,7 @@ final class Feed: Sendable {
         let joined = book.withLock { book -> (watcher: Int, state: BoardState, about: [ByteBuffer], next: Int)? in
             if book.isEnded { return nil }
             book.lastWatcher += 1
-            book.watchers[book.lastWatcher] = .some(client)
+            book.watchers[book.lastWatcher] = Watcher(client: client)
             if let client {
                 book.people[client, default: Person()].connections += 1
                 book.people[client]?.name = name
@@ -193,18 +197,18 @@ final class Feed: Sendable {
 
     /// Watches no longer; a second call does nothing.
     func leave(_ watcher: Int) {
-        let (left, waiting) = book.withLock { book -> (String??, Waiting?) in
+        let (left, waiting) = book.withLock { book -> (Watcher?, Waiting?) in
             let left = book.watchers.removeValue(forKey: watcher)
-            if case .some(.some(let client)) = left {
+            if let client = left?.client {
                 book.people[client]?.connections -= 1
                 if book.people[client]?.connections == 0 { book.people[client] = nil }
             }
             return (left, book.waiting.removeValue(forKey: watcher))
         }
         waiting?.resume(returning: nil)
-        guard let client = left else { return }
+        guard let left else { return }
         watching.decrement()
-        if client != nil { tellWhoIsHere() }
+        if left.client != nil { tellWhoIsHere() }
     }
 
     /// What a watcher gets in place of what it has missed.

@@ -58,6 +58,11 @@ enum Place: Sendable {
 
     private static func path(of name: String, in folder: String) -> String { "\(folder)/\(name).sqlite" }
 
+    private static func isFolder(_ path: String) -> Bool {
+        var isFolder: ObjCBool = false
+        return FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) && isFolder.boolValue
+    }
+
     /// Opens what is kept under a name, or begins with a state; a log may take as long as a command waits, if not told otherwise.
     func open<State: FluxState & Codable>(
         _ name: String, initialState: State, within patience: Duration? = nil, logger: Logger
@@ -65,8 +70,6 @@ enum Place: Sendable {
         switch self {
         case .folder(let folder, _, let disk):
             let path = Self.path(of: name, in: folder)
-            var isFolder: ObjCBool = false
-            _ = FileManager.default.fileExists(atPath: path, isDirectory: &isFolder)
             do {
                 // On no dispatcher: what is dispatched is for this store alone.
                 let store = try await FluxStore.restored(
@@ -78,12 +81,12 @@ enum Place: Sendable {
                 }
                 disk.note(nil, at: path)
                 return .disk(store, DiskFile(path: path, disk: disk))
-            } catch let failure as SQLiteLog<State>.Failure where failure.isOfDisk && !isFolder.boolValue {
+            } catch let failure as SQLiteLog<State>.Failure where failure.isOfDisk && !Self.isFolder(path) {
                 disk.noteUnopened(failure)
                 logger.error("A database cannot be opened", metadata: ["error": "\(failure)"])
                 throw Unsaved(.unopened, failure)
             } catch let failure as SQLiteLog<State>.Failure {
-                let lost = isFolder.boolValue ? "\(path): it is a folder, not a database" : "\(failure)"
+                let lost = Self.isFolder(path) ? "\(path): it is a folder, not a database" : "\(failure)"
                 disk.noteLost(lost, at: path)
                 throw Failure(lost)
             }
