@@ -81,3 +81,13 @@ func expectOneLog(
     waiting.cancel()
     try await waiting.value
 }
+
+/// Expects an error whose text begins so.
+func expect(_ start: String, _ body: () async throws -> Void) async {
+    do {
+        try await body()
+        Issue.record("nothing is thrown where \(start) is expected")
+    } catch {
+        #expect("\(error)".hasPrefix(start), "\(error)")
+    }
+}

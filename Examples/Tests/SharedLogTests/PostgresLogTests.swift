@@ -135,15 +135,6 @@ struct PostgresLogTests {
         }
     }
 
-    private func expect(_ start: String, _ body: () async throws -> Void) async {
-        do {
-            try await body()
-            Issue.record("nothing is thrown where \(start) is expected")
-        } catch {
-            #expect("\(error)".hasPrefix(start), "\(error)")
-        }
-    }
-
     @Test("Whatever waits for a server that stands still ends soon when its task is cancelled")
     func cancels() async throws {
         let folder = try TemporaryFolder()
