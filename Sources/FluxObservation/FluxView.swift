@@ -34,7 +34,20 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         _ sources: FluxViewSources, by isSame: @escaping @Sendable (State, State) -> Bool,
         capture: @escaping @Sendable (FluxCut) -> @Sendable () -> State
     ) {
-        core = FluxViewCore(sources, by: isSame, capture)
+        core = FluxViewCore(sources, by: isSame, capture) { $0.take(capture) { $0() } }
+    }
+
+    /// One whose states are read in a step whose types are known: without a closure for each it takes half as long.
+    @inlinable
+    init<States>(
+        _ sources: FluxViewSources, by isSame: @escaping @Sendable (State, State) -> Bool,
+        capture: @escaping @Sendable (FluxCut) -> @Sendable () -> State, read: @escaping @Sendable () -> States,
+        _ transform: @escaping @Sendable (States) -> State
+    ) {
+        core = FluxViewCore(sources, by: isSame, capture) { sources in
+            // A store that is among them twice is read once.
+            sources.isShared ? sources.take(capture) { $0() } : sources.take({ _ in read() }, transform)
+        }
     }
 
     // Let go of with some lock held it ends once there is none.
@@ -61,7 +74,17 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
             for source in repeat each source { sum &+= source.stamp }
             return sum
         }
-        self.init(FluxViewSources(sources, stamp: stamp), by: isSame) { cut in
+        self.init(
+            FluxViewSources(sources, stamp: stamp), by: isSame, capture: Self.capture(repeat each source, by: transform)
+        )
+    }
+
+    /// Takes what a value is made of, and makes it.
+    @inlinable
+    static func capture<each Source: FluxSource>(
+        _ source: repeat each Source, by transform: @escaping @Sendable (repeat (each Source).State) -> State
+    ) -> @Sendable (FluxCut) -> @Sendable () -> State {
+        { cut in
             let captures = (repeat (each source).capture(in: cut))
             return { transform(repeat (each captures)()) }
         }

@@ -22,6 +22,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     @usableFromInline let isSame: @Sendable (Value, Value) -> Bool
     /// A closure made where the types of the sources are known: that keeps reading them cheap.
     @usableFromInline let capture: @Sendable (FluxCut) -> @Sendable () -> Value
+    /// Takes a cut and computes the value.
+    @usableFromInline let take: @Sendable (FluxViewSources) -> (number: UInt64, value: Value)
     private let watchers = FluxLock(Watchers())
     /// Where the view computes for those who watch it.
     private let queue = DispatchQueue(label: "FluxView", autoreleaseFrequency: .workItem, target: .global())
@@ -29,28 +31,17 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     @inlinable
     init(
         _ sources: FluxViewSources, by isSame: @escaping @Sendable (Value, Value) -> Bool,
-        _ capture: @escaping @Sendable (FluxCut) -> @Sendable () -> Value
+        _ capture: @escaping @Sendable (FluxCut) -> @Sendable () -> Value,
+        _ take: @escaping @Sendable (FluxViewSources) -> (number: UInt64, value: Value)
     ) {
-        (self.sources, self.isSame, self.capture) = (sources, isSame, capture)
+        (self.sources, self.isSame, self.capture, self.take) = (sources, isSame, capture, take)
         let stamp = sources.stamp()
-        let first = Self.cut(sources, capture)
+        let first = take(sources)
         inner = FluxStore(
-            initialState: FluxDerived(value: first.compute(), stamp: stamp, cut: first.number), dispatcher: nil)
+            initialState: FluxDerived(value: first.value, stamp: stamp, cut: first.number), dispatcher: nil)
     }
 
     // MARK: - Computing
-
-    /// Takes what the value follows from, at a moment between two actions.
-    @inlinable
-    static func cut(
-        _ sources: FluxViewSources, _ capture: @Sendable (FluxCut) -> @Sendable () -> Value
-    ) -> (number: UInt64, compute: @Sendable () -> Value) {
-        while true {
-            var compute: (@Sendable () -> Value)?
-            let number = sources.cut { compute = capture($0) }
-            if let number, let compute { return (number, compute) }
-        }
-    }
 
     /// The value, computed anew only if a change was applied since it was computed last.
     ///
@@ -69,16 +60,15 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     /// It is kept with the stamp from before the cut, which has all that this tells of, and perhaps more.
     @inlinable @inline(never)
     func refresh(_ stamp: UInt64) -> FluxDerived<Value> {
-        let cut = Self.cut(sources, capture)
+        let cut = take(sources)
         var known = inner.state
-        if known.cut >= cut.number || known.stamp == stamp { return known }
-        let value = cut.compute()
         while known.cut < cut.number {
             // Compared with no lock held; where another thread was faster, compared again.
-            inner.dispatch(
-                action: FluxDerived.Action(
-                    next: FluxDerived(value: value, stamp: stamp, cut: cut.number), known: known.cut,
-                    isSame: isSame(known.announced, value)))
+            let next = FluxDerived(value: cut.value, stamp: stamp, cut: cut.number)
+            let isSame = isSame(known.announced, cut.value)
+            if inner.dispatch(action: FluxDerived.Action(next: next, known: known.cut, isSame: isSame)) != nil {
+                return next
+            }
             known = inner.state
         }
         return known

@@ -18,7 +18,7 @@ nonisolated final class FluxViewSources: Sendable {
     /// Whether the stores are always the same.
     let isFixed: Bool
     /// Whether a store may be read more than once in a cut.
-    let isShared: Bool
+    @usableFromInline let isShared: Bool
     /// Held while a cut is taken: of two that read the stores at the same time, neither would be the later one in all of them.
     private let cuts: FluxLock<Cuts>
 
@@ -64,27 +64,63 @@ nonisolated final class FluxViewSources: Sendable {
         watch = { members.watch($0) }
     }
 
+    /// Takes a cut, and what is made of it once no dispatcher is stopped.
+    @inlinable
+    func take<States, Value>(_ read: (FluxCut) -> States, _ compute: (States) -> Value) -> (
+        number: UInt64, value: Value
+    ) {
+        while true {
+            var states: States?
+            if let number = cut({ states = read($0) }), let states { return (number, compute(states)) }
+        }
+    }
+
     /// Takes a cut, at a moment between two actions; nil: it has to be taken again, for a store has moved or come.
+    ///
+    /// It reads once at most: what was read before would go with the dispatchers stopped.
     @usableFromInline
-    func cut(_ capture: (FluxCut) -> Void) -> UInt64? {
+    func cut(_ read: (FluxCut) -> Void) -> UInt64? {
+        if let quick = cutWhereKnown(read) {
+            if FluxPlaces.hold(quick.loose) { return quick.number }
+            remember(nil)
+            return nil
+        }
         let stores = stores()
-        let (known, unshared) = cuts.withLock { ($0.places, $0.unshared) }
-        let (places, cut) = (known ?? FluxPlaces(of: stores), isShared ? FluxCut() : unshared)
+        let places = FluxPlaces(of: stores)
+        let cut = FluxCut(isShared: isShared)
         let number = cuts.withLock { cuts in
             cuts.number += 1
-            FluxDispatcher.paused(places.dispatchers) { capture(cut) }
+            FluxDispatcher.paused(places.dispatchers) { read(cut) }
             return cuts.number
         }
         // Only now: who attaches a store holds what guards its place while it waits for the dispatcher.
         let now = isFixed ? stores : self.stores() + cut.found.stores
         let isSame = places.hold(now)
-        if isFixed, known == nil || !isSame {
-            // What was known is let go of outside the lock.
-            var next = isSame ? places : nil
-            cuts.withLock { swap(&$0.places, &next) }
-        }
+        if isFixed { remember(isSame ? places : nil) }
         if isSame { return number }
         return !isFixed && places.include(now, before: stores) ? number : nil
+    }
+
+    /// Takes a cut where the stores were in the last one, if none of them has left its dispatcher since.
+    private func cutWhereKnown(_ read: (FluxCut) -> Void) -> (number: UInt64, loose: [FluxPlaces.Loose])? {
+        cuts.withLock { cuts in
+            guard let places = cuts.places else { return nil }
+            let cut = isShared ? FluxCut() : cuts.unshared
+            var isTaken = false
+            FluxDispatcher.paused(places.dispatchers) {
+                isTaken = places.isUntouched
+                if isTaken { read(cut) }
+            }
+            if !isTaken { return nil }
+            cuts.number += 1
+            return (cuts.number, places.loose)
+        }
+    }
+
+    private func remember(_ places: FluxPlaces?) {
+        // What was known is let go of outside the lock.
+        var places = places
+        cuts.withLock { swap(&$0.places, &places) }
     }
 }
 
@@ -92,7 +128,7 @@ nonisolated final class FluxViewSources: Sendable {
 ///
 /// By the numbers of their attachments, for one that has moved away and come back was not stopped meanwhile.
 nonisolated private struct FluxPlaces {
-    private struct Place: Equatable {
+    struct Place: Equatable {
         let dispatcher: ObjectIdentifier?
         let number: UInt64
 
@@ -103,19 +139,37 @@ nonisolated private struct FluxPlaces {
         }
     }
 
+    typealias Loose = (store: FluxStoreInfo, place: Place)
+
     /// Neighbours of one dispatcher have it once.
     private(set) var dispatchers: [FluxDispatcher] = []
+    /// How many stores had left each of them, while those that are asked about were there.
+    private var departures: [(all: FluxDepartures, count: UInt64)] = []
     /// Of each store.
     private var places: [Place] = []
+    /// The stores of no dispatcher.
+    private(set) var loose: [Loose] = []
 
     init(of stores: [FluxStoreInfo]) {
         for store in stores {
             let attachment = store.attachment
             places.append(Place(attachment))
-            guard let dispatcher = attachment.dispatcher, dispatchers.last !== dispatcher else { continue }
+            guard let dispatcher = attachment.dispatcher else {
+                loose.append((store, Place(attachment)))
+                continue
+            }
+            if dispatchers.last === dispatcher { continue }
             dispatchers.append(dispatcher)
+            let all = FluxDepartures.of(dispatcher)
+            departures.append((all, all.count))
         }
     }
+
+    /// Whether no store has left one of the dispatchers, which are stopped, so that those that were attached still are.
+    var isUntouched: Bool { departures.allSatisfy { $0.all.count == $0.count } }
+
+    /// Whether stores of no dispatcher have been that ever since.
+    static func hold(_ loose: [Loose]) -> Bool { loose.allSatisfy { Place($0.store) == $0.place } }
 
     /// Whether stores are those that were asked about, and each has been where it was ever since.
     func hold(_ stores: [FluxStoreInfo]) -> Bool {
@@ -138,6 +192,29 @@ nonisolated private struct FluxPlaces {
             return place.dispatcher.map(stopped.contains) ?? true
         }
     }
+}
+
+/// Counts the stores that leave a dispatcher: while it is the same, all that were there still are.
+nonisolated private final class FluxDepartures: FluxDispatcherObserver {
+    private let counted = Synchronization.Atomic<UInt64>(0)
+    private let isLooking = FluxLock(false)
+
+    /// That of a dispatcher, which has one from when it is first asked for.
+    static func of(_ dispatcher: FluxDispatcher) -> FluxDepartures {
+        let departures = dispatcher.feature(FluxDepartures.self) { FluxDepartures() }
+        departures.isLooking.withLock { isLooking in
+            if !isLooking { dispatcher.observe(departures) }
+            isLooking = true
+        }
+        return departures
+    }
+
+    // Relaxed: counted with the dispatcher stopped, and compared so.
+    var count: UInt64 { counted.load(ordering: .relaxed) }
+
+    func attached<State>(_ handle: FluxStoreHandle<State>) {}
+
+    func detached<State>(_ handle: FluxStoreHandle<State>) { counted.add(1, ordering: .relaxed) }
 }
 
 /// Has something done on a queue, once for all the changes that come before it is.

@@ -126,6 +126,14 @@ import Testing
         let view = FluxView(store.view(\.count), store, store) { [$0, $1.count, $2.count] }
         let torn = await tears(view) { for _ in 0..<5_000 { store.dispatch(action: .add(1)) } }
         #expect(torn == [])
+        let pair = FluxView(store, store) { [$0.count, $1.count] }
+        let triple = FluxView(store, store, store) { [$0.count, $1.count, $2.count] }
+        for view in [pair, triple] {
+            let torn = await tears(view) { for _ in 0..<5_000 { store.dispatch(action: .add(1)) } }
+            #expect(torn == [])
+        }
+        let states = FluxView(pair, triple) { $0 + $1 }.state
+        #expect(states == Array(repeating: 15_000, count: 5), "and as part of another view")
     }
 
     @Test(.stress) func `Stress: stores of two dispatchers are each in step with those of their own`() async {

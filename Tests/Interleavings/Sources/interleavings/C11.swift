@@ -65,28 +65,10 @@ enum C11 {
                 token.value = nil
             }
         },
-        Scenario("c11-stores-of-none", "Of stores without a dispatcher too a view never goes back in any of them") {
-            scene in
-            let (one, two, seen) = (makeLog(), makeLog(), Noted<[[Int]]>([]))
-            let view = FluxView(one, two) { [$0.entries.count, $1.entries.count] }
-            // What the view knows is old from here on, so that both read the stores.
-            one.add(0)
-            scene.thread("one") { one.add(1) }
-            scene.thread("one, and reads") {
-                one.add(2)
-                seen.value.append(view.state)
-            }
-            scene.thread("reads, and two") {
-                seen.value.append(view.state)
-                two.add(3)
-            }
-            scene.finally {
-                let (first, second) = (seen.value[0], seen.value[1])
-                let isAhead = [first[0] - second[0], first[1] - second[1]]
-                scene.expect(isAhead.min()! >= 0 || isAhead.max()! <= 0, "neither is the later one: \(seen.value)")
-                scene.expect(view.state, is: [3, 1], "the view")
-            }
-        },
+        storesOfNone("c11-stores-of-none", "Of stores without a dispatcher too a view never goes back in any of them"),
+        storesOfNone("c11-stores-anew", "Nor where it has to look anew where they are", haveMoved: true),
+        storesCome("c11-stores-come", "A view whose stores come to a dispatcher meanwhile is in step"),
+        storesCome("c11-stores-come-anew", "So is one that has to look anew where they are", haveMoved: true),
         Scenario("c11-silent", "A view shows changes that are not announced with those that are") { scene in
             let dispatcher = FluxDispatcher()
             let (one, two) = (FluxStore(initialState: Count(), dispatcher: dispatcher), makeLog(dispatcher))
@@ -160,4 +142,59 @@ enum C11 {
             }
         },
     ]
+
+    // With `haveMoved` one of the stores has been elsewhere since the view looked where they are.
+    private static func storesOfNone(
+        _ name: String, _ title: String, haveMoved: Bool = false
+    ) -> Scenario {
+        Scenario(name, title) { scene in
+            let (one, two, seen) = (makeLog(), makeLog(), Noted<[[Int]]>([]))
+            let view = FluxView(one, two) { [$0.entries.count, $1.entries.count] }
+            if haveMoved { visit(one) }
+            // What the view knows is old from here on, so that both read the stores.
+            one.add(0)
+            scene.thread("one") { one.add(1) }
+            scene.thread("one, and reads") {
+                one.add(2)
+                seen.value.append(view.state)
+            }
+            scene.thread("reads, and two") {
+                seen.value.append(view.state)
+                two.add(3)
+            }
+            scene.finally {
+                let (first, second) = (seen.value[0], seen.value[1])
+                let isAhead = [first[0] - second[0], first[1] - second[1]]
+                scene.expect(isAhead.min()! >= 0 || isAhead.max()! <= 0, "neither is the later one: \(seen.value)")
+                scene.expect(view.state, is: [3, 1], "the view")
+            }
+        }
+    }
+
+    // With `haveMoved` one of the stores has been elsewhere since the view looked where they are.
+    private static func storesCome(
+        _ name: String, _ title: String, haveMoved: Bool = false
+    ) -> Scenario {
+        Scenario(name, title) { scene in
+            let (dispatcher, one, two) = (FluxDispatcher(), makeLog(), makeLog())
+            let view = FluxView(one, two) { [$0.entries.count, $1.entries.count] }
+            if haveMoved { visit(one) }
+            for store in [one, two] { store.add(0) }
+            scene.thread("come and dispatches") {
+                for store in [one, two] { dispatcher.attach(store) }
+                dispatcher.add(1)
+            }
+            scene.thread("reads") {
+                let state = view.state
+                scene.expect(state[0] == state[1], "torn: \(state)")
+            }
+            scene.finally { scene.expect(view.state, is: [2, 2], "the view") }
+        }
+    }
+
+    private static func visit(_ store: FluxStore<Log>) {
+        let dispatcher = FluxDispatcher()
+        dispatcher.attach(store)
+        dispatcher.detach(store)
+    }
 }
