@@ -265,7 +265,7 @@ nonisolated extension FluxSource {
             { state, change in
                 let old = change.old ?? []
                 let changed = old.indices.filter { !fluxIsEqual(old[$0], change.new[$0]) }
-                return FluxPartsChange(state: state, parts: changed.map { parts[$0] })
+                return FluxPartsChange(state: state, parts: changed.map { parts[$0] }, old: old)
             }, handler)
     }
 }
@@ -291,6 +291,8 @@ nonisolated private func fluxIsEqual(_ one: any Equatable & Sendable, _ other: a
 nonisolated private struct FluxPartsChange<State: Sendable>: Sendable {
     let state: State
     let parts: [FluxPart<State>]
+    /// Let go of where the handler is called, and not under the lock of the store.
+    let old: [any Equatable & Sendable]
 
     var paths: Set<PartialKeyPath<State>> { Set(parts.map { $0.path }) }
 }

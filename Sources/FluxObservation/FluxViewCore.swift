@@ -52,16 +52,16 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         FluxPureCode.forbid("a view")
         let known = inner.state
         let stamp = sources.stamp()
-        return known.stamp == stamp ? known : refresh(stamp)
+        return known.stamp == stamp ? known : refresh(known, stamp)
     }
 
     /// Brings the value up to the sources, and announces it if it is another.
     ///
     /// It is kept with the stamp from before the cut, which has all that this tells of, and perhaps more.
     @inlinable @inline(never)
-    func refresh(_ stamp: UInt64) -> FluxDerived<Value> {
+    func refresh(_ old: FluxDerived<Value>, _ stamp: UInt64) -> FluxDerived<Value> {
         let cut = take(sources)
-        var known = inner.state
+        var known = old
         while known.cut < cut.number {
             // Compared with no lock held; where another thread was faster, compared again.
             let next = FluxDerived(value: cut.value, stamp: stamp, cut: cut.number)

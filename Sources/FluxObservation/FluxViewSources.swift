@@ -71,7 +71,7 @@ nonisolated final class FluxViewSources: Sendable {
     ) {
         while true {
             var states: States?
-            if let number = cut({ states = read($0) }), let states { return (number, compute(states)) }
+            if let number = cut({ states = read($0) }), let states = consume states { return (number, compute(states)) }
         }
     }
 
@@ -80,43 +80,32 @@ nonisolated final class FluxViewSources: Sendable {
     /// It reads once at most: what was read before would go with the dispatchers stopped.
     @usableFromInline
     func cut(_ read: (FluxCut) -> Void) -> UInt64? {
-        if let quick = cutWhereKnown(read) {
-            if FluxPlaces.hold(quick.loose) { return quick.number }
+        let known = cuts.withLock { cuts -> (number: UInt64, isSame: Bool)? in
+            guard let places = cuts.places else { return nil }
+            cuts.number += 1
+            let cut = isShared ? FluxCut() : cuts.unshared
+            FluxDispatcher.paused(places.dispatchers) { read(cut) }
+            return (cuts.number, places.hold)
+        }
+        if let known {
+            if known.isSame { return known.number }
             remember(nil)
             return nil
         }
-        let stores = stores()
-        let places = FluxPlaces(of: stores)
+        let places = FluxPlaces(of: stores())
         let cut = FluxCut(isShared: isShared)
         let number = cuts.withLock { cuts in
             cuts.number += 1
             FluxDispatcher.paused(places.dispatchers) { read(cut) }
             return cuts.number
         }
-        // Only now: who attaches a store holds what guards its place while it waits for the dispatcher.
-        let now = isFixed ? stores : self.stores() + cut.found.stores
-        let isSame = places.hold(now)
-        if isFixed { remember(isSame ? places : nil) }
-        if isSame { return number }
-        return !isFixed && places.include(now, before: stores) ? number : nil
+        if !isFixed { return places.include(stores() + cut.found.stores) ? number : nil }
+        if !places.hold { return nil }
+        remember(places)
+        return number
     }
 
-    /// Takes a cut where the stores were in the last one, if none of them has left its dispatcher since.
-    private func cutWhereKnown(_ read: (FluxCut) -> Void) -> (number: UInt64, loose: [FluxPlaces.Loose])? {
-        cuts.withLock { cuts in
-            guard let places = cuts.places else { return nil }
-            let cut = isShared ? FluxCut() : cuts.unshared
-            var isTaken = false
-            FluxDispatcher.paused(places.dispatchers) {
-                isTaken = places.isUntouched
-                if isTaken { read(cut) }
-            }
-            if !isTaken { return nil }
-            cuts.number += 1
-            return (cuts.number, places.loose)
-        }
-    }
-
+    /// Notes where the stores are; nil: one has moved.
     private func remember(_ places: FluxPlaces?) {
         // What was known is let go of outside the lock.
         var places = places
@@ -126,95 +115,42 @@ nonisolated final class FluxViewSources: Sendable {
 
 /// Where stores were attached, and so whom to stop so that none of them takes an action.
 ///
-/// By the numbers of their attachments, for one that has moved away and come back was not stopped meanwhile.
+/// By the numbers of their places, for one that has moved away and come back was not stopped meanwhile.
 nonisolated private struct FluxPlaces {
-    struct Place: Equatable {
-        let dispatcher: ObjectIdentifier?
-        let number: UInt64
-
-        init(_ store: FluxStoreInfo) { self.init(store.attachment) }
-
-        init(_ attachment: (dispatcher: FluxDispatcher?, number: UInt64)) {
-            (dispatcher, number) = (attachment.dispatcher.map(ObjectIdentifier.init), attachment.number)
-        }
-    }
-
-    typealias Loose = (store: FluxStoreInfo, place: Place)
-
     /// Neighbours of one dispatcher have it once.
     private(set) var dispatchers: [FluxDispatcher] = []
-    /// How many stores had left each of them, while those that are asked about were there.
-    private var departures: [(all: FluxDepartures, count: UInt64)] = []
-    /// Of each store.
-    private var places: [Place] = []
-    /// The stores of no dispatcher.
-    private(set) var loose: [Loose] = []
+    private var places: [(store: FluxStoreInfo, place: UInt64)] = []
 
     init(of stores: [FluxStoreInfo]) {
         for store in stores {
-            let attachment = store.attachment
-            places.append(Place(attachment))
-            guard let dispatcher = attachment.dispatcher else {
-                loose.append((store, Place(attachment)))
-                continue
-            }
-            if dispatchers.last === dispatcher { continue }
+            // First: one that moves meanwhile is in another place by then.
+            places.append((store, store.place))
+            guard let dispatcher = store.dispatcher, dispatchers.last !== dispatcher else { continue }
             dispatchers.append(dispatcher)
-            let all = FluxDepartures.of(dispatcher)
-            departures.append((all, all.count))
         }
     }
 
-    /// Whether no store has left one of the dispatchers, which are stopped, so that those that were attached still are.
-    var isUntouched: Bool { departures.allSatisfy { $0.all.count == $0.count } }
-
-    /// Whether stores of no dispatcher have been that ever since.
-    static func hold(_ loose: [Loose]) -> Bool { loose.allSatisfy { Place($0.store) == $0.place } }
-
-    /// Whether stores are those that were asked about, and each has been where it was ever since.
-    func hold(_ stores: [FluxStoreInfo]) -> Bool {
-        stores.count == places.count && stores.indices.allSatisfy { Place(stores[$0]) == places[$0] }
-    }
+    /// Whether each store has been where it was ever since.
+    var hold: Bool { places.allSatisfy { $0.store.place == $0.place } }
 
     /// Whether the dispatchers of stores were stopped, and none of those that were asked about has moved.
     ///
     /// Of another one that has left its dispatcher nobody knows which one that was.
-    func include(_ stores: [FluxStoreInfo], before: [FluxStoreInfo]) -> Bool {
-        let known = Dictionary(zip(before, places)) { $1 }
+    func include(_ stores: [FluxStoreInfo]) -> Bool {
+        // Most often they are the same.
+        if stores.lazy.map(\.place).elementsEqual(places.lazy.map(\.place)) { return true }
+        let known = Dictionary(places.lazy.map { ($0.store, $0.place) }) { $1 }
         let stopped = Set(dispatchers.map(ObjectIdentifier.init))
         return stores.allSatisfy { store in
-            let place = Place(store)
+            let (place, dispatcher) = (store.place, store.dispatcher)
             if let before = known[store] {
                 if before != place { return false }
-            } else if place.dispatcher == nil && place.number != 0 {
+            } else if dispatcher == nil && place != 0 {
                 return false
             }
-            return place.dispatcher.map(stopped.contains) ?? true
+            return dispatcher.map { stopped.contains(ObjectIdentifier($0)) } ?? true
         }
     }
-}
-
-/// Counts the stores that leave a dispatcher: while it is the same, all that were there still are.
-nonisolated private final class FluxDepartures: FluxDispatcherObserver {
-    private let counted = Synchronization.Atomic<UInt64>(0)
-    private let isLooking = FluxLock(false)
-
-    /// That of a dispatcher, which has one from when it is first asked for.
-    static func of(_ dispatcher: FluxDispatcher) -> FluxDepartures {
-        let departures = dispatcher.feature(FluxDepartures.self) { FluxDepartures() }
-        departures.isLooking.withLock { isLooking in
-            if !isLooking { dispatcher.observe(departures) }
-            isLooking = true
-        }
-        return departures
-    }
-
-    // Relaxed: counted with the dispatcher stopped, and compared so.
-    var count: UInt64 { counted.load(ordering: .relaxed) }
-
-    func attached<State>(_ handle: FluxStoreHandle<State>) {}
-
-    func detached<State>(_ handle: FluxStoreHandle<State>) { counted.add(1, ordering: .relaxed) }
 }
 
 /// Has something done on a queue, once for all the changes that come before it is.

@@ -70,6 +70,41 @@ import Testing
         subscription.unsubscribe()
     }
 
+    /// Made by a key path alone, and reads a store when it goes, which is allowed where no lock is held.
+    private final class Reading: Sendable, Equatable {
+        let count: Int
+        let store: FluxStore<Shop>
+        init(_ count: Int, _ store: FluxStore<Shop>) { (self.count, self.store) = (count, store) }
+        deinit { _ = store.state }
+        static func == (one: Reading, other: Reading) -> Bool { one.count == other.count }
+    }
+
+    private struct Made: FluxState {
+        enum Action: FluxAction { case add }
+        let store: FluxStore<Shop>
+        var count = 0
+        var reading: Reading { Reading(count, store) }
+        mutating func handle(action: Action) -> Made? {
+            count += 1
+            return self
+        }
+    }
+
+    @Test func `A part that another takes the place of is let go of once no lock is held`() async {
+        let made = FluxStore(initialState: Made(store: store), dispatcher: nil)
+        let seen = Recorder<Int>()
+        let tokens = [
+            made.subscribe(to: \.reading) { seen.record($0.count) },
+            made.subscribe(toAnyOf: \.count, \.reading) { state, changed in
+                seen.record(changed.contains(\.reading) ? state.count : 0)
+            },
+        ]
+        for _ in 1...3 { made.dispatch(action: .add) }
+        await made.flush()
+        #expect(seen.values.sorted() == [1, 1, 2, 2, 3, 3])
+        FluxSubscription(tokens).unsubscribe()
+    }
+
     @Test func `On the main queue, old and new and several parts are the main actor's`() async {
         let seen = Recorder<String>()
         let subscriptions = [

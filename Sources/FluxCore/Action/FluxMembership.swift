@@ -1,11 +1,9 @@
-import Dispatch
+import Synchronization
 
 /// Where a store is attached, and what else it takes there: the few words that every store has.
 nonisolated struct FluxMembership {
     /// The dispatcher that the store is attached to, or what refers weakly to one that keeps the store.
     var home: (any AnyObject & Sendable)?
-    /// The key of its place for the actions of its state, where the store is attached.
-    var key: UInt64 = 0
     /// What the store does about other types of action, and the keys of the places of that, in the order added.
     var reactions: ContiguousArray<(reducer: FluxReducer, key: UInt64)> = []
 
@@ -22,26 +20,16 @@ nonisolated final class FluxWeakDispatcher: Sendable {
     init(_ dispatcher: FluxDispatcher) { reference = Reference(dispatcher: dispatcher) }
 }
 
-/// What a store needs only once it does more than hold a state.
-nonisolated final class FluxStoreExtras: Sendable {
-    private let lazyQueue = FluxLazy<DispatchQueue>()
-    let features = FluxFeatures()
-
-    /// Made on first use: it costs more than all the rest.
-    var queue: DispatchQueue { lazyQueue.object(fluxQueue("FluxStore")) }
-}
-
-/// What few stores are called; with the features, for it would make every store larger.
-nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) }
-
 /// How a store comes to a dispatcher and leaves it; the lock of its membership is taken before that of a dispatcher.
 ///
 /// All that goes comes out of the locks: it may be the last reference to a dispatcher, and to what that has.
 nonisolated extension FluxStoreHandle {
-    /// Where it is attached, and the key of that place.
-    var attachment: (dispatcher: FluxDispatcher?, number: UInt64) {
-        withMembership("the dispatcher of a store") { ($0.dispatcher, $0.key) }
-    }
+    /// Where it is attached.
+    var dispatcher: FluxDispatcher? { withMembership("the dispatcher of a store") { $0.dispatcher } }
+
+    /// The key of its place for the actions of its state; where it was last, the opposite: no other is like either.
+    // Relaxed: written with the dispatcher stopped, and so before an action comes by that place.
+    var key: UInt64 { lastKey.load(ordering: .relaxed) }
 
     /// Reaches the membership; pure code, which may hold a lock that is taken after this one, stops with a message.
     @inline(__always)
@@ -56,22 +44,21 @@ nonisolated extension FluxStoreHandle {
         let rank = FluxRoutes.rank(priority)
         var gone: [AnyObject?] = []
         withMembership("attach") { membership in
-            let (former, old) = (membership.dispatcher, membership)
+            let (former, old, oldKey) = (membership.dispatcher, membership, key)
             dispatcher.routes.withLock { routes in
-                let known = former === dispatcher ? old.key : nil
+                let known = former === dispatcher ? oldKey : nil
                 let reducer =
                     store.map { mainReducer.keeping($0) } ?? routes.main(of: State.self, at: known) ?? mainReducer
-                membership.key = routes.attach(self, reducer, rank: rank)
+                lastKey.store(routes.attach(self, reducer, rank: rank), ordering: .relaxed)
                 membership.home = reducer.kept == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
                 for index in membership.reactions.indices {
                     membership.reactions[index].key = routes.attach(self, old.reactions[index].reducer, rank: rank)
                 }
-                if former === dispatcher { return detach(old, from: &routes, &gone) }
+                if former === dispatcher { return detach(old, oldKey, &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
-            guard let former else { return }
             gone.append(former)
-            if former !== dispatcher { leave(former, old, &gone) }
+            if let former, former !== dispatcher { leave(former, old, oldKey, &gone) }
         }
         withExtendedLifetime(gone) {}
     }
@@ -84,21 +71,22 @@ nonisolated extension FluxStoreHandle {
         withMembership("detach") { membership in
             guard let home = membership.dispatcher, dispatcher == nil || dispatcher === home else { return }
             gone.append(home)
-            leave(home, membership, &gone)
+            leave(home, membership, key, &gone)
             membership.home = nil
+            lastKey.store(~key, ordering: .relaxed)
         }
         return withExtendedLifetime(gone) { !gone.isEmpty }
     }
 
-    private func leave(_ dispatcher: FluxDispatcher, _ old: FluxMembership, _ gone: inout [AnyObject?]) {
+    private func leave(_ dispatcher: FluxDispatcher, _ old: FluxMembership, _ key: UInt64, _ gone: inout [AnyObject?]) {
         dispatcher.routes.withLock { routes in
-            detach(old, from: &routes, &gone)
+            detach(old, key, &routes, &gone)
             for observer in routes.observers { observer.detached(self) }
         }
     }
 
-    private func detach(_ old: FluxMembership, from routes: inout FluxRoutes, _ gone: inout [AnyObject?]) {
-        gone.append(routes.detach(ObjectIdentifier(State.Action.self), old.key))
+    private func detach(_ old: FluxMembership, _ key: UInt64, _ routes: inout FluxRoutes, _ gone: inout [AnyObject?]) {
+        gone.append(routes.detach(ObjectIdentifier(State.Action.self), key))
         for reaction in old.reactions { gone.append(routes.detach(reaction.reducer.action, reaction.key)) }
     }
 
@@ -118,9 +106,8 @@ nonisolated extension FluxStoreHandle {
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
         let dispatcher = withMembership("on(_:)") { membership in
             let dispatcher = membership.dispatcher
-            let rank = membership.key >> FluxRoutes.numberBits
-            let key = dispatcher?.routes.withLock { $0.attach(self, reducer, rank: rank) } ?? 0
-            membership.reactions.append((reducer, key))
+            let place = dispatcher?.routes.withLock { $0.attach(self, reducer, rank: key >> FluxRoutes.numberBits) }
+            membership.reactions.append((reducer, place ?? 0))
             return dispatcher
         }
         // Let go of outside the lock.

@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 /// Reaches the state and the lock of a store without being the store: what a writer, a view or another module keeps.
 ///
@@ -22,6 +23,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> Answer
     let membership = FluxLock(FluxMembership())
+    let lastKey = Synchronization.Atomic<UInt64>(0)
     /// Made on first use, without a lock: who is told that the store leaves asks for it under the others.
     private let lazyExtras = FluxLazy<FluxStoreExtras>()
 
@@ -182,6 +184,18 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     @usableFromInline func endFeatures() { lazyExtras.object?.features.removeAll() }
 }
+
+/// What a store needs only once it does more than hold a state.
+nonisolated final class FluxStoreExtras: Sendable {
+    private let lazyQueue = FluxLazy<DispatchQueue>()
+    let features = FluxFeatures()
+
+    /// Made on first use: it costs more than all the rest.
+    var queue: DispatchQueue { lazyQueue.object(fluxQueue("FluxStore")) }
+}
+
+/// What few stores are called; with the features, for it would make every store larger.
+nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) }
 
 /// What the handle of a store has done where the types are known.
 @usableFromInline nonisolated enum FluxStoreJob<State: FluxState> {

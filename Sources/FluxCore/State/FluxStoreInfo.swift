@@ -20,10 +20,13 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     public var state: any FluxState { handle.anyState }
 
     /// The dispatcher that it is attached to; nil: none.
-    public var dispatcher: FluxDispatcher? { attachment.dispatcher }
+    public var dispatcher: FluxDispatcher? { handle.dispatcher }
 
-    /// The dispatcher that it is attached to, if any, and a number: another one each time that it was attached there.
-    public var attachment: (dispatcher: FluxDispatcher?, number: UInt64) { handle.attachment }
+    /// A number that no other store has, another one each time that it is attached or detached; 0 if it never was.
+    ///
+    /// Who finds the same before and after a look at the state knows that no other dispatcher had the store meanwhile. It takes no
+    /// lock.
+    public var place: UInt64 { handle.key }
 
     /// Its name, or the type of its state.
     public var description: String { handle.label ?? "FluxStore<\(stateType)>" }
@@ -63,7 +66,8 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
 /// The handle of a store of any type.
 nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     var stateType: any FluxState.Type { get }
-    var attachment: (dispatcher: FluxDispatcher?, number: UInt64) { get }
+    var dispatcher: FluxDispatcher? { get }
+    var key: UInt64 { get }
     var label: String? { get }
     var anyState: any FluxState { get }
     /// Which code runs under its lock.
@@ -91,6 +95,6 @@ nonisolated extension FluxStoreHandle {
     /// Those who are told of events whose actions go to the store.
     public var eventObservers: ContiguousArray<any FluxEventObserver> {
         // A closure: the key path would be made anew by each call, as the type of the observers is generic.
-        ContiguousArray(lock.withLock { $0.observers }.map { $0.observer })
+        ContiguousArray(read { $0.observers }.map { $0.observer })
     }
 }

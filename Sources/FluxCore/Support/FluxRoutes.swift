@@ -1,3 +1,5 @@
+import Synchronization
+
 /// How the actions of one type get into a store, without naming either type: what leads to its `handle`, or to a reaction.
 ///
 /// Made where the types are known, so that the closure is the client's specialised code; it is kept under the type of its
@@ -80,7 +82,7 @@ nonisolated struct FluxRoutes {
     static var numberBits: UInt64 { 40 }
 
     private var routes: [ObjectIdentifier: Route] = [:]
-    private var lastNumber: UInt64 = 0
+    private static let lastNumber = Synchronization.Atomic<UInt64>(0)
     /// That of the last dispatch, since most in a row are of one type; it is among those above for good, as a route is never removed.
     private var recent: (type: ObjectIdentifier, route: Unmanaged<Route>)?
     /// Those who are told of stores that come and go.
@@ -96,8 +98,8 @@ nonisolated struct FluxRoutes {
     /// Adds a store, which stays in memory meanwhile, behind those of its rank; returns the key of its place, which has the
     /// rank, and behind that a number that only grows.
     mutating func attach(_ handle: AnyObject, _ reducer: FluxReducer, rank: UInt64) -> UInt64 {
-        lastNumber += 1
-        let key = rank << Self.numberBits | lastNumber
+        // Relaxed: taken under the lock, and so in the order in which they come here.
+        let key = rank << Self.numberBits | Self.lastNumber.add(1, ordering: .relaxed).newValue
         if route(of: reducer.action) == nil { routes[reducer.action] = Route() }
         route(of: reducer.action)?.takeUnretainedValue().stops.insert(Stop(handle, reducer), id: key)
         return key

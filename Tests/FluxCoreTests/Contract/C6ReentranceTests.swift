@@ -187,6 +187,11 @@ import Testing
             handling { _ in _ = other.dispatcher }
         }
         expect(place, names: "the dispatcher of a store")
+        let observers = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let other = FluxStore(initialState: Counter(), dispatcher: nil)
+            handling { _ in _ = other.handle.eventObservers }
+        }
+        expect(observers, names: "state or revision of a store")
         let add = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             handling { $0.add(Intercept { action, next in next(action) }) }
         }

@@ -105,6 +105,20 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
         },
+        Scenario("c11-stores-move-at-once", "A view whose stores move at the same time is in step") { scene in
+            let (one, other) = twoDispatchers()
+            let (stores, seen) = ([makeLog(one), makeLog(one)], Noted([0, 0]))
+            let view = FluxView(stores[0], stores[1]) { [$0.entries.count, $1.entries.count] }
+            // What the view knows is old from here on.
+            one.add(1)
+            for store in stores { scene.thread("moves") { other.attach(store) } }
+            scene.thread("dispatches") { other.add(2) }
+            scene.thread("reads") { seen.value = view.state }
+            scene.finally {
+                // An action that came before one of them was there has reached the other alone.
+                if view.state == [2, 2] { scene.expect(seen.value[0] == seen.value[1], "torn: \(seen.value)") }
+            }
+        },
         Scenario("c11-view-goes", "A view that is let go of delivers what is due, and ends") { scene in
             let (store, seen, applied) = (makeLog(), Noted<[Int]>([]), Noted(0))
             let view = Noted<FluxView<Int>?>(store.view(\.entries.count))
