@@ -103,7 +103,8 @@ extension FluxReplicaCoding where State: Codable, State.Action: Codable {
     /// With sorted keys: equal states are equal bytes on every server.
     fileprivate static var json: Self {
         Self(
-            version: 2,  // Since 2 a command has a limit of bytes, by which each server has to decide.
+            // Each server has to decide alike: since 2 a command has a limit of bytes, since 3 a list that was renamed is not taken back.
+            version: 3,
             encode: { Array(encoded($0)) },
             decode: { bytes, _ in try JSONDecoder().decode(State.Action.self, from: Data(bytes)) },
             encodeState: { Array(encoded($0)) },

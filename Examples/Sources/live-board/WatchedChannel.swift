@@ -3,17 +3,38 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
-/// Has no client of HTTP/1.0 told to go on, as RFC 9110 has it in 10.1.1: it would take that for the answer.
-private final class OldClients: ChannelInboundHandler {
+/// Has clients of HTTP/1.0 answered as they can read it.
+///
+/// None is told to go on, as RFC 9110 has it in 10.1.1: it would take that for the answer. What has no length is not sent in chunks, as
+/// RFC 9112 has it in 6.1, and ends with the connection.
+private final class OldClients: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private var isOld = false
+    private var endsWithConnection = false
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard case .head(var head) = unwrapInboundIn(data), head.version == .http1_0 else {
-            return context.fireChannelRead(data)
-        }
-        head.headers.remove(name: "Expect")
+        guard case .head(var head) = unwrapInboundIn(data) else { return context.fireChannelRead(data) }
+        isOld = head.version == .http1_0
+        if isOld { head.headers.remove(name: "Expect") }
         context.fireChannelRead(wrapInboundOut(.head(head)))
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        switch unwrapOutboundIn(data) {
+        case .head(var head) where isOld:
+            head.version = .http1_0
+            endsWithConnection = !head.headers.contains(name: "Content-Length")
+            if endsWithConnection { head.headers.replaceOrAdd(name: "Connection", value: "close") }
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .end where endsWithConnection:
+            context.writeAndFlush(data, promise: promise)
+            context.close(promise: nil)
+        default: context.write(data, promise: promise)
+        }
     }
 }
 

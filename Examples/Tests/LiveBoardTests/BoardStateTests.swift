@@ -118,6 +118,21 @@ import Testing
         #expect(state.board.card("c4")?.title == Board.welcome.card("c4")?.title)
     }
 
+    @Test("A list is not taken back once another has renamed it, or put a card into it")
+    func undoOfLists() throws {
+        var state = fresh()
+        try perform(.addList(title: "Mine"), on: &state, by: "ann")
+        let list = try #require(state.board.lists.last)
+        try perform(.renameList(list: list.id, title: "Ours"), on: &state, by: "ben")
+        #expect(throws: Refusal.nothingToUndo) { try perform(.undo, on: &state, by: "ann") }
+        try perform(.undo, on: &state, by: "ben")
+        var edited = state
+        try perform(.addCard(list: list.id, title: "A card"), on: &edited, by: "ben")
+        #expect(throws: Refusal.nothingToUndo) { try perform(.undo, on: &edited, by: "ann") }
+        try perform(.undo, on: &state, by: "ann")
+        #expect(words(state.board) == words(.welcome))
+    }
+
     @Test("A card whose list has gone cannot come back, and comes back where its list does")
     func undoOfRemovals() throws {
         var state = fresh()

@@ -96,6 +96,21 @@ import Testing
         #expect(await old.read()?.contains(" 200 OK\r\n") == true, "HTTP/1.0 knows nothing of going on.")
     }
 
+    @Test("A client of HTTP/1.0 gets a stream that is not in chunks, and ends with the connection")
+    func oldClients() async throws {
+        let server = try await Server(folder)
+        let old = try RawConnection(port: server.port)
+        old.send("GET /boards/welcome/events HTTP/1.0\r\nHost: a\r\n\r\n")
+        var answer = ""
+        while !answer.contains("event: here"), let more = await old.read() { answer += more }
+        #expect(answer.hasPrefix("HTTP/1.0 200 OK\r\n"), "\(answer)")
+        #expect(!answer.lowercased().contains("transfer-encoding"), "\(answer)")
+        #expect(answer.contains("\r\n\r\nretry: "), "\(answer)")
+        async let status = server.end()
+        while await old.read() != nil {}
+        #expect(await status == 0)
+    }
+
     @Test("Boards are made, listed by their titles as they are now, and known after a restart")
     func boards() async throws {
         let server = try await Server(folder)

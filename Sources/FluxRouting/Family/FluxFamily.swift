@@ -92,7 +92,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///     used longest ago first. One in use never goes, so there may be more for a while.
     ///   - clock: What durations are measured with.
     ///   - onFailure: Told of each member that could not be closed, on any thread, once those who wait for that were.
-    ///   - make: Makes the member of a key. What it throws is thrown to all who wait for it, and the next who asks tries again.
+    ///   - make: Makes the member of a key, another at each call. What it throws is thrown to all who wait for it, and the next who
+    ///     asks tries again.
     ///   - close: Does what is to be done before a member is let go of, such as saving it; throws where it has to stay.
     public convenience init(
         idle: Swift.Duration = .seconds(60),
@@ -119,7 +120,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   - clock: What durations are measured with.
     ///   - onFailure: Told of each store that could not be saved, on any thread, once those who wait for that were; its persistence tells
     ///     of what failed anyway.
-    ///   - make: Makes the store of a key. What it throws is thrown to all who wait for it, and the next who asks tries again.
+    ///   - make: Makes the store of a key, another at each call. What it throws is thrown to all who wait for it, and the next who
+    ///     asks tries again.
     public convenience init<State>(
         idle: Swift.Duration = .seconds(60),
         limit: Int = .max,

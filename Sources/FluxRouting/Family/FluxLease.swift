@@ -15,15 +15,24 @@
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxLease<Member: Sendable>: Sendable {
     /// The member; once the lease is released it may be put away at any time, and another be made in its place.
-    public let member: Member
+    public var member: Member { kept.withLock { $0! } }
+    /// Nil once this has been let go of.
+    private let kept: FluxLock<Member?>
     private let releasing: @Sendable () -> Void
     private let isReleased = FluxLock(false)
 
     init(_ member: Member, _ releasing: @escaping @Sendable () -> Void) {
-        (self.member, self.releasing) = (member, releasing)
+        self.releasing = releasing
+        kept = FluxLock(member)
     }
 
-    deinit { release() }
+    deinit {
+        // First, outside the lock: the next one may be made at once, and no two are there together.
+        var member: Member?
+        kept.withLock { swap(&$0, &member) }
+        member = nil
+        release()
+    }
 
     /// Ends the lease: the member is put away once nobody has used it for as long as the family says.
     ///

@@ -40,6 +40,37 @@ import Testing
         }
     }
 
+    /// Alive for as long as somebody refers to it.
+    private final class Lone: Sendable {
+        let alive: Locked<Int>
+
+        init(_ alive: Locked<Int>, _ doubled: Locked<Int>) {
+            self.alive = alive
+            let isFirst = alive.withLock { alive in
+                alive += 1
+                return alive == 1
+            }
+            if !isFirst { doubled.withLock { $0 += 1 } }
+        }
+
+        deinit { alive.withLock { $0 -= 1 } }
+    }
+
+    @Test(.stress) func `Stress: a lease that is let go of has let go of its member before another is made`() async {
+        let (alive, doubled) = (Locked(0), Locked(0))
+        let family = FluxFamily<Int, Lone>(idle: .zero, limit: 1) { _ in
+            Lone(alive, doubled)
+        } close: { _ in
+        }
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask { for _ in 0..<5_000 { _ = try? await family.lease(0) } }
+            }
+        }
+        await family.shutdown(within: .seconds(10))
+        #expect(doubled.current == 0)
+    }
+
     @Test(.stress, arguments: [1, 50]) func `Nothing is lost, however visitors and ends meet`(keys: Int) async throws {
         let disk = Disk()
         let family = disk.family(limit: 10, failing: 7)

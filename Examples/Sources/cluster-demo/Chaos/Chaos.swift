@@ -50,6 +50,8 @@ struct Chaos: Sendable {
                 + "\(history.localReads) local reads, \(times.count) faults")
         faults.tellPauses(times, added.map(\.end).sorted(), until: history.now)
         var problems = try await differences + missing(operations) + history.problems(lists)
+        // They write a mark whenever they come back to the log, and the leader is changed for each copy.
+        for node in cluster.nodes { node.end() }
         problems += try await ServerCopies.read(of: Cluster.stream, at: cluster).differences
         if added.count < 100 { problems.append("only \(added.count) appends were acknowledged") }
         return problems

@@ -114,14 +114,20 @@ struct Board: Codable, Equatable, Sendable {
         }
     }
 
+    /// Whether two are the same card, with the same words and voters.
+    private static func haveSameWords(_ one: Card, _ other: Card) -> Bool {
+        (one.id, one.title, one.text) == (other.id, other.title, other.text) && one.voters == other.voters
+    }
+
     /// Whether what a change has touched is as the change left it: nobody has laid hands on it since.
     ///
     /// Its place among others is not looked at: that shifts as they come and go.
     func isAsLeft(by change: BoardChange) -> Bool {
         switch change {
         case .renamed(let title): return self.title == title
-        case .listAdded(let list, _):
-            return place(ofList: list.id).map { lists[$0].cards.map(\.id) } == list.cards.map(\.id)
+        case .listAdded(let new, _):
+            guard let list = place(ofList: new.id).map({ lists[$0] }) else { return false }
+            return list.title == new.title && list.cards.elementsEqual(new.cards, by: Self.haveSameWords)
         case .listRenamed(let id, let title): return place(ofList: id).map { lists[$0].title } == title
         case .listMoved(let id, _): return place(ofList: id) != nil
         case .listRemoved(let id): return place(ofList: id) == nil
@@ -129,7 +135,7 @@ struct Board: Codable, Equatable, Sendable {
             guard let card = card(new.id), place(ofCard: new.id).map({ lists[$0.list].id }) == list else {
                 return false
             }
-            return (card.title, card.text) == (new.title, new.text) && card.voters == new.voters
+            return Self.haveSameWords(card, new)
         case .cardEdited(let id, let title, let text, _):
             return card(id).map { $0.title == title && $0.text == text } ?? false
         case .cardMoved(let id, let list, _): return place(ofCard: id).map { lists[$0.list].id } == list
