@@ -46,9 +46,8 @@ nonisolated extension FluxStoreHandle {
         withMembership("attach") { membership in
             let (former, old, oldKey) = (membership.dispatcher, membership, key)
             dispatcher.routes.withLock { routes in
-                let known = former === dispatcher ? oldKey : nil
-                let reducer =
-                    store.map { mainReducer.keeping($0) } ?? routes.main(of: State.self, at: known) ?? mainReducer
+                let known = routes.main(of: State.self, at: former === dispatcher ? oldKey : nil)
+                let reducer = store.map { mainReducer.keeping($0) } ?? known ?? mainReducer
                 lastKey.store(routes.attach(self, reducer, rank: rank), ordering: .relaxed)
                 membership.home = reducer.kept == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
                 for index in membership.reactions.indices {
@@ -57,8 +56,9 @@ nonisolated extension FluxStoreHandle {
                 if former === dispatcher { return detach(old, oldKey, &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
+            guard let former else { return }
             gone.append(former)
-            if let former, former !== dispatcher { leave(former, old, oldKey, &gone) }
+            if former !== dispatcher { leave(former, old, oldKey, &gone) }
         }
         withExtendedLifetime(gone) {}
     }
