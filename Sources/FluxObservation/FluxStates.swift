@@ -6,7 +6,8 @@
 ///
 /// ```swift
 /// for await state in store.states { print(state) }
-/// for await total in FluxView(cart, prices) { $0.total(at: $1) }.states { print(total) }
+/// let totals = FluxView(cart, prices) { $0.total(at: $1) }.states
+/// for await total in totals { print(total) }
 /// ```
 ///
 /// Any number of iterators may be made, each of which starts anew; a slow one delays nobody. It keeps its source. An

@@ -86,7 +86,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
 
     /// Waits until the state has all that was acknowledged on any node before the call: a read after it is linearizable.
     ///
-    /// - Parameter duration: How long to wait.
+    /// - Parameter duration: How long to wait; a time below zero is over already.
     /// - Returns: The position that is reached.
     /// - Throws: ``FluxReplicaError/unavailable(_:)`` where the log did not answer in time, or could not be read;
     ///   ``FluxReplicaError/diverged(_:)``, ``FluxReplicaError/stopped(_:)``, ``FluxReplicaError/closed``, ``FluxReplicaError/cancelled``.
@@ -106,7 +106,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - duration: How long to try and to wait.
+    ///   - duration: How long to try and to wait; a time below zero is over already.
     /// - Returns: The position of the action in the log, or of a snapshot that has it.
     /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` where the time is up, the task is cancelled, or the replica was closed or has
     ///   stopped, after the action was on its way; any other error where it was not applied and will not be.

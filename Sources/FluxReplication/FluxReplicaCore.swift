@@ -51,7 +51,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
                 access.hold { change in
                     fatalError(
                         """
-                        FluxCore: \(type(of: change.action)) was dispatched to the store of a FluxReplica, so no other node \
+                        FluxCore: \(String(reflecting: type(of: change.action))) was dispatched to the store of a FluxReplica, so no other node \
                         would have it. Use dispatch(action:) of the replica, and attach its store to no dispatcher.
                         """)
                 }

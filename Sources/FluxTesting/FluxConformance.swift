@@ -41,6 +41,8 @@ nonisolated public enum FluxConformance {
         guard let last = states.last, let other = states.first(where: { $0 != last }) else {
             throw Failure(description: "the check needs two states that differ")
         }
+        let places = (try await make().place, try await make().place)
+        try expect("the place of the same storage, opened again", places.1, places.0)
         try await with(make) { persistence in
             try await expect("what is loaded before the first save", persistence.load(), nil)
             try await expect("what is loaded again before the first save", persistence.load(), nil)

@@ -28,6 +28,7 @@ nonisolated extension FluxConformance {
         let check = FluxSharedLogCheck(log: log, other: other, duration: duration, clock: clock)
         let all = try await check.appendingAtOnce(after: check.reading(check.appending()))
         try await check.snapshots(all)
+        try await check.snapshotsAtOnce(all)
         try await check.trimming(all)
         // Another client, which knows nothing of all this.
         try await FluxSharedLogCheck(log: make(), other: log, duration: duration, clock: clock).trimming(all)
@@ -99,9 +100,11 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
                 let log = writer < 2 ? log : other
                 group.addTask {
                     var own: Known = []
-                    for number in UInt8(0)..<25 {
-                        let position = try await log.append([writer, number], key: key(writer, Int(number)))
-                        own.append(FluxSharedEntry(position: position, entry: [writer, number]))
+                    // Together more than a log is likely to hand over at once.
+                    for number in 0..<300 {
+                        let bytes = [writer, UInt8(number / 256), UInt8(number % 256)]
+                        let position = try await log.append(bytes, key: key(writer, number))
+                        own.append(FluxSharedEntry(position: position, entry: bytes))
                     }
                     try ascending(own)
                     return own
@@ -114,7 +117,11 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             try same(reader.entries.elements, appended)
             try expect("what it got beside entries, one after the other", reader.faults.withLock { $0 }, [])
         }
+        // At the same time, by one client: each has a place of its own.
+        let half = appended.count / 2
+        async let later: Void = read(other, after: appended[half - 1].position, Array(appended[half...]))
         try await read(other, after: 0, known + appended)
+        try await later
         try await expect("the end after many appends", log.end(), appended.last!.position)
         return known + appended
     }
@@ -133,6 +140,24 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
                 try expect("the number of bytes of the snapshot", snapshot?.state.count, expected.count)
                 try expect("the bytes of the snapshot", snapshot?.state, expected)
             }
+        }
+    }
+
+    /// Each has its own position, and comes through one of both clients: the newest is there once all are done.
+    func snapshotsAtOnce(_ known: Known) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 3...20 {
+                let saver = number % 2 == 0 ? log : other
+                group.addTask {
+                    try await saver.save(FluxSharedSnapshot(position: known[number].position, state: [UInt8(number)]))
+                }
+            }
+            try await group.waitForAll()
+        }
+        for client in [log, other] {
+            let snapshot = try await client.snapshot()
+            try expect("the position after many were saved at once", snapshot?.position, known[20].position)
+            try expect("the bytes of the snapshot after that", snapshot?.state, [20])
         }
     }
 
@@ -157,7 +182,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         }
         try await read(other, after: known[middle].position, Array(known[(middle + 1)...]))
         try await expect("the end after entries were trimmed", other.end(), known.last!.position)
-        try await expect("the snapshot after that", other.snapshot()?.position, known[2].position)
+        try await expect("the snapshot after that", other.snapshot()?.position, known[20].position)
     }
 
     func trimmingAll(_ known: Known, _ make: () async throws -> Log) async throws {

@@ -59,7 +59,7 @@ import Testing
                 swallowsErrors, endsReading
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
             case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
-            case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes, overtaken
+            case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes, overtaken, firstPage, savesLate
         }
 
         /// What all clients have together.
@@ -119,7 +119,8 @@ import Testing
             case .missing: for entry in entries where entry.position % 5 != 0 { try await receive([entry]) }
             case .repeated: for entry in entries + entries { try await receive([entry]) }
             case .notLive where entries.count < 3: break
-            case .onlyOldOnes where entries.contains { $0.entry.count == 2 }: break
+            case .onlyOldOnes where entries.contains { $0.entry.count == 3 }: break
+            case .firstPage: try await receive(Array(entries.prefix(500)))
             default: try await receive(entries)
             }
         }
@@ -142,6 +143,12 @@ import Testing
         }
 
         func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+            if fault == .savesLate {
+                // It looks, and writes later, the older ones last.
+                if snapshot.position <= server.newest.withLock({ $0?.position ?? 0 }) { return }
+                for _ in 0..<max(1, 40 * (30 - Int(snapshot.position))) { await Task.yield() }
+                return server.newest.withLock { $0 = snapshot }
+            }
             server.newest.withLock { newest in
                 switch fault {
                 case .noSnapshot: break

@@ -11,7 +11,7 @@ extension FluxFile where State: Codable {
     /// - Parameters:
     ///   - path: Where it is. Its directory has to exist and to allow new files.
     ///   - version: The version of the state's type; raise it whenever the new type no longer decodes what the old one made.
-    ///   - migrate: Makes a state of the JSON of an older version; nil: there is none that it could.
+    ///   - migrate: Makes a state of the JSON of an older version; nil: older versions cannot be read.
     /// - Returns: What a store loads from and saves to.
     static func json(
         path: String, version: Int = 1, migrate: (@Sendable (_ version: Int, _ json: [UInt8]) throws -> State)? = nil

@@ -4,7 +4,7 @@ import Foundation
 import OpenCombine
 import Testing
 
-/// The library's publisher, and the recipes of the README, with OpenCombine for Combine.
+/// The library's publisher, with OpenCombine for Combine.
 @Suite struct PublisherTests {
     struct Count: FluxState {
         enum Action: FluxAction { case add(Int) }

@@ -7,6 +7,9 @@ import Synchronization
 ///
 /// ```swift
 /// protocol StreamConverter: FluxActionConverter {
+///     associatedtype Event
+///     associatedtype Action
+///     associatedtype Dependency
 ///     static func actions(for event: Event, dependency: Dependency) -> AsyncStream<Action>
 /// }
 /// extension StreamConverter {

@@ -98,7 +98,9 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func debounce(
         for key: @escaping Key = { _ in true }, _ duration: Swift.Duration
     ) -> FluxRule {
-        if duration < .zero { fatalError("FluxCore: FluxRule.debounce: a duration cannot be negative (\(duration))") }
+        if duration < .zero {
+            fatalError("FluxCore: FluxRule.debounce: a duration cannot be negative (\(duration)). Give .zero or more.")
+        }
         return FluxRule(kind: .debounce(duration), key: key)
     }
 
@@ -112,7 +114,9 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func throttle(
         for key: @escaping Key = { _ in true }, _ interval: Swift.Duration, latest: Bool
     ) -> FluxRule {
-        if interval < .zero { fatalError("FluxCore: FluxRule.throttle: an interval cannot be negative (\(interval))") }
+        if interval < .zero {
+            fatalError("FluxCore: FluxRule.throttle: an interval cannot be negative (\(interval)). Give .zero or more.")
+        }
         return FluxRule(kind: .throttle(interval, latest: latest), key: key)
     }
 
@@ -123,7 +127,10 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     ///   - waiting: How many may wait; one more is dropped at once. nil, the default, for any number.
     /// - Returns: The rule.
     public static func concurrency(_ limit: Int, waiting: Int? = nil) -> FluxRule {
-        if limit < 1 { fatalError("FluxCore: FluxRule.concurrency: with a limit of \(limit) no event could ever run") }
+        if limit < 1 {
+            fatalError(
+                "FluxCore: FluxRule.concurrency: with a limit of \(limit) no event could ever run. Give it 1 or more.")
+        }
         if let waiting, waiting < 0 {
             fatalError("FluxCore: FluxRule.concurrency: \(waiting) events cannot wait. Give it 0 or more.")
         }
@@ -150,7 +157,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func retry(
         for key: @escaping Key = { _ in true }, limit: Int, backoff: FluxBackoff = .none
     ) -> FluxRule {
-        if limit < 0 { fatalError("FluxCore: FluxRule.retry: a limit cannot be negative (\(limit))") }
+        if limit < 0 { fatalError("FluxCore: FluxRule.retry: a limit cannot be negative (\(limit)). Give 0 or more.") }
         return FluxRule(kind: .retry(limit: limit, backoff), key: key)
     }
 

@@ -20,8 +20,8 @@ import Dispatch
 /// A save costs as much as the state is long: for a state that changes often, and may lose nothing, there is ``FluxLog``.
 ///
 /// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
-/// off, damaged, foreign, or of a version without a migration, is renamed (`.unreadable` at its end, with a number if
-/// that is taken) and reported. One that a save finds there, and that was never read, gets such a name besides its own,
+/// off, damaged, foreign, of a version without a migration, or of one whose migration throws, is renamed (`.unreadable` at its
+/// end, with a number if that is taken) and reported. One that a save finds there, and that was never read, gets such a name besides its own,
 /// which it has until the new file takes that; on a file system without second names it is renamed just before. One of a
 /// newer version stays in its place, and saves are refused. One that something else has written meanwhile stays too: two
 /// stores cannot share a file. They cannot share an object of this class either, and nothing tells them apart then: make
@@ -45,8 +45,8 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     ///   - version: The version of what `encode` makes, not negative; raise it whenever `decode` no longer takes what was made before.
     ///   - encode: Makes bytes of a state.
     ///   - decode: Makes a state of bytes of this version.
-    ///   - migrate: Makes a state of bytes of an older version, which it is given; nil: there is none that it could. The
-    ///     file stays as it is until the first save.
+    ///   - migrate: Makes a state of bytes of an older version, which it is given; nil: older versions cannot be read.
+    ///     The file stays as it is until the first save, and is put aside where this throws.
     public convenience init(
         path: String,
         version: Int = 1,
