@@ -126,3 +126,20 @@ func swap(_ text: String) -> String {
 func min(_ text: String) -> Int {
     text.count
 }
+
+final class Observable<Value> {}
+
+struct Set {
+    var repetitions: Int
+}
+
+struct Collection {}
+
+struct Sequence {}
+
+struct Hasher {}
+
+nonisolated
+func fatalError(_ message: @autoclosure () -> String = "", file: StaticString = #file, line: UInt = #line) -> Never {
+    Swift.fatalError(message(), file: file, line: line)
+}

@@ -18,7 +18,7 @@ nonisolated extension FluxSource {
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
-        _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first)], .every, on: nil) { handler($0.state, $0.paths) }
     }
@@ -36,7 +36,7 @@ nonisolated extension FluxSource {
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
-        _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
@@ -53,7 +53,7 @@ nonisolated extension FluxSource {
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
-        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first)], delivery, on: .main, main.bind { handler($0.state, $0.paths) })
     }
@@ -69,7 +69,7 @@ nonisolated extension FluxSource {
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
-        _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second)], .every, on: nil) { handler($0.state, $0.paths) }
     }
@@ -95,7 +95,7 @@ nonisolated extension FluxSource {
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
-        _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
@@ -114,7 +114,7 @@ nonisolated extension FluxSource {
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
-        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second)], delivery, on: .main, main.bind { handler($0.state, $0.paths) })
     }
@@ -132,7 +132,7 @@ nonisolated extension FluxSource {
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
-        _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second), FluxPart(third)], .every, on: nil) { handler($0.state, $0.paths) }
     }
@@ -154,7 +154,7 @@ nonisolated extension FluxSource {
         _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
-        _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second), FluxPart(third)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
@@ -175,7 +175,7 @@ nonisolated extension FluxSource {
         _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
-        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch(
             [FluxPart(first), FluxPart(second), FluxPart(third)], delivery, on: .main,
@@ -197,7 +197,7 @@ nonisolated extension FluxSource {
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ fourth: any KeyPath<State, some Equatable & Sendable> & Sendable,
-        _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second), FluxPart(third), FluxPart(fourth)], .every, on: nil) {
             handler($0.state, $0.paths)
@@ -223,7 +223,7 @@ nonisolated extension FluxSource {
         _ fourth: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
-        _ handler: @escaping @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch([FluxPart(first), FluxPart(second), FluxPart(third), FluxPart(fourth)], delivery, on: queue) {
             handler($0.state, $0.paths)
@@ -248,7 +248,7 @@ nonisolated extension FluxSource {
         _ fourth: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
-        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Set<PartialKeyPath<State>>) -> Void
+        _ handler: @escaping @MainActor @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
         watch(
             [FluxPart(first), FluxPart(second), FluxPart(third), FluxPart(fourth)], delivery, on: .main,
@@ -294,5 +294,5 @@ nonisolated private struct FluxPartsChange<State: Sendable>: Sendable {
     /// Let go of where the handler is called, and not under the lock of the store.
     let old: [any Equatable & Sendable]
 
-    var paths: Set<PartialKeyPath<State>> { Set(parts.map { $0.path }) }
+    var paths: Swift.Set<PartialKeyPath<State>> { Swift.Set(parts.map { $0.path }) }
 }

@@ -18,7 +18,7 @@
     ///
     /// Thread safety: belongs to the main actor.
     @MainActor
-    public final class FluxObserved<State: Sendable>: Observable {
+    public final class FluxObserved<State: Sendable>: Observation.Observable {
         private let registrar = ObservationRegistrar()
         private var current: State
         private var subscription: FluxSubscription?

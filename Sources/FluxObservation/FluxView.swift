@@ -114,7 +114,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @inlinable
-    public convenience init<Sources: Collection>(
+    public convenience init<Sources: Swift.Collection>(
         _ sources: Sources,
         by isSame: @escaping @Sendable (State, State) -> Bool,
         _ transform: @escaping @Sendable ([Sources.Element.State]) -> State
@@ -138,7 +138,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///     held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @inlinable
-    public convenience init<Sources: Collection>(
+    public convenience init<Sources: Swift.Collection>(
         _ sources: Sources, transform: @escaping @Sendable ([Sources.Element.State]) -> State
     ) where State: Equatable, Sources.Element: FluxSource {
         self.init(sources, by: { $0 == $1 }, transform)
@@ -186,7 +186,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @_disfavoredOverload
     public convenience init<Input: Sendable>(
-        _ sources: some Collection<any FluxSource<Input>>,
+        _ sources: some Swift.Collection<any FluxSource<Input>>,
         by isSame: @escaping @Sendable (State, State) -> Bool,
         _ transform: @escaping @Sendable ([Input]) -> State
     ) {
@@ -202,7 +202,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @_disfavoredOverload
     public convenience init<Input: Sendable>(
-        _ sources: some Collection<any FluxSource<Input>>, transform: @escaping @Sendable ([Input]) -> State
+        _ sources: some Swift.Collection<any FluxSource<Input>>, transform: @escaping @Sendable ([Input]) -> State
     ) where State: Equatable {
         self.init(Array(sources), by: { $0 == $1 }, transform)
     }

@@ -40,7 +40,7 @@ nonisolated final class FluxViewSources: Sendable {
             if let leaves = tappable?.sources?.leaves, !leaves.isEmpty { leaves } else { [source] }
         }
         // One of a type of the user's may be a value, which is not the same as any other.
-        var seen: Set<ObjectIdentifier> = []
+        var seen: Swift.Set<ObjectIdentifier> = []
         let leaves = all.filter {
             !($0 is any FluxTappable) || seen.insert(ObjectIdentifier($0 as AnyObject)).inserted
         }
@@ -99,7 +99,7 @@ nonisolated final class FluxViewSources: Sendable {
             FluxDispatcher.paused(places.dispatchers) { read(cut) }
             return cuts.number
         }
-        if !isFixed { return places.include(stores() + cut.found.stores) ? number : nil }
+        if !isFixed { return places.include(stores(), cut.found.places) ? number : nil }
         if !places.hold { return nil }
         remember(places)
         return number
@@ -113,39 +113,52 @@ nonisolated final class FluxViewSources: Sendable {
     }
 }
 
+/// A store, and where it was: another number each time that it moves.
+@usableFromInline
+nonisolated struct FluxPlace: Sendable {
+    let store: FluxStoreInfo
+    let number: UInt64
+
+    @usableFromInline
+    init(_ store: FluxStoreInfo) { (self.store, number) = (store, store.place) }
+
+    /// Whether the store has been there ever since.
+    var isSame: Bool { store.place == number }
+}
+
 /// Where stores were attached, and so whom to stop so that none of them takes an action.
 ///
 /// By the numbers of their places, for one that has moved away and come back was not stopped meanwhile.
 nonisolated private struct FluxPlaces {
     /// Neighbours of one dispatcher have it once.
     private(set) var dispatchers: [FluxDispatcher] = []
-    private var places: [(store: FluxStoreInfo, place: UInt64)] = []
+    private var places: [FluxPlace] = []
 
     init(of stores: [FluxStoreInfo]) {
         for store in stores {
             // First: one that moves meanwhile is in another place by then.
-            places.append((store, store.place))
+            places.append(FluxPlace(store))
             guard let dispatcher = store.dispatcher, dispatchers.last !== dispatcher else { continue }
             dispatchers.append(dispatcher)
         }
     }
 
     /// Whether each store has been where it was ever since.
-    var hold: Bool { places.allSatisfy { $0.store.place == $0.place } }
+    var hold: Bool { places.allSatisfy(\.isSame) }
 
-    /// Whether the dispatchers of stores were stopped, and none of those that were asked about has moved.
+    /// Whether those stores that were asked about before the cut, or found in it, have not moved, and the dispatchers of all
+    /// were stopped.
     ///
-    /// Of another one that has left its dispatcher nobody knows which one that was.
-    func include(_ stores: [FluxStoreInfo]) -> Bool {
-        // Most often they are the same.
-        if stores.lazy.map(\.place).elementsEqual(places.lazy.map(\.place)) { return true }
-        let known = Dictionary(places.lazy.map { ($0.store, $0.place) }) { $1 }
-        let stopped = Set(dispatchers.map(ObjectIdentifier.init))
-        return stores.allSatisfy { store in
-            let (place, dispatcher) = (store.place, store.dispatcher)
-            if let before = known[store] {
-                if before != place { return false }
-            } else if dispatcher == nil && place != 0 {
+    /// Of any other one that has left its dispatcher nobody knows which one that was.
+    func include(_ stores: [FluxStoreInfo], _ found: [FluxPlace]) -> Bool {
+        let known = Dictionary((places + found).map { ($0.store, $0) }) { first, _ in first }
+        let stopped = Swift.Set(dispatchers.map(ObjectIdentifier.init))
+        return (stores + found.map(\.store)).allSatisfy { store in
+            // Before the place: so it is that of this place, or of one before.
+            let dispatcher = store.dispatcher
+            if let place = known[store] {
+                if !place.isSame { return false }
+            } else if dispatcher == nil && store.place != 0 {
                 return false
             }
             return dispatcher.map { stopped.contains(ObjectIdentifier($0)) } ?? true
@@ -205,13 +218,14 @@ nonisolated final class FluxFoundStores: Sendable {
     private let all = FluxLock<[Found]>([])
 
     /// In a struct of its own for the lock.
-    private struct Found { let stores: @Sendable () -> [FluxStoreInfo] }
+    private struct Found { let places: @Sendable () -> [FluxPlace] }
 
-    @usableFromInline func add(_ stores: @escaping @Sendable () -> [FluxStoreInfo]) {
-        all.withLock { $0.append(Found(stores: stores)) }
+    @usableFromInline func add(_ places: @escaping @Sendable () -> [FluxPlace]) {
+        all.withLock { $0.append(Found(places: places)) }
     }
 
-    var stores: [FluxStoreInfo] { all.withLock { $0 }.flatMap { $0.stores() } }
+    /// Where they were before they were read.
+    var places: [FluxPlace] { all.withLock { $0 }.flatMap { $0.places() } }
 }
 
 nonisolated extension FluxCut {

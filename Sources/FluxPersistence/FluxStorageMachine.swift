@@ -74,7 +74,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var waiters = ContiguousArray(
         repeating: ArraySlice<(id: UInt64, number: UInt64, waiter: Waiter)>(), count: FluxStorageNeed.allCases.count)
     /// Those among them who have given up.
-    @usableFromInline var withdrawn: Set<UInt64> = []
+    @usableFromInline var withdrawn: Swift.Set<UInt64> = []
     @usableFromInline var lastID: UInt64 = 0
     /// How many were given room for an action that has not been noted yet.
     @usableFromInline var granted = 0

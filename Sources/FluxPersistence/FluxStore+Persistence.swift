@@ -169,7 +169,7 @@ nonisolated extension FluxStore {
     public func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
         guard let coordinator = handle.featureIfAny(FluxStorageCoordinator<State>.self), coordinator.storage.isLog
         else {
-            fatalError(
+            Swift.fatalError(
                 """
                 FluxCore: dispatch(durably:) was used on a store without a log. Make the store with \
                 FluxStore(initialState:log:), or use dispatch(action:) and then flush().

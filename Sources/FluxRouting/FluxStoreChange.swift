@@ -14,7 +14,7 @@ nonisolated public struct FluxStoreChange: Sendable {
     public let state: any FluxState
 }
 
-nonisolated extension Sequence<FluxStoreChange> {
+nonisolated extension Swift.Sequence<FluxStoreChange> {
     /// The state of a store after the last of these changes to it; nil if none of them is.
     ///
     /// - Parameter store: Which store.

@@ -53,6 +53,82 @@ import Testing
         #expect(view.state == [1: 108], "though there are as many changes in all as before")
     }
 
+    /// Where a cut has come to, and what others do then: on another thread, while this one waits.
+    private final class Moments: Sendable {
+        enum Moment { case before, joined, reading, read, over }
+
+        private let moment = Locked(Moment.before)
+        private let (joins, acts, moves): (@Sendable () -> Void, @Sendable () -> Void, @Sendable () -> Void)
+
+        init(
+            joins: @escaping @Sendable () -> Void, acts: @escaping @Sendable () -> Void,
+            moves: @escaping @Sendable () -> Void
+        ) { (self.joins, self.acts, self.moves) = (joins, acts, moves) }
+
+        private func go(from one: Moment, to next: Moment, _ body: @escaping @Sendable () -> Void) {
+            let isNow = moment.withLock { moment in
+                defer { if moment == one { moment = next } }
+                return moment == one
+            }
+            if !isNow { return }
+            let done = DispatchSemaphore(value: 0)
+            DispatchQueue.global().async {
+                body()
+                done.signal()
+            }
+            done.wait()
+        }
+
+        func looks() {
+            go(from: .read, to: .over, moves)
+            go(from: .before, to: .joined, joins)
+        }
+
+        func reads() {
+            go(from: .reading, to: .read) {}
+            go(from: .joined, to: .reading, acts)
+        }
+    }
+
+    /// A store whose cut can be met at any moment.
+    private struct Probe: WrappedSource {
+        let base: FluxStore<Counter>
+        var moments: Moments?
+
+        var stores: [FluxStoreInfo] {
+            moments?.looks()
+            return base.stores
+        }
+
+        func capture(in cut: FluxCut) -> @Sendable () -> Counter {
+            let captured = base.capture(in: cut)
+            moments?.reads()
+            return captured
+        }
+    }
+
+    @Test func `Who joins before a cut and moves after it, to where it was stopped, is in step`() {
+        let (one, other, rooms) = (FluxDispatcher(), FluxDispatcher(), Group<Probe>())
+        let (first, second) = (store(0, one), store(0, one))
+        let moments = Locked<Moments?>(nil)
+        let joined = Moments {
+            for (key, store) in [first, second].enumerated() {
+                rooms.open(key + 1, Probe(base: store, moments: moments.current))
+            }
+        } acts: {
+            one.dispatch(action: Counter.Action.add(1))
+        } moves: {
+            for store in [first, second] { other.attach(store) }
+        }
+        rooms.open(0, Probe(base: store(0, other)))
+        let view = FluxView(rooms) { $0.mapValues(\.count) }
+        moments.withLock { $0 = joined }
+        rooms.open(0, Probe(base: store(0, other), moments: joined))
+        let state = view.state
+        #expect(state[1] == state[2], "torn: \(state)")
+        moments.withLock { $0 = nil }
+    }
+
     /// A source of the user's own, which has no store that anybody could name.
     private final class Feed: WrappedSource {
         let base = FluxStore(initialState: Counter(), dispatcher: nil)

@@ -103,7 +103,7 @@ extension FluxReplicaCoding where State: Codable, State.Action: Codable {
     /// With sorted keys: equal states are equal bytes on every server.
     fileprivate static var json: Self {
         Self(
-            // Each server has to decide alike: since 2 a command has a limit of bytes, since 3 a list that was renamed is not taken back.
+            // Each server has to decide alike: since 2 a command has a limit of bytes, since 3 it says what an undo takes back.
             version: 3,
             encode: { Array(encoded($0)) },
             decode: { bytes, _ in try JSONDecoder().decode(State.Action.self, from: Data(bytes)) },

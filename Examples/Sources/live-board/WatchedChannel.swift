@@ -31,8 +31,10 @@ private final class OldClients: ChannelDuplexHandler {
             if endsWithConnection { head.headers.replaceOrAdd(name: "Connection", value: "close") }
             context.write(wrapOutboundOut(.head(head)), promise: promise)
         case .end where endsWithConnection:
-            context.writeAndFlush(data, promise: promise)
-            context.close(promise: nil)
+            // Once it is written: a close drops what one who reads slowly has not taken.
+            let (written, channel) = (promise ?? context.eventLoop.makePromise(), context.channel)
+            written.futureResult.whenComplete { _ in channel.close(promise: nil) }
+            context.writeAndFlush(data, promise: written)
         default: context.write(data, promise: promise)
         }
     }

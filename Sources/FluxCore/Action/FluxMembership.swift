@@ -69,13 +69,14 @@ nonisolated extension FluxStoreHandle {
         // All that most have, at once.
         gone.reserveCapacity(2)
         withMembership("detach") { membership in
-            guard let home = membership.dispatcher, dispatcher == nil || dispatcher === home else { return }
+            let home = membership.dispatcher
             gone.append(home)
+            guard let home, dispatcher == nil || dispatcher === home else { return }
             leave(home, membership, key, &gone)
             membership.home = nil
             lastKey.store(~key, ordering: .relaxed)
         }
-        return withExtendedLifetime(gone) { !gone.isEmpty }
+        return withExtendedLifetime(gone) { gone.count > 1 }
     }
 
     private func leave(_ dispatcher: FluxDispatcher, _ old: FluxMembership, _ key: UInt64, _ gone: inout [AnyObject?]) {

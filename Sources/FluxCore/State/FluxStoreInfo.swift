@@ -60,7 +60,7 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     /// Hashes which store this tells of.
     ///
     /// - Parameter hasher: What to hash with.
-    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(handle)) }
+    public func hash(into hasher: inout Swift.Hasher) { hasher.combine(ObjectIdentifier(handle)) }
 }
 
 /// The handle of a store of any type.

@@ -42,8 +42,5 @@ nonisolated private final class FluxWakeList: FluxSettling, @unchecked Sendable 
         if isFirst { first.append(sleeper) } else { last.append(sleeper) }
     }
 
-    func settle() {
-        for sleeper in first { sleeper.settle() }
-        for sleeper in last { sleeper.settle() }
-    }
+    func settle() { for sleeper in first + last { sleeper.settle() } }
 }

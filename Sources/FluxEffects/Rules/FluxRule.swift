@@ -217,7 +217,7 @@ nonisolated public protocol FluxRuling<Event>: Sendable {
 /// The events in flight that a ``FluxRuling`` may look at, in the order in which they passed it.
 ///
 /// Thread safety: it is for the call that it was given to.
-nonisolated public struct FluxInFlightEvents<Event: Sendable>: Sequence {
+nonisolated public struct FluxInFlightEvents<Event: Sendable>: Swift.Sequence {
     let group: FluxRuleGroup
     let entries: [UInt64: FluxRuleMachine<Event>.Entry]
 

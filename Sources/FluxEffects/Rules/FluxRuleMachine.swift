@@ -46,8 +46,8 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         var stage = 0
         /// Its place in the group of each rule that it has passed, in their order, and last in that of the rule that holds it.
         var places: [(stage: Int, place: UInt64)] = []
-        var blockers: Set<ID> = []
-        var dependents: Set<ID> = []
+        var blockers: Swift.Set<ID> = []
+        var dependents: Swift.Set<ID> = []
         /// The rule by whose condition it waits, and the place before which others may be that it has to wait for as well.
         var looking: (stage: Int, place: UInt64)?
         var isExecuting = false

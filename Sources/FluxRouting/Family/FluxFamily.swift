@@ -168,7 +168,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// The keys that are open.
     ///
     /// - Complexity: O(*n*) for *n* of them.
-    public var keys: Set<Key> { Set(state.keys) }
+    public var keys: Swift.Set<Key> { Swift.Set(state.keys) }
 
     /// Runs a closure on the member of a key, which is open for as long as that runs.
     ///

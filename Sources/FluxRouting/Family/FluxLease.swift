@@ -15,23 +15,22 @@
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxLease<Member: Sendable>: Sendable {
     /// The member; once the lease is released it may be put away at any time, and another be made in its place.
-    public var member: Member { kept.withLock { $0! } }
-    /// Nil once this has been let go of.
-    private let kept: FluxLock<Member?>
+    public var member: Member { kept.member.withLock { $0! } }
+    private let kept: FluxLeased<Member>
     private let releasing: @Sendable () -> Void
     private let isReleased = FluxLock(false)
 
     init(_ member: Member, _ releasing: @escaping @Sendable () -> Void) {
-        self.releasing = releasing
-        kept = FluxLock(member)
+        (kept, self.releasing) = (FluxLeased(member), releasing)
     }
 
     deinit {
-        // First, outside the lock: the next one may be made at once, and no two are there together.
-        var member: Member?
-        kept.withLock { swap(&$0, &member) }
-        member = nil
-        release()
+        let isFirst = isFirstRelease()
+        // It may be let go of in a `handle(action:)`. The member goes first, for another may be made at once then.
+        FluxPureCode.after { [kept, releasing] in
+            kept.letGo()
+            if isFirst { releasing() }
+        }
     }
 
     /// Ends the lease: the member is put away once nobody has used it for as long as the family says.
@@ -39,12 +38,27 @@ nonisolated public final class FluxLease<Member: Sendable>: Sendable {
     /// A second call does nothing.
     ///
     /// - Complexity: O(1).
-    public func release() {
-        let isFirst = isReleased.withLock { isReleased in
+    public func release() { if isFirstRelease() { FluxPureCode.after(releasing) } }
+
+    private func isFirstRelease() -> Bool {
+        isReleased.withLock { isReleased in
             defer { isReleased = true }
             return !isReleased
         }
-        // It may be let go of in a `handle(action:)`.
-        if isFirst { FluxPureCode.after(releasing) }
+    }
+}
+
+/// The member of a lease, which goes before that is known to be over.
+nonisolated private final class FluxLeased<Member: Sendable>: Sendable {
+    /// Nil once the lease was let go of.
+    let member: FluxLock<Member?>
+
+    init(_ member: Member) { self.member = FluxLock(member) }
+
+    func letGo() {
+        var gone: Member?
+        // Outside the lock.
+        member.withLock { swap(&$0, &gone) }
+        gone = nil
     }
 }

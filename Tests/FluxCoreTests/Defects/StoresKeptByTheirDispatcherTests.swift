@@ -48,6 +48,29 @@ import Testing
         token.unsubscribe()
     }
 
+    @Test(.stress) func `Stress: another dispatcher is asked to detach it while its own goes`() async {
+        for _ in 0..<500 {
+            let (other, gone) = (FluxDispatcher(), Gate())
+            let own = Locked<FluxDispatcher?>(FluxDispatcher())
+            let info = Locked<FluxStoreInfo?>(nil)
+            do {
+                let store = store(gone)
+                info.withLock { $0 = FluxStoreInfo(store.handle) }
+                own.current?.attach(keeping: store)
+            }
+            await onThreads(2) { index in
+                if index == 0 {
+                    var last: FluxDispatcher?
+                    own.withLock { swap(&$0, &last) }
+                } else if let info = info.current {
+                    for _ in 0..<50 { other.detach(info) }
+                }
+            }
+            info.withLock { $0 = nil }
+            await gone.opened()
+        }
+    }
+
     @Test func `It stays kept where it gets another priority, or a name, until it is detached`() async throws {
         let (dispatcher, gone) = (FluxDispatcher(), Gate())
         do {

@@ -117,6 +117,42 @@ import Testing
         #expect(desks.seen.values.last == "closed a")
     }
 
+    /// Dispatches when it goes, which is allowed where no lock is held.
+    private final class Dispatching: Sendable {
+        let store: FluxStore<Counter>
+        init(_ store: FluxStore<Counter>) { self.store = store }
+        deinit { store.dispatch(action: .add(1)) }
+    }
+
+    private struct Leasing: FluxState {
+        enum Action: FluxAction { case drop }
+        var lease: FluxLease<Dispatching>?
+        mutating func handle(action: Action) -> Leasing? {
+            lease = nil
+            return self
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `A lease that is let go of in a handle lets go of its member after it`(isReleased: Bool) async throws {
+        let counter = FluxStore(initialState: Counter(), dispatcher: nil)
+        let family = FluxFamily<String, Dispatching>(idle: .zero) { _ in
+            Dispatching(counter)
+        } close: { _ in
+        }
+        let store = FluxStore(initialState: Leasing(lease: try await family.lease("a")), dispatcher: nil)
+        if isReleased {
+            store.state.lease?.release()
+            try await family.close("a")
+        }
+        let changes = Recorder<Int>()
+        let token = counter.subscribe { changes.record($0.count) }
+        store.dispatch(action: .drop)
+        await changes.count(1)
+        #expect(changes.values == [1])
+        token.unsubscribe()
+    }
+
     struct Owning: FluxState {
         enum Action: FluxAction { case drop }
         var family: FluxFamily<String, Desk>?

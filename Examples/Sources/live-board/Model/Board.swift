@@ -122,11 +122,12 @@ struct Board: Codable, Equatable, Sendable {
     /// Whether what a change has touched is as the change left it: nobody has laid hands on it since.
     ///
     /// Its place among others is not looked at: that shifts as they come and go.
-    func isAsLeft(by change: BoardChange) -> Bool {
+    func isAsLeft(by change: BoardChange, keepsRenamedLists: Bool) -> Bool {
         switch change {
         case .renamed(let title): return self.title == title
         case .listAdded(let new, _):
             guard let list = place(ofList: new.id).map({ lists[$0] }) else { return false }
+            if !keepsRenamedLists { return list.cards.map(\.id) == new.cards.map(\.id) }
             return list.title == new.title && list.cards.elementsEqual(new.cards, by: Self.haveSameWords)
         case .listRenamed(let id, let title): return place(ofList: id).map { lists[$0].title } == title
         case .listMoved(let id, _): return place(ofList: id) != nil

@@ -176,7 +176,7 @@ extension BoardState {
 
     private func undo(by client: String, limits: BoardLimits) throws(Refusal) -> BoardAction {
         for undoable in undoables.reversed() where undoable.client == client {
-            guard board.isAsLeft(by: undoable.change),
+            guard board.isAsLeft(by: undoable.change, keepsRenamedLists: limits.keepsRenamedLists ?? false),
                 let change = board.fitted(undoable.opposite, revision: revision + 1)
             else { continue }
             var undone = board
