@@ -94,6 +94,7 @@ import Testing
     private struct Probe: WrappedSource {
         let base: FluxStore<Counter>
         var moments: Moments?
+        var isLate = false
 
         var stores: [FluxStoreInfo] {
             moments?.looks()
@@ -102,7 +103,7 @@ import Testing
 
         func capture(in cut: FluxCut) -> @Sendable () -> Counter {
             let captured = base.capture(in: cut)
-            moments?.reads()
+            if isLate { moments?.reads() }
             return captured
         }
     }
@@ -113,7 +114,7 @@ import Testing
         let moments = Locked<Moments?>(nil)
         let joined = Moments {
             for (key, store) in [first, second].enumerated() {
-                rooms.open(key + 1, Probe(base: store, moments: moments.current))
+                rooms.open(key + 1, Probe(base: store, moments: moments.current, isLate: true))
             }
         } acts: {
             one.dispatch(action: Counter.Action.add(1))
