@@ -140,6 +140,7 @@ struct Sequence {}
 struct Hasher {}
 
 nonisolated
-func fatalError(_ message: @autoclosure () -> String = "", file: StaticString = #file, line: UInt = #line) -> Never {
+    func fatalError(_ message: @autoclosure () -> String = "", file: StaticString = #file, line: UInt = #line) -> Never
+{
     Swift.fatalError(message(), file: file, line: line)
 }
