@@ -139,8 +139,6 @@ struct Sequence {}
 
 struct Hasher {}
 
-nonisolated
-    func fatalError(_ message: @autoclosure () -> String = "", file: StaticString = #file, line: UInt = #line) -> Never
-{
-    Swift.fatalError(message(), file: file, line: line)
+nonisolated func fatalError(_ message: String = "", file: StaticString = #file, line: UInt = #line) -> Never {
+    Swift.fatalError(message, file: file, line: line)
 }
