@@ -23,7 +23,7 @@ enum Limits {
     // and iterators that are handed what they wait for in the step that wakes them;
     // and revisions that a log does not lead to, and errors that are let go of outside of all locks;
     // and views of two and of three stores that are compiled as what they are, and know when no store has left.
-    static let linesOfCodeOfAll = 9_960
+    static let linesOfCodeOfAll = 9_970
     static let linesOfReadme = 250
 }
 

@@ -80,10 +80,12 @@ nonisolated final class FluxViewSources: Sendable {
     /// It reads once at most: what was read before would go with the dispatchers stopped.
     @usableFromInline
     func cut(_ read: (FluxCut) -> Void) -> UInt64? {
+        // Let go of outside the lock, with what was read.
+        let shared = isShared ? FluxCut() : nil
         let known = cuts.withLock { cuts -> (number: UInt64, isSame: Bool)? in
             guard let places = cuts.places else { return nil }
             cuts.number += 1
-            let cut = isShared ? FluxCut() : cuts.unshared
+            let cut = shared ?? cuts.unshared
             FluxDispatcher.paused(places.dispatchers) { read(cut) }
             return (cuts.number, places.hold)
         }
@@ -93,7 +95,7 @@ nonisolated final class FluxViewSources: Sendable {
             return nil
         }
         let places = FluxPlaces(of: stores())
-        let cut = FluxCut(isShared: isShared)
+        let cut = shared ?? FluxCut(isShared: false)
         let number = cuts.withLock { cuts in
             cuts.number += 1
             FluxDispatcher.paused(places.dispatchers) { read(cut) }

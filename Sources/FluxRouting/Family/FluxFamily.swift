@@ -26,7 +26,7 @@ import Dispatch
 /// next member of a key may be made meanwhile.
 ///
 /// Making and closing run in tasks of their own, and may ask the family for another key; one that asks for its own waits for itself, until
-/// it is cancelled. Keys are hashed and compared under a lock of the family, so that may not use it. One task sleeps for all
+/// it is cancelled. Keys are hashed and compared under a lock of the family, so that may use neither it nor any store. One task sleeps for all
 /// members, while any is open and not in use.
 ///
 /// A lease keeps the family, and so does what is being made or closed. When the last reference is gone, all that is open is closed
