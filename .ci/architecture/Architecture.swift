@@ -22,7 +22,8 @@ enum Limits {
     // and tests that are told what there is instead of what never came, and paths that no file may have;
     // and iterators that are handed what they wait for in the step that wakes them;
     // and revisions that a log does not lead to, and errors that are let go of outside of all locks;
-    // and views of two and of three stores that are compiled as what they are, and know when no store has left.
+    // and views of two and of three stores that are compiled as what they are, and find their stores where they were without a lock;
+    // and checks of shared logs that ask for more than a page, and for what is done at once.
     static let linesOfCodeOfAll = 9_970
     static let linesOfReadme = 250
 }

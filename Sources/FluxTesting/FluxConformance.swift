@@ -41,9 +41,9 @@ nonisolated public enum FluxConformance {
         guard let last = states.last, let other = states.first(where: { $0 != last }) else {
             throw Failure(description: "the check needs two states that differ")
         }
-        let places = (try await make().place, try await make().place)
-        try expect("the place of the same storage, opened again", places.1, places.0)
+        var place: String?
         try await with(make) { persistence in
+            place = persistence.place
             try await expect("what is loaded before the first save", persistence.load(), nil)
             try await expect("what is loaded again before the first save", persistence.load(), nil)
             for state in states {
@@ -53,6 +53,7 @@ nonisolated public enum FluxConformance {
         }
         for (last, state) in zip(states.suffix(1) + states, states) {
             try await with(make) { persistence in
+                try expect("the place of the same storage, opened again", persistence.place, place)
                 try await expect("what is loaded when it is opened again", persistence.load(), last)
                 try await persistence.save(state)
                 try await persistence.save(state)

@@ -134,11 +134,12 @@ import Testing
     /// A persistence with one thing wrong.
     final class WrongPersistence: FluxPersistence {
         enum Fault: CaseIterable {
-            case forgetsWhenReopened, keepsFirst, startsWithSomething, forgetsEqual, savesOnceLoaded
+            case forgetsWhenReopened, keepsFirst, startsWithSomething, forgetsEqual, savesOnceLoaded, moves
         }
 
         let fault: Fault
         private let disk: Locked<Int?>
+        private let opened = Locked(0)
         private let isLoaded = Locked(false)
 
         init(_ fault: Fault) {
@@ -146,7 +147,10 @@ import Testing
             disk = Locked(fault == .startsWithSomething ? 0 : nil)
         }
 
+        var place: String? { fault == .moves ? "\(opened.current)" : "here" }
+
         func reopened() -> WrongPersistence {
+            opened.withLock { $0 += 1 }
             if fault == .forgetsWhenReopened { disk.withLock { $0 = nil } }
             isLoaded.withLock { $0 = false }
             return self

@@ -76,6 +76,7 @@ nonisolated extension FluxStoreHandle {
             membership.home = nil
             lastKey.store(~key, ordering: .relaxed)
         }
+        // More than the dispatcher goes where the store has left it: the way that led here, at least.
         return withExtendedLifetime(gone) { gone.count > 1 }
     }
 

@@ -119,6 +119,7 @@ struct BoardLimits: Codable, Sendable {
     var voters = 1_000
     /// About; nil: any number, as in what an older program has written to a log.
     var bytes: Int? = 1_000_000
-    /// Whether an undo takes back no list that another has renamed; nil: it does, as in what an older program has written to a log.
+    /// Whether an undo takes back no list that another has renamed, or whose cards it has changed; nil: it does, as in what an older
+    /// program has written to a log.
     var keepsRenamedLists: Bool? = true
 }
