@@ -62,7 +62,7 @@ import Testing
         #expect(told.values.sorted() == [0, 1, 1])
         slow.gate.open()
         await done
-        withExtendedLifetime((tokens, actions)) {}
+        withExtendedLifetime((stores, tokens, actions)) {}
     }
 
     @Test func `What it was ended by does not keep it`() {
@@ -130,6 +130,7 @@ import Testing
         registrations.forEach { $0.remove() }
         #expect(dispatcher.add(1) == 2)
         #expect(watchers.0.notes.values.count == 2 && watchers.1.notes.values.count == 2)
+        withExtendedLifetime(stores) {}
     }
 
     @Test func `What middleware makes of an action is told as applied, and what it stops is not`() {
@@ -180,6 +181,7 @@ import Testing
         dispatcher.dispatch(action: Counter.Action.add(1), to: "first")
         #expect(watcher.notes.values.suffix(2) == [.dispatched(nil), .applied(revision: 2)])
         #expect(watcher.stores.values.last?.name == "first")
+        withExtendedLifetime(stores) {}
     }
 
     @Test func `Stores are told of in their order, whatever else each of them does`() {

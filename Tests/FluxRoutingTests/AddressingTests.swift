@@ -34,6 +34,7 @@ import Testing
         #expect(cart.state.entries == [1] && others.allSatisfy { $0.state.entries.isEmpty })
         #expect(spy.seen.values.count == 2)
         #expect(main.dispatch(action: Counter.Action.add(3)) == 3)
+        withExtendedLifetime(others) {}
     }
 
     @Test func `A name passes the middleware of the dispatcher, which may stop it`() throws {
@@ -120,7 +121,7 @@ import Testing
         #expect(dispatcher.detach(Log.self) == 0)
         dispatcher.attach(logs[0])
         #expect(dispatcher.add(1) == 2)
-        withExtendedLifetime(counter) {}
+        withExtendedLifetime((counter, logs)) {}
     }
 
     @Test func `Stores get an action by priority, then in the order of attachment`() {

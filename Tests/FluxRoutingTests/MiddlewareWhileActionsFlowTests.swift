@@ -52,6 +52,7 @@ import Testing
             #expect(store.state.disorder == 0)
         }
         #expect(dispatcher.add(1) == 3)
+        withExtendedLifetime(stores) {}
     }
 
     @Test func `Two dispatchers whose middleware dispatches on the other do not wait for each other`() async {

@@ -59,3 +59,6 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
 
     @inlinable init(_ value: consuming Value) { self.value = value }
 }
+
+// Copied where the value can be: Swift 6.3.1 loses sight of one that cannot, where that is of plain numbers, and stops.
+nonisolated extension FluxGuarded: Copyable where Value: Copyable {}
