@@ -24,10 +24,17 @@ nonisolated final class FluxViewSources: Sendable {
 
     private struct Cuts {
         var number: UInt64 = 0
-        /// Where the stores were in the last cut, where they are always the same: seldom does one move.
+        /// Where the stores were when they were last looked up, if they are always the same: seldom does one move.
         var places: FluxPlaces?
         /// Used again and again, as long as it keeps nothing.
         let unshared = FluxCut(isShared: false)
+
+        /// Reads while no action is under way at those places; returns the number of the cut.
+        mutating func take(_ cut: FluxCut, _ places: FluxPlaces, _ read: (FluxCut) -> Void) -> UInt64 {
+            number += 1
+            FluxDispatcher.paused(places.dispatchers) { read(cut) }
+            return number
+        }
     }
 
     @usableFromInline
@@ -82,36 +89,21 @@ nonisolated final class FluxViewSources: Sendable {
     func cut(_ read: (FluxCut) -> Void) -> UInt64? {
         // Let go of outside the lock, with what was read.
         let shared = isShared ? FluxCut() : nil
+        if let shared, !isFixed {
+            let places = FluxPlaces(of: stores())
+            let number = cuts.withLock { $0.take(shared, places, read) }
+            return places.include(stores(), shared.found.places) ? number : nil
+        }
         let known = cuts.withLock { cuts -> (number: UInt64, isSame: Bool)? in
             guard let places = cuts.places else { return nil }
-            cuts.number += 1
-            let cut = shared ?? cuts.unshared
-            FluxDispatcher.paused(places.dispatchers) { read(cut) }
-            return (cuts.number, places.hold)
+            let number = cuts.take(shared ?? cuts.unshared, places, read)
+            return (number, places.hold)
         }
-        if let known {
-            if known.isSame { return known.number }
-            remember(nil)
-            return nil
-        }
-        let places = FluxPlaces(of: stores())
-        let cut = shared ?? FluxCut(isShared: false)
-        let number = cuts.withLock { cuts in
-            cuts.number += 1
-            FluxDispatcher.paused(places.dispatchers) { read(cut) }
-            return cuts.number
-        }
-        if !isFixed { return places.include(stores(), cut.found.places) ? number : nil }
-        if !places.hold { return nil }
-        remember(places)
-        return number
-    }
-
-    /// Notes where the stores are; nil: one has moved.
-    private func remember(_ places: FluxPlaces?) {
+        if let known, known.isSame { return known.number }
         // What was known is let go of outside the lock.
-        var places = places
+        var places: FluxPlaces? = FluxPlaces(of: stores())
         cuts.withLock { swap(&$0.places, &places) }
+        return nil
     }
 }
 
