@@ -87,6 +87,8 @@ struct ContinuousClock {}
 
 struct CancellationError {}
 
+struct Error {}
+
 struct Log {}
 
 struct File {}

@@ -35,7 +35,7 @@ nonisolated public protocol FluxInstrumentation: Sendable {
     ///   - event: The event.
     ///   - error: What it failed with.
     ///   - origin: What its actions carry.
-    func failed(_ event: any FluxEvent, error: any Error, origin: FluxOrigin)
+    func failed(_ event: any FluxEvent, error: any Swift.Error, origin: FluxOrigin)
 
     /// The conversion of an event has failed and will be tried again.
     ///
@@ -44,7 +44,7 @@ nonisolated public protocol FluxInstrumentation: Sendable {
     ///   - attempt: Which attempt failed, from 1 on.
     ///   - error: What it failed with.
     ///   - origin: What its actions carry.
-    func retried(_ event: any FluxEvent, attempt: Int, error: any Error, origin: FluxOrigin)
+    func retried(_ event: any FluxEvent, attempt: Int, error: any Swift.Error, origin: FluxOrigin)
 
     /// An action is on its way, and has not been applied.
     ///
@@ -75,10 +75,10 @@ nonisolated extension FluxInstrumentation {
     public func fired(_ event: any FluxEvent, origin: FluxOrigin) {}
 
     /// Does nothing.
-    public func failed(_ event: any FluxEvent, error: any Error, origin: FluxOrigin) {}
+    public func failed(_ event: any FluxEvent, error: any Swift.Error, origin: FluxOrigin) {}
 
     /// Does nothing.
-    public func retried(_ event: any FluxEvent, attempt: Int, error: any Error, origin: FluxOrigin) {}
+    public func retried(_ event: any FluxEvent, attempt: Int, error: any Swift.Error, origin: FluxOrigin) {}
 
     /// Does nothing.
     @inlinable public func dispatched(_ action: any FluxAction, origin: FluxOrigin?) {}

@@ -52,7 +52,7 @@ nonisolated extension FluxEventInstrument {
         instrumentation.fired(event, origin: FluxOrigin(task))
     }
 
-    @usableFromInline func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) {
+    @usableFromInline func retried(_ event: any FluxEvent, attempt: Int, _ error: any Swift.Error, _ task: FluxTask) {
         instrumentation.retried(event, attempt: attempt, error: error, origin: FluxOrigin(task))
     }
 

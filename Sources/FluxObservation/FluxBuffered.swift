@@ -58,7 +58,7 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
 /// The end of a subscription that was to miss nothing: more changes waited than it was willing to keep.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxOverflow: Error, Sendable, Hashable, CustomStringConvertible {
+nonisolated public struct FluxOverflow: Swift.Error, Sendable, Hashable, CustomStringConvertible {
     /// How many changes were allowed to wait.
     public let limit: Int
 

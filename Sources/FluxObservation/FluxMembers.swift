@@ -53,7 +53,8 @@ where Group.State == [Key: Member] {
     @usableFromInline
     func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
         let watch = FluxMemberWatch(self, changed)
-        let alarm = FluxViewAlarm(isDue: true, on: DispatchQueue(label: "FluxView", target: .global())) {
+        // No global queue, unlike all others: to go through thousands of members would keep a thread from all tasks.
+        let alarm = FluxViewAlarm(isDue: true, on: DispatchQueue(label: "FluxView")) {
             watch.follow()
             changed()?.settle()
         }

@@ -14,7 +14,7 @@
 /// iterator ends at once when its task is cancelled.
 ///
 /// Thread safety: may be used from any thread; an iterator belongs to one task.
-nonisolated public struct FluxStates<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
+nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: AsyncSequence, Sendable {
     let start: @Sendable () -> Iterator
 
     /// Starts watching.

@@ -59,7 +59,7 @@ nonisolated private final class FluxLoadStart<State: FluxState>: Sendable {
 nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
     let mark: FluxCancellationFlag
     private let latch = FluxLatch()
-    private let first = FluxLock<Swift.Result<Value, any Error>?>(nil)
+    private let first = FluxLock<Swift.Result<Value, any Swift.Error>?>(nil)
 
     /// - Parameter whole: The load that this one is a part of, if any.
     init(partOf whole: FluxCancellationFlag? = nil) { mark = FluxCancellationFlag(partOf: whole) }
@@ -69,7 +69,7 @@ nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
     /// - Parameter answer: The answer.
     /// - Returns: The one that counts.
     @discardableResult
-    func give(_ answer: Swift.Result<Value, any Error>) -> Swift.Result<Value, any Error> {
+    func give(_ answer: Swift.Result<Value, any Swift.Error>) -> Swift.Result<Value, any Swift.Error> {
         let counting = first.withLock { first in
             let counting = first ?? answer
             first = counting

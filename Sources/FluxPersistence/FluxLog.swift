@@ -107,7 +107,7 @@ nonisolated public struct FluxLogContents<State: FluxState>: Sendable {
 /// A log that cannot be what a store has written: an action is missing.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxLogGap: Error, CustomStringConvertible {
+nonisolated public struct FluxLogGap: Swift.Error, CustomStringConvertible {
     /// The number of the action that should have come next.
     public let expected: UInt64
     /// The number that came instead.
@@ -122,7 +122,7 @@ nonisolated public struct FluxLogGap: Error, CustomStringConvertible {
 /// Why an action that was dispatched durably is not known to be on disk.
 ///
 /// Thread safety: a value.
-nonisolated public enum FluxDurabilityError: Error, CustomStringConvertible {
+nonisolated public enum FluxDurabilityError: Swift.Error, CustomStringConvertible {
     /// The task was cancelled before the action was applied, so it has not been and will not be.
     case cancelled
     /// The task was cancelled after the action was applied with this revision; it will be on disk soon, unless the log fails for good.
@@ -130,7 +130,7 @@ nonisolated public enum FluxDurabilityError: Error, CustomStringConvertible {
     /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied.
     case logNotRead(FluxRestoration)
     /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
-    case notWritten(any Error, revision: UInt64?)
+    case notWritten(any Swift.Error, revision: UInt64?)
 
     /// One line that says so.
     public var description: String {

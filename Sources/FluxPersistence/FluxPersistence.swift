@@ -54,7 +54,7 @@ nonisolated extension FluxPersistence {
 /// with the process.
 ///
 /// Thread safety: it is asked on any thread, with no lock held.
-nonisolated public protocol FluxPermanentError: Error {
+nonisolated public protocol FluxPermanentError: Swift.Error {
     /// Whether this one is such an error; by default it is.
     var isPermanent: Bool { get }
 }
@@ -78,13 +78,13 @@ nonisolated public enum FluxRestoration: Sendable {
     case timedOut
     /// The load failed, so the store went on from its initial state; or what was loaded can no longer be saved, because of a
     /// ``FluxPermanentError``.
-    case failed(any Error)
+    case failed(any Swift.Error)
 }
 
 /// Something that a store could not load, save, append or compact, and when it tries again.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxPersistenceFailure: Error, CustomStringConvertible {
+nonisolated public struct FluxPersistenceFailure: Swift.Error, CustomStringConvertible {
     /// What was tried.
     ///
     /// Thread safety: a value.
@@ -102,7 +102,7 @@ nonisolated public struct FluxPersistenceFailure: Error, CustomStringConvertible
     /// What was tried.
     public let operation: Operation
     /// Why it did not work, as the persistence or the log has thrown it.
-    public let error: any Error
+    public let error: any Swift.Error
     /// Which attempt in a row it was, counted from 1.
     public let attempt: Int
     /// When it is tried again, as a delay from now; nil: it is not.

@@ -20,7 +20,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var isPermanent = false
 
     /// Goes on from the initial state, after a load that has come to nothing.
-    init(after error: any Error) {
+    init(after error: any Swift.Error) {
         restoration = error is FluxLoadTimeout ? .timedOut : .failed(error)
         isPermanent = fluxIsPermanent(error)
     }
@@ -60,7 +60,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
 }
 
 /// Whether trying again cannot cure an error.
-nonisolated func fluxIsPermanent(_ error: any Error) -> Bool {
+nonisolated func fluxIsPermanent(_ error: any Swift.Error) -> Bool {
     (error as? any FluxPermanentError)?.isPermanent ?? false
 }
 
@@ -68,7 +68,7 @@ nonisolated func fluxIsPermanent(_ error: any Error) -> Bool {
 nonisolated struct FluxRestored: FluxAction {}
 
 /// A log that cannot be what a store has written, which would have had to count for centuries.
-nonisolated struct FluxLogOverflow: Error, CustomStringConvertible {
+nonisolated struct FluxLogOverflow: Swift.Error, CustomStringConvertible {
     let number: UInt64
     let revision: UInt64
 
@@ -76,7 +76,7 @@ nonisolated struct FluxLogOverflow: Error, CustomStringConvertible {
 }
 
 /// A load took longer than it was given.
-nonisolated struct FluxLoadTimeout: Error, CustomStringConvertible {
+nonisolated struct FluxLoadTimeout: Swift.Error, CustomStringConvertible {
     let limit: Swift.Duration
 
     var description: String { "it took longer than \(limit)" }

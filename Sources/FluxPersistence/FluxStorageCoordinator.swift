@@ -113,7 +113,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
 
     /// What keeps the changes that were applied before from being written, as soon as that is known; nil: they are.
     @usableFromInline
-    func failure() async -> (any Error)? {
+    func failure() async -> (any Swift.Error)? {
         guard await wait(for: .load) else { return _Concurrency.CancellationError() }
         let number = lock.withLock { $0.last }
         // Again where the failure that it was told of is over, by a write that has not had all of them.
@@ -227,7 +227,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
 
     /// Reports a failure, and waits until it is time for the next attempt; or closes, where none can help.
     @usableFromInline
-    func pause(after error: any Error) async {
+    func pause(after error: any Swift.Error) async {
         let (step, failed, informed) = lock.withLock { ($0.step, $0.fail(error), $0.settle()) }
         let delay = fluxIsPermanent(error) ? nil : storage.backoff.delay(after: failed.attempt)
         let deadline = delay.map(storage.deadline)

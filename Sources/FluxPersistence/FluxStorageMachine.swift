@@ -64,7 +64,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var unlogged: UInt64 = 0
     @usableFromInline var attempt = 0
     /// What the last attempt failed with; nil once one has succeeded.
-    @usableFromInline var error: (any Error)?
+    @usableFromInline var error: (any Swift.Error)?
     @usableFromInline var isWriting = false
 
     /// Those who wait, each with the number of what was noted last when the wait began.
@@ -217,7 +217,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// Notes that the write is done; returns its actions and what had failed before, to be let go of outside the lock.
     @inlinable
-    mutating func succeed() -> (actions: ContiguousArray<Action>, error: (any Error)?) {
+    mutating func succeed() -> (actions: ContiguousArray<Action>, error: (any Swift.Error)?) {
         done = batchEnd
         if step == .compact { compacted = done }
         defer { (batch, attempt, error) = ([], 0, nil) }
@@ -226,7 +226,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// Notes that the write failed; returns how many have in a row, and the error before, to be let go of outside the lock.
     @inlinable
-    mutating func fail(_ error: any Error) -> (attempt: Int, before: (any Error)?) {
+    mutating func fail(_ error: any Swift.Error) -> (attempt: Int, before: (any Swift.Error)?) {
         let before = self.error
         (pending, batch) = (batch + pending, [])
         attempt += 1
@@ -242,7 +242,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     ///
     /// - Returns: Whom to tell, and what to let go of outside the lock.
     mutating func close(
-        _ error: any Error
+        _ error: any Swift.Error
     ) -> (told: ContiguousArray<Waiter>, gone: (ContiguousArray<Action>, FluxRestoration)) {
         let gone = (pending, restoration)
         (isClosed, restoration, pending) = (true, .failed(error), [])
@@ -252,7 +252,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     // MARK: - Support
 
     /// What keeps all up to a number from being written; nil: they are, or no attempt has failed.
-    func failure(upTo number: UInt64) -> (any Error)? {
+    func failure(upTo number: UInt64) -> (any Swift.Error)? {
         if isClosed, error == nil, case .failed(let failure) = restoration { return failure }
         if isClosed { return error ?? FluxDurabilityError.logNotRead(restoration) }
         return done >= number ? nil : error

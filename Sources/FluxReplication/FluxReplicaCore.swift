@@ -244,7 +244,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
     }
 
-    private func stop(at position: UInt64, _ error: any Error) {
+    private func stop(at position: UInt64, _ error: any Swift.Error) {
         let unknown = error as? FluxReplicaUnknown
         let reason = "\(unknown.map { $0.error.map { "it cannot be decoded: \($0)" } ?? "it is newer" } ?? "\(error)")"
         let stop = FluxReplicaStop(
@@ -441,7 +441,7 @@ nonisolated private struct FluxReplicaClock: Sendable {
 nonisolated struct FluxReplicaLoaded: FluxAction {}
 
 /// What this program cannot decode; without an error, because it is newer.
-nonisolated private struct FluxReplicaUnknown: Error {
+nonisolated private struct FluxReplicaUnknown: Swift.Error {
     let version: Int
-    let error: (any Error)?
+    let error: (any Swift.Error)?
 }

@@ -116,7 +116,7 @@ nonisolated struct FluxReplicaImage: Equatable {
 }
 
 /// Bytes that no replica can have written.
-nonisolated struct FluxReplicaMalformed: Error, Equatable, CustomStringConvertible {
+nonisolated struct FluxReplicaMalformed: Swift.Error, Equatable, CustomStringConvertible {
     var description: String
 }
 

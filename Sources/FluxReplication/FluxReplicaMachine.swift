@@ -286,7 +286,7 @@ nonisolated struct FluxReplicaMachine {
     }
 
     /// Nothing comes from the log any more, until it is read again.
-    mutating func readingEnded(_ error: any Error, _ effects: inout FluxReplicaEffects) {
+    mutating func readingEnded(_ error: any Swift.Error, _ effects: inout FluxReplicaEffects) {
         isReading = false
         switch error {
         // One that is not behind needs none of them, and would only go back.

@@ -55,7 +55,7 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
 /// Two nodes that have read the same entries, and have different states: one of the two is wrong.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxReplicaDivergence: Error, Equatable, CustomStringConvertible {
+nonisolated public struct FluxReplicaDivergence: Swift.Error, Equatable, CustomStringConvertible {
     /// The position of the entry that told what the other node has.
     public let position: UInt64
     /// After how many entries the two were compared.
@@ -77,7 +77,7 @@ nonisolated public struct FluxReplicaDivergence: Error, Equatable, CustomStringC
 /// An entry or a snapshot that this program does not know: it was made by a newer one, or is damaged.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxReplicaStop: Error, Equatable, CustomStringConvertible {
+nonisolated public struct FluxReplicaStop: Swift.Error, Equatable, CustomStringConvertible {
     /// The position of what is not known; the replica has applied what comes before it.
     public let position: UInt64
     /// Its version; nil where it is too damaged to have one.
@@ -99,7 +99,7 @@ nonisolated public struct FluxReplicaStop: Error, Equatable, CustomStringConvert
 /// Why a replica did not do what it was asked for.
 ///
 /// Thread safety: a value.
-nonisolated public enum FluxReplicaError: Error, Equatable, CustomStringConvertible {
+nonisolated public enum FluxReplicaError: Swift.Error, Equatable, CustomStringConvertible {
     /// The action was not applied and will not be, so it may be dispatched again; why.
     ///
     /// The log has refused it, it came too late, it does not encode; or 1,000 dispatches of this replica are unconfirmed behind one

@@ -108,7 +108,7 @@ nonisolated public struct FluxSharedSnapshot<Entry: Sendable>: Sendable {
 /// Why a shared log did not do what it was asked for.
 ///
 /// Thread safety: a value.
-nonisolated public enum FluxSharedLogError: Error, Equatable, CustomStringConvertible {
+nonisolated public enum FluxSharedLogError: Swift.Error, Equatable, CustomStringConvertible {
     /// It cannot at the moment, as in an election or with the network down; it may be tried again.
     ///
     /// It may have been done all the same.

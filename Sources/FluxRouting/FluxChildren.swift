@@ -5,7 +5,7 @@
 /// A dispatcher was to be the child of one below it, or of itself.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxCycle: Error, CustomStringConvertible {
+nonisolated public struct FluxCycle: Swift.Error, CustomStringConvertible {
     /// What happened and what to do instead, for a log.
     public var description: String {
         "A dispatcher cannot be attached to one that it leads to, or to itself: actions would go round. Take out the other "

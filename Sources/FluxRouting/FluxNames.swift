@@ -5,7 +5,7 @@
 /// A name was to be given to a store while another one has it.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxNameTaken: Error, CustomStringConvertible {
+nonisolated public struct FluxNameTaken: Swift.Error, CustomStringConvertible {
     /// The name.
     public let name: String
     /// The store that has it.

@@ -21,7 +21,7 @@ nonisolated public enum FluxConformance {
     /// What is not as it has to be.
     ///
     /// Thread safety: a value.
-    public struct Failure: Error, CustomStringConvertible {
+    public struct Failure: Swift.Error, CustomStringConvertible {
         /// One sentence that says so.
         public let description: String
     }

@@ -32,7 +32,7 @@ nonisolated struct FluxCounts {
 /// What a test waited for has not come in time.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxTestTimeout: Error, CustomStringConvertible {
+nonisolated public struct FluxTestTimeout: Swift.Error, CustomStringConvertible {
     /// One sentence that says what was awaited, and what is there.
     public let description: String
 

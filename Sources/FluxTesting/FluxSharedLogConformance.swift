@@ -297,7 +297,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
 
 /// Somebody who reads a log, and what he got.
 nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>: Sendable {
-    struct Failure: Error {}
+    struct Failure: Swift.Error {}
     static var failure: String { "\(Failure())" }
 
     let entries = FluxRecorder<FluxSharedEntry<[UInt8]>>()

@@ -18,7 +18,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @usableFromInline let funnel: FluxSchedulerFunnel?
     @usableFromInline let dependency: Converter.Dependency
     @usableFromInline let destination: FluxCall<Converter.Action>
-    @usableFromInline let onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)?
+    @usableFromInline let onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)?
     /// Those who are told of events where the actions go.
     @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
     @usableFromInline let inbox = FluxLock(FluxInbox<FluxDueEvent<Converter.Event>?>())
@@ -40,7 +40,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         dependency: Converter.Dependency,
         schedulers: [any FluxScheduler] = [],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil,
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil,
         observers: @escaping @Sendable () -> ContiguousArray<any FluxEventObserver> = { [] },
         sending send: @escaping @Sendable (Converter.Action) -> Void
     ) {
@@ -67,7 +67,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         dispatcher: some FluxDispatching = FluxDispatcher.shared,
         schedulers: [any FluxScheduler] = [],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) {
         // Watched events are told of where it is a dispatcher after all.
         let known = dispatcher as? FluxDispatcher
@@ -89,7 +89,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         store: FluxStore<State>,
         schedulers: [any FluxScheduler] = [],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) where State.Action == Converter.Action {
         self.init(
             dependency: dependency, schedulers: schedulers, clock: clock, onFailure: onFailure,
@@ -107,7 +107,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         dispatcher: some FluxDispatching = FluxDispatcher.shared,
         schedulers: [any FluxScheduler] = [],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) where Converter.Dependency == Void {
         self.init(
             dependency: (), dispatcher: dispatcher, schedulers: schedulers, clock: clock, onFailure: onFailure)
@@ -124,7 +124,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         store: FluxStore<State>,
         schedulers: [any FluxScheduler] = [],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) where Converter.Dependency == Void, State.Action == Converter.Action {
         self.init(dependency: (), store: store, schedulers: schedulers, clock: clock, onFailure: onFailure)
     }
@@ -287,12 +287,12 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         }
     }
 
-    func tellRetried(_ event: Converter.Event, _ attempt: Int, _ error: any Error, _ task: FluxTask) {
+    func tellRetried(_ event: Converter.Event, _ attempt: Int, _ error: any Swift.Error, _ task: FluxTask) {
         for observer in observers() { observer.retried(Converter.shown(event), attempt: attempt, error, task) }
     }
 
     /// Tells of an error; one that nobody would get to know is written to the standard error output.
-    @usableFromInline func report(_ error: any Error, _ event: Converter.Event, isHandled: Bool = false) {
+    @usableFromInline func report(_ error: any Swift.Error, _ event: Converter.Event, isHandled: Bool = false) {
         if let onFailure { return onFailure(error, event) }
         if !isHandled { fluxWarn("\(Converter.self) failed, and its creator has no onFailure: \(error)") }
     }

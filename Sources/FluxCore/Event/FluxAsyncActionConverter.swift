@@ -53,12 +53,12 @@ nonisolated public protocol FluxAsyncActionConverter<Event, Action, Dependency>:
     ///   - error: What `convert` threw.
     ///   - event: What it was converting.
     /// - Returns: The action that tells the state, if any.
-    static func action(for error: any Error, event: Event) -> Action?
+    static func action(for error: any Swift.Error, event: Event) -> Action?
 }
 
 nonisolated extension FluxAsyncActionConverter {
     /// By default a failed conversion dispatches nothing.
-    public static func action(for error: any Error, event: Event) -> Action? { nil }
+    public static func action(for error: any Swift.Error, event: Event) -> Action? { nil }
 
     /// Each event has a conversion of its own, which ends when the work does.
     @inlinable public static var sharesConversions: Bool { false }
@@ -90,7 +90,7 @@ nonisolated extension FluxAsyncActionConverter {
 /// An action that a converter sent after it had returned; it was not dispatched.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxLateAction: Error, CustomStringConvertible {
+nonisolated public struct FluxLateAction: Swift.Error, CustomStringConvertible {
     /// The action, described.
     let action: String
 

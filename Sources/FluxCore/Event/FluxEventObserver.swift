@@ -19,7 +19,7 @@ nonisolated public protocol FluxEventObserver: Sendable {
     ///   - attempt: The attempt that failed, counted from 1.
     ///   - error: What it failed with.
     ///   - task: Its work.
-    func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask)
+    func retried(_ event: any FluxEvent, attempt: Int, _ error: any Swift.Error, _ task: FluxTask)
 
     /// An event has ended; its outcome is known to whoever awaits it once this has returned.
     ///
@@ -35,7 +35,7 @@ nonisolated extension FluxEventObserver {
     public func fired(_ event: any FluxEvent, _ task: FluxTask) {}
 
     /// Does nothing.
-    public func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) {}
+    public func retried(_ event: any FluxEvent, attempt: Int, _ error: any Swift.Error, _ task: FluxTask) {}
 
     /// Does nothing.
     public func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {}

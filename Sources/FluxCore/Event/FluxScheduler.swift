@@ -34,7 +34,7 @@ nonisolated public protocol FluxScheduler: AnyObject, Sendable {
     ///   - attempt: The attempt that failed, counted from 1.
     ///   - error: What it failed with.
     /// - Returns: Whether this scheduler starts it again; else the next one is asked, and behind the last it has failed.
-    func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Error) -> Bool
+    func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Swift.Error) -> Bool
 
     /// An event has ended that came to this scheduler, and no action of it is being dispatched; its outcome is known after this.
     ///
@@ -46,7 +46,7 @@ nonisolated public protocol FluxScheduler: AnyObject, Sendable {
 
 nonisolated extension FluxScheduler {
     /// By default nothing is tried again.
-    public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Error) -> Bool { false }
+    public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Swift.Error) -> Bool { false }
 
     /// By default the end of an event changes nothing.
     public func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) {}

@@ -45,7 +45,7 @@ import Dispatch
     ///   - error: What it failed with.
     ///   - tell: Tells of that, before the next attempt begins.
     /// - Returns: Whether it is tried again.
-    func retries(_ ticket: FluxTicket, _ error: any Error, _ tell: @escaping () -> Void) -> Bool {
+    func retries(_ ticket: FluxTicket, _ error: any Swift.Error, _ tell: @escaping () -> Void) -> Bool {
         var isYes = false
         let step = Step {
             if ticket.task.isClosed { return nil }

@@ -18,7 +18,7 @@ nonisolated public final class FluxTask: Sendable {
         /// The converter has returned and, in the callback form, has released its action handler.
         case completed
         /// The converter threw this, and was not to be called again.
-        case failed(any Error)
+        case failed(any Swift.Error)
         /// It was cancelled, by hand or by a scheduler, before it had ended.
         case cancelled
         /// A scheduler refused it, or its creator was shut down: it never started.
@@ -31,7 +31,7 @@ nonisolated public final class FluxTask: Sendable {
         /// Whether it was refused.
         public var isDropped: Bool { if case .dropped = self { true } else { false } }
         /// What it failed with; nil if it did not fail.
-        public var error: (any Error)? { if case .failed(let error) = self { error } else { nil } }
+        public var error: (any Swift.Error)? { if case .failed(let error) = self { error } else { nil } }
     }
 
     /// What happens in the life of an event.
@@ -43,7 +43,7 @@ nonisolated public final class FluxTask: Sendable {
         /// An action was dispatched, and has been applied.
         case actionSent
         /// The converter threw an error and will be called again; the attempt that failed, counted from 1.
-        case retrying(attempt: Int, error: any Error)
+        case retrying(attempt: Int, error: any Swift.Error)
         /// It is over; nothing comes after this.
         case ended(Outcome)
     }
@@ -155,7 +155,7 @@ nonisolated public final class FluxTask: Sendable {
     }
 
     /// Notes a failed attempt that is to be followed by another; nil: the work has ended meanwhile.
-    func retry(after error: any Error) -> FluxTaskMachine.Dropped? { change { $0.retry(after: error) } }
+    func retry(after error: any Swift.Error) -> FluxTaskMachine.Dropped? { change { $0.retry(after: error) } }
 
     /// Has a closure called where the work is cancelled; at once if it was.
     func onCancel(_ body: @escaping @Sendable () -> Void) {

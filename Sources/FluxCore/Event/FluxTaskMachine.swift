@@ -21,7 +21,7 @@ nonisolated struct FluxTaskMachine {
     }
 
     /// What was to be cancelled of an attempt that failed, and the error that is no longer kept, to be let go of outside the lock.
-    typealias Dropped = (cancellations: ContiguousArray<Cancellation>, error: (any Error)?)
+    typealias Dropped = (cancellations: ContiguousArray<Cancellation>, error: (any Swift.Error)?)
 
     struct Cancellation { let body: @Sendable () -> Void }
 
@@ -36,7 +36,7 @@ nonisolated struct FluxTaskMachine {
     /// How many events its life has had: the start, each action, each retry and the end.
     private var happened = 0
     /// The latest retries, each with its place among those events.
-    private var retries: ContiguousArray<(place: Int, attempt: Int, error: any Error)> = []
+    private var retries: ContiguousArray<(place: Int, attempt: Int, error: any Swift.Error)> = []
     /// Called once it is cancelled, and once it is settled.
     private var cancellations: ContiguousArray<Cancellation> = []
     private var endings: ContiguousArray<Ending> = []
@@ -63,7 +63,7 @@ nonisolated struct FluxTaskMachine {
     }
 
     /// Returns what is to be let go of; nil: there is to be no other attempt.
-    mutating func retry(after error: any Error) -> Dropped? {
+    mutating func retry(after error: any Swift.Error) -> Dropped? {
         if end != nil { return nil }
         // So many are kept for those who begin to look late.
         let forgotten = retries.count == 64 ? retries.removeFirst().error : nil

@@ -158,7 +158,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Waits until those who look on are done with every change applied before, or the first of them fails.
     ///
     /// - Returns: What kept one of them from being done, such as the error of a save, or `CancellationError`; nil if all are.
-    @inlinable public func failure() async -> (any Error)? {
+    @inlinable public func failure() async -> (any Swift.Error)? {
         for entry in lock.withLock({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
         return nil
     }

@@ -49,7 +49,7 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
     /// Waits as ``flush()`` does, but no longer than to the first attempt that fails.
     ///
     /// - Returns: What it failed with; `CancellationError` if the task was cancelled before that; nil if all was done.
-    func failure() async -> (any Error)?
+    func failure() async -> (any Swift.Error)?
 }
 
 nonisolated extension FluxStoreObserver {
@@ -63,7 +63,7 @@ nonisolated extension FluxStoreObserver {
     public func flush() async {}
 
     /// By default nothing fails, but that the task was cancelled.
-    public func failure() async -> (any Error)? {
+    public func failure() async -> (any Swift.Error)? {
         _Concurrency.Task.isCancelled ? _Concurrency.CancellationError() : nil
     }
 }

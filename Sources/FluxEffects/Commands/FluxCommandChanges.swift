@@ -44,13 +44,13 @@ nonisolated public protocol FluxCommandChanges<State> {
     ///   - error: What `execute` threw the last time.
     /// - Throws: `FluxUnchanged` if there is nothing to announce, and nothing else: that stops the program with a message.
     @_disfavoredOverload
-    func reduce(state: inout State, error: any Error) throws
+    func reduce(state: inout State, error: any Swift.Error) throws
 }
 
 /// Says that a part of a command has changed nothing.
 ///
 /// Thread safety: a value.
-nonisolated public struct FluxUnchanged: Error {
+nonisolated public struct FluxUnchanged: Swift.Error {
     /// Whether the command has no such part.
     let isDefault: Bool
 
@@ -67,7 +67,7 @@ nonisolated extension FluxCommandChanges {
 
     /// By default the state knows nothing of a failure; the task does.
     @_disfavoredOverload
-    public func reduce(state: inout State, error: any Error) throws(FluxUnchanged) {
+    public func reduce(state: inout State, error: any Swift.Error) throws(FluxUnchanged) {
         throw FluxUnchanged(isDefault: true)
     }
 
@@ -78,7 +78,7 @@ nonisolated extension FluxCommandChanges {
         try reduce(state: &state, output: output)
     }
 
-    func tryReduce(_ state: inout State, error: any Error) throws {
+    func tryReduce(_ state: inout State, error: any Swift.Error) throws {
         try reduce(state: &state, error: error)
     }
 }
@@ -115,7 +115,7 @@ nonisolated extension FluxCommand {
     /// - Parameters:
     ///   - state: The state of the store.
     ///   - error: What `execute` threw.
-    public func reduce<Whole>(state: inout Whole, error: any Error) where Whole == State {
+    public func reduce<Whole>(state: inout Whole, error: any Swift.Error) where Whole == State {
         _ = fluxChanges("\(Self.self).reduce") { try tryReduce(&state, error: error) }
     }
 }

@@ -17,7 +17,7 @@ nonisolated extension FluxActionCreator {
         dispatcher: some FluxDispatching = FluxDispatcher.shared,
         rules: [FluxRule<Converter.Event>],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) {
         self.init(
             dependency: dependency, dispatcher: dispatcher, schedulers: Converter.schedulers(rules, clock),
@@ -38,7 +38,7 @@ nonisolated extension FluxActionCreator {
         store: FluxStore<State>,
         rules: [FluxRule<Converter.Event>],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) where State.Action == Converter.Action {
         self.init(
             dependency: dependency, store: store, schedulers: Converter.schedulers(rules, clock), clock: clock,
@@ -57,7 +57,7 @@ nonisolated extension FluxActionCreator {
         dispatcher: some FluxDispatching = FluxDispatcher.shared,
         rules: [FluxRule<Converter.Event>],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) where Converter.Dependency == Void {
         self.init(dependency: (), dispatcher: dispatcher, rules: rules, clock: clock, onFailure: onFailure)
     }
@@ -74,7 +74,7 @@ nonisolated extension FluxActionCreator {
         store: FluxStore<State>,
         rules: [FluxRule<Converter.Event>],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ error: any Error, _ event: Converter.Event) -> Void)? = nil
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) where Converter.Dependency == Void, State.Action == Converter.Action {
         self.init(dependency: (), store: store, rules: rules, clock: clock, onFailure: onFailure)
     }

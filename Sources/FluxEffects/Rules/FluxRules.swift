@@ -191,7 +191,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     ///   - attempt: The attempt that failed, counted from 1.
     ///   - error: What it failed with.
     /// - Returns: Whether it is tried again.
-    public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Error) -> Bool {
+    public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Swift.Error) -> Bool {
         decide { $0.retries(ticket, after: attempt) }
     }
 

@@ -31,7 +31,7 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         /// The content is of a version that comes after the one that the program knows, or the file of a newer format.
         case newer(version: Int)
         /// The content was not to be encoded, decoded or migrated: what the closure has thrown.
-        case coding(any Error)
+        case coding(any Swift.Error)
         /// Something else has written the file since it was read or written here.
         case changedByAnother
     }

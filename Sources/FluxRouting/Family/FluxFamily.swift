@@ -40,7 +40,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     private struct Ways: Sendable {
         let make: @Sendable (Key) async throws -> Member
         let close: @Sendable (Key, Member) async throws -> Void
-        let onFailure: (@Sendable (Key, any Error) -> Void)?
+        let onFailure: (@Sendable (Key, any Swift.Error) -> Void)?
     }
 
     /// The open members: a store, so that it is read and watched in all the ways a store is.
@@ -99,7 +99,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         idle: Swift.Duration = .seconds(60),
         limit: Int = .max,
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ key: Key, _ error: any Error) -> Void)? = nil,
+        onFailure: (@Sendable (_ key: Key, _ error: any Swift.Error) -> Void)? = nil,
         make: @escaping @Sendable (_ key: Key) async throws -> Member,
         close: @escaping @Sendable (_ member: Member) async throws -> Void
     ) {
@@ -126,7 +126,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         idle: Swift.Duration = .seconds(60),
         limit: Int = .max,
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        onFailure: (@Sendable (_ key: Key, _ error: any Error) -> Void)? = nil,
+        onFailure: (@Sendable (_ key: Key, _ error: any Swift.Error) -> Void)? = nil,
         make: @escaping @Sendable (_ key: Key) async throws -> Member
     ) where Member == FluxStore<State> {
         self.init(
@@ -168,7 +168,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// The keys that are open.
     ///
     /// - Complexity: O(*n*) for *n* of them.
-    public var keys: Swift.Set<Key> { Swift.Set(state.keys) }
+    public var keys: Swift.Set<Key> {
+        FluxPureCode.forbid("keys of a FluxFamily")
+        return Swift.Set(state.keys)
+    }
 
     /// Runs a closure on the member of a key, which is open for as long as that runs.
     ///
@@ -318,7 +321,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Makes a member, which nobody but the machine keeps when this returns.
     private func make(_ slot: Int, _ key: Key) async -> [Machine.Effect] {
-        let result: Swift.Result<Member, any Error>
+        let result: Swift.Result<Member, any Swift.Error>
         do {
             let member = try await ways.make(key)
             open.dispatch(action: .opened(key, member))
@@ -344,7 +347,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 
     /// Closes a member, which nobody but the machine keeps when this returns; the error that it stays with.
-    private func close(_ slot: Int, _ key: Key) async -> (any Error)? {
+    private func close(_ slot: Int, _ key: Key) async -> (any Swift.Error)? {
         guard let member = machine.withLock({ $0.member(of: slot) }) else { return nil }
         do {
             try await ways.close(key, member)
@@ -357,7 +360,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 
     /// Lets go of a member, before another is made in its place: it may hold what there is only one of.
-    private func closed(_ slot: Int, _ result: Swift.Result<Bool, any Error> = .success(true)) -> [Machine.Effect] {
+    private func closed(_ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)) -> [Machine.Effect]
+    {
         machine.withLock { $0.closed(slot, result) }.1
     }
 
@@ -472,8 +476,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 }
 
 /// A store that can never be saved is let go of, with what it has not saved.
-nonisolated private struct FluxFamilyLoss: Error {
-    let error: any Error
+nonisolated private struct FluxFamilyLoss: Swift.Error {
+    let error: any Swift.Error
 }
 
 /// What has become of the members of a ``FluxFamily`` that was shut down.
@@ -483,7 +487,7 @@ nonisolated public struct FluxFamilyShutdown<Key: Hashable & Sendable>: Sendable
     /// Those that were closed and let go of.
     public internal(set) var closed: [Key] = []
     /// Those that could not be closed, and why; they stay, and are tried again, but for stores that can never be saved.
-    public internal(set) var failed: [Key: any Error] = [:]
+    public internal(set) var failed: [Key: any Swift.Error] = [:]
     /// Those that were still in use, being made or being closed; they are put away once that has ended.
     public internal(set) var late: [Key] = []
 }
@@ -491,7 +495,7 @@ nonisolated public struct FluxFamilyShutdown<Key: Hashable & Sendable>: Sendable
 /// Why a ``FluxFamily`` does not do what it was asked to.
 ///
 /// Thread safety: a value.
-nonisolated public enum FluxFamilyError: Error, Equatable, CustomStringConvertible {
+nonisolated public enum FluxFamilyError: Swift.Error, Equatable, CustomStringConvertible {
     /// The family was shut down, and so has no member of the key any more.
     case shutDown(key: String)
     /// The key does not equal itself, such as one that is no number, so that its member would not be found again.

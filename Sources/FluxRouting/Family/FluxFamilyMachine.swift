@@ -32,11 +32,11 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         case close(Int, Key)
         /// Hand each a lease, which has been counted.
         case admit([Visitor], Int)
-        case refuse([Visitor], any Error)
+        case refuse([Visitor], any Swift.Error)
         /// Refuse because of the shutdown; the key is described once no lock is held.
         case turnAway([Visitor], Key)
         /// Tell how it ended: true for a member that was put away, false for none.
-        case answer([Closer], Swift.Result<Bool, any Error>)
+        case answer([Closer], Swift.Result<Bool, any Swift.Error>)
         /// Start to sleep until `nextDue()`.
         case sleep
         /// Shut down, and the last member is put away.
@@ -123,7 +123,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return takeEffects()
     }
 
-    mutating func made(_ slot: Int, _ result: Swift.Result<Member, any Error>, at now: Swift.Duration) -> [Effect] {
+    mutating func made(_ slot: Int, _ result: Swift.Result<Member, any Swift.Error>, at now: Swift.Duration) -> [Effect]
+    {
         switch result {
         case .success(let member):
             slots[slot].entry!.member = member
@@ -142,7 +143,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     /// The member of a slot has been put away, or lost; returns it, to be let go of before the effects.
     mutating func closed(
-        _ slot: Int, _ result: Swift.Result<Bool, any Error> = .success(true)
+        _ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
     ) -> (Member?, [Effect]) {
         let entry = slots[slot].entry!
         if case .failure = result { losses += 1 }
@@ -159,7 +160,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     }
 
     /// The member of a slot could not be put away.
-    mutating func kept(_ slot: Int, _ error: any Error, at now: Swift.Duration) -> [Effect] {
+    mutating func kept(_ slot: Int, _ error: any Swift.Error, at now: Swift.Duration) -> [Effect] {
         answer(slots[slot].entry!.closers, .failure(error))
         slots[slot].entry!.closers = [:]
         open(slot) { $0.line(up: slot, behind: Self.failed, at: now) }
@@ -288,7 +289,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         effects.append(.close(slot, slots[slot].entry!.key))
     }
 
-    private mutating func answer(_ closers: [UInt64: Closer], _ result: Swift.Result<Bool, any Error>) {
+    private mutating func answer(_ closers: [UInt64: Closer], _ result: Swift.Result<Bool, any Swift.Error>) {
         if !closers.isEmpty { effects.append(.answer(Array(closers.values), result)) }
     }
 }

@@ -5,13 +5,13 @@
 /// What somebody who waits is told, unless he gave up first: of the answers the first counts.
 nonisolated final class FluxFamilyPromise<Value: Sendable>: Sendable {
     private let latch = FluxLatch()
-    private let first = FluxLock<Swift.Result<Value, any Error>?>(nil)
+    private let first = FluxLock<Swift.Result<Value, any Swift.Error>?>(nil)
 
     /// What counts; nil: nobody has answered.
-    var answer: Swift.Result<Value, any Error>? { first.withLock { $0 } }
+    var answer: Swift.Result<Value, any Swift.Error>? { first.withLock { $0 } }
 
     /// Answers; false: there was an answer.
-    @discardableResult func give(_ answer: Swift.Result<Value, any Error>) -> Bool {
+    @discardableResult func give(_ answer: Swift.Result<Value, any Swift.Error>) -> Bool {
         let counts = first.withLock { first in
             defer { first = first ?? answer }
             return first == nil
