@@ -485,6 +485,14 @@ import Testing
         #expect(said(shutdown).contains("a FluxFamily was to flush or shut down within -5"))
     }
 
+    @Test func `Asked for its keys in pure code it stops the program, and the message names that`() async {
+        let keys = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let family = FluxFamily { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
+            FluxStore(initialState: Counter(), dispatcher: nil).handle.withAccess { _ in _ = family.keys }
+        }
+        #expect(said(keys).contains("keys of a FluxFamily was used inside FluxState.handle(action:)"))
+    }
+
     private func said(_ result: ExitTest.Result?) -> String {
         String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
     }
