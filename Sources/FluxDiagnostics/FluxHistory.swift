@@ -165,9 +165,12 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 }
 
 /// Says, to those who look on, that a history put another state in the place of the one that was there.
-nonisolated struct FluxHistoryMove: FluxAction {
+nonisolated struct FluxHistoryMove: FluxAction, CustomStringConvertible {
     /// Whose: to any other it is a change like those of actions.
     let recorder: ObjectIdentifier
+
+    /// As logs show it.
+    var description: String { "undo, redo or jump of a FluxHistory" }
 }
 
 /// Records what one store applies; locked after the store.
