@@ -141,8 +141,8 @@ struct Sequence {}
 
 struct Hasher {}
 
-nonisolated func fatalError(_ m: @autoclosure () -> String = "", file: StaticString = #file, line: UInt = #line)
-    -> Never
-{
-    Swift.fatalError(m(), file: file, line: line)
+nonisolated func fatalError(
+    _ message: @autoclosure () -> String = "", file: StaticString = #file, line: UInt = #line
+) -> Never {
+    Swift.fatalError(message(), file: file, line: line)
 }

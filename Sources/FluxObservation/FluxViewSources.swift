@@ -87,13 +87,13 @@ nonisolated final class FluxViewSources: Sendable {
     /// It reads once at most: what was read before would go with the dispatchers stopped.
     @usableFromInline
     func cut(_ read: (FluxCut) -> Void) -> UInt64? {
+        if !isFixed {
+            let (places, cut) = (FluxPlaces(of: stores()), FluxCut())
+            let number = cuts.withLock { $0.take(cut, places, read) }
+            return places.include(stores(), cut.found.places) ? number : nil
+        }
         // Let go of outside the lock, with what was read.
         let shared = isShared ? FluxCut() : nil
-        if let shared, !isFixed {
-            let places = FluxPlaces(of: stores())
-            let number = cuts.withLock { $0.take(shared, places, read) }
-            return places.include(stores(), shared.found.places) ? number : nil
-        }
         let known = cuts.withLock { cuts -> (number: UInt64, isSame: Bool)? in
             guard let places = cuts.places else { return nil }
             let number = cuts.take(shared ?? cuts.unshared, places, read)

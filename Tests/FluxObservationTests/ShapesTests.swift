@@ -86,7 +86,8 @@ private struct Bare<Value: Shape>: FluxState {
     }
 }
 
-private struct Put<Value: Shape>: FluxEvent { var value: Value }
+/// An event, and also an action that a store reacts to.
+private struct Put<Value: Shape>: FluxEvent, FluxAction { var value: Value }
 
 private enum Putting<Value: Shape>: FluxAsyncActionConverter {
     static func convert(
@@ -108,7 +109,7 @@ private struct PutLater<Value: Shape>: FluxCommand {
 }
 
 @Suite struct ShapesTests {
-    /// All calls that depend on a type of the user's; inlined nowhere, so that each is compiled for each type.
+    /// Makes all calls that depend on a type of the user's; a release build compiles them anew for each type that is named below.
     private func use<Value: Shape>(_ type: Value.Type) async throws {
         let (first, second) = Value.samples
         let hasChanged = first != second
@@ -160,8 +161,8 @@ private struct PutLater<Value: Shape>: FluxCommand {
         _ = await creators.0.fire(Put(value: second)).outcome
         _ = await creators.1.fire(Put(value: first)).outcome
         #expect(dispatcher.dispatch(action: Holding<Value>.Action(value: second)) == 1)
-        bare.on(Told<Value>.self) { $0.value = $1.value }
-        #expect(dispatcher.dispatch(action: Told(value: second)) == 1)
+        bare.on(Put<Value>.self) { $0.value = $1.value }
+        #expect(dispatcher.dispatch(action: Put(value: second)) == 1)
         #expect(seen.elements == [second, first, second])
         #expect(store.state == Holding(value: second, count: 3) && bare.state.value == second)
         #expect(part.state == second && whole.state.value == second && byHand.state.0 == second && two.state == nil)
@@ -185,6 +186,7 @@ private struct PutLater<Value: Shape>: FluxCommand {
         let lease = try await family.lease("a")
         lease.member.dispatch(action: .init(value: second))
         #expect(all.state == ["a": second])
+        lease.release()
         let log = MemoryLog<Holding<Value>>()
         let lasting = FluxStore(initialState: Holding<Value>(), dispatcher: nil, log: log)
         #expect(try await lasting.dispatch(durably: .init(value: second)) == 1)
@@ -194,8 +196,6 @@ private struct PutLater<Value: Shape>: FluxCommand {
         await saving.flush()
         #expect(saving.state.value == second)
     }
-
-    private struct Told<Value: Shape>: FluxAction { var value: Value }
 
     @Test func `Values of every shape go through all that is generic`() async throws {
         try await use(Nothing.self)

@@ -26,8 +26,8 @@ import Dispatch
 /// next member of a key may be made meanwhile.
 ///
 /// Making and closing run in tasks of their own, and may ask the family for another key; one that asks for its own waits for itself, until
-/// it is cancelled. Keys are hashed and compared under a lock of the family, so that may use neither it nor any store. One task sleeps for all
-/// members, while any is open and not in use.
+/// it is cancelled. Keys are hashed and compared under a lock of the family, so that may use neither it nor any store. One task sleeps
+/// for all members, while any is open and not in use.
 ///
 /// A lease keeps the family, and so does what is being made or closed. When the last reference is gone, all that is open is closed
 /// once; but a program that ends right after that does not wait for it: ``shutdown(within:)`` does.
@@ -360,8 +360,9 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 
     /// Lets go of a member, before another is made in its place: it may hold what there is only one of.
-    private func closed(_ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)) -> [Machine.Effect]
-    {
+    private func closed(
+        _ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
+    ) -> [Machine.Effect] {
         machine.withLock { $0.closed(slot, result) }.1
     }
 

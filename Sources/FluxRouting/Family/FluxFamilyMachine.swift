@@ -123,8 +123,9 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return takeEffects()
     }
 
-    mutating func made(_ slot: Int, _ result: Swift.Result<Member, any Swift.Error>, at now: Swift.Duration) -> [Effect]
-    {
+    mutating func made(
+        _ slot: Int, _ result: Swift.Result<Member, any Swift.Error>, at now: Swift.Duration
+    ) -> [Effect] {
         switch result {
         case .success(let member):
             slots[slot].entry!.member = member
