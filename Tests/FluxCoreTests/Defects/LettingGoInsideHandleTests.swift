@@ -52,10 +52,11 @@ import Testing
                     FluxPureCode.after { withExtendedLifetime(canary) {} }
                 }
             }
+            // It waits for them: once it has gone, another thread could get its address and be taken for it.
+            while there.current + here.current < 1_000_000 { sched_yield() }
             ended.open()
         }
         await ended.opened()
-        while there.current + here.current < 1_000_000 { await Task.yield() }
         #expect(here.current == 0)
     }
 
