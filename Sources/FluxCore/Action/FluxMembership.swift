@@ -40,18 +40,18 @@ nonisolated extension FluxStoreHandle {
 
     /// Moves the store to a dispatcher, in one step where it is there already, so that no action misses it.
     @usableFromInline
-    func attach(to dispatcher: FluxDispatcher, keeping store: (any AnyObject & Sendable)? = nil, priority: Int = 0) {
+    func attach(to dispatcher: FluxDispatcher, keeping store: FluxReducer.Kept? = nil, priority: Int = 0) {
         let rank = FluxRoutes.rank(priority)
         var gone: [AnyObject?] = []
-        withMembership("attach") { membership in
+        withMembership("attach or FluxStore.init") { membership in
             let (former, old, oldKey) = (membership.dispatcher, membership, key)
             dispatcher.routes.withLock { routes in
-                let known = routes.main(of: State.self, at: former === dispatcher ? oldKey : nil)
-                let reducer = store.map { mainReducer.keeping($0) } ?? known ?? mainReducer
-                lastKey.store(routes.attach(self, reducer, rank: rank), ordering: .relaxed)
-                membership.home = reducer.kept == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
-                for index in membership.reactions.indices {
-                    membership.reactions[index].key = routes.attach(self, old.reactions[index].reducer, rank: rank)
+                let known = store == nil ? routes.stop(of: self, at: former === dispatcher ? oldKey : nil) : nil
+                let stop = known ?? FluxRoutes.Stop(self, work(self, .reducer(keeping: store)).reducer!)
+                lastKey.store(routes.attach(stop, rank: rank), ordering: .relaxed)
+                membership.home = stop.isKept ? FluxWeakDispatcher(dispatcher) : dispatcher
+                for (index, reaction) in old.reactions.enumerated() {
+                    membership.reactions[index].key = routes.attach(.init(self, reaction.reducer), rank: rank)
                 }
                 if former === dispatcher { return detach(old, oldKey, &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
@@ -108,7 +108,7 @@ nonisolated extension FluxStoreHandle {
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
         let dispatcher = withMembership("on(_:)") { membership in
             let dispatcher = membership.dispatcher
-            let place = dispatcher?.routes.withLock { $0.attach(self, reducer, rank: key >> FluxRoutes.numberBits) }
+            let place = dispatcher?.routes.withLock { $0.attach(.init(self, reducer), rank: key >> FluxRoutes.keyBits) }
             membership.reactions.append((reducer, place ?? 0))
             return dispatcher
         }
@@ -121,7 +121,8 @@ nonisolated extension FluxStoreHandle {
     /// Takes reactions out, which are the user's.
     func remove(_ isUnwanted: (FluxReducer) -> Bool) {
         var gone: [AnyObject?] = []
-        let dispatcher = withMembership("remove") { membership in
+        let dispatcher = withMembership("remove") { membership -> FluxDispatcher? in
+            if membership.reactions.isEmpty { return nil }
             let dispatcher = membership.dispatcher
             membership.reactions.removeAll { reaction in
                 guard isUnwanted(reaction.reducer) else { return false }
@@ -134,12 +135,9 @@ nonisolated extension FluxStoreHandle {
         withExtendedLifetime((dispatcher, gone)) {}
     }
 
-    /// What leads to the state's own `handle`, as the client's module has specialised it.
-    private var mainReducer: FluxReducer { work(self, .reducer).reducer! }
-
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer] {
-        (type == ObjectIdentifier(State.Action.self) ? [mainReducer] : [])
+        (type == ObjectIdentifier(State.Action.self) ? [work(self, .reducer(keeping: nil)).reducer!] : [])
             + withMembership("responds(to:)") { $0.reactions }.map(\.reducer).filter { $0.action == type }
     }
 }

@@ -28,11 +28,11 @@ import Dispatch
         }
     }
 
-    /// Adds a handler to the mailbox of a queue, which is opened if there is none; returns the delivery if that is to be woken.
+    /// Adds a handler to the mailbox of a queue, which is opened if there is none; says whether that is to be woken.
     @inlinable mutating func join(
         _ handle: FluxStoreHandle<State>, _ delivery: FluxDelivery, _ queue: DispatchQueue?, _ snapshot: State?,
         _ handler: @escaping @Sendable (State) -> Void
-    ) -> (member: FluxSubscriber<State>, due: FluxStateDelivery<State>?) {
+    ) -> (member: FluxSubscriber<State>, isDue: Bool) {
         let isConflated = delivery == .latest
         var found: FluxStateDelivery<State>?
         list.updateEach { mailbox in
@@ -42,9 +42,9 @@ import Dispatch
         lastID += 1
         let target = found ?? FluxStateDelivery(handle, id: lastID, queue: queue, isConflated: isConflated)
         if found == nil { list.insert(FluxMailbox(target), id: target.id) }
-        let member = FluxSubscriber(id: lastID, after: newest &- skipped, delivery: target, handler: handler)
-        let isDue = list.update(id: target.id) { $0.join(member, startingWith: snapshot) }
-        return (member, isDue == true ? target : nil)
+        let place = target.id
+        let member = FluxSubscriber(id: lastID, after: newest &- skipped, delivery: consume target, handler: handler)
+        return (member, list.update(id: place) { $0.join(member, startingWith: snapshot) } == true)
     }
 
     /// Removes a handler.
@@ -56,7 +56,7 @@ import Dispatch
     }
 
     /// Ends all subscriptions after what is due; hands out the mailboxes in which nothing is.
-    @inlinable mutating func end() -> ContiguousArray<FluxMailbox<State>> {
+    @inlinable mutating func end() -> FluxList<FluxMailbox<State>> {
         isEnded = true
         return list.removeAll { $0.phase == .idle || $0.isAbandoned }
     }

@@ -3,7 +3,7 @@ import Dispatch
 /// Delivers what is announced to the subscriptions of a store on one queue.
 ///
 /// At most one drain of it is scheduled or running at any time; its mailbox sees to that.
-@usableFromInline nonisolated final class FluxStateDelivery<State: FluxState>: FluxSettling, FluxLeaving {
+@usableFromInline nonisolated final class FluxStateDelivery<State: FluxState>: FluxLeaving {
     @usableFromInline typealias Batch = FluxMailbox<State>.Batch
 
     @usableFromInline let handle: FluxStoreHandle<State>
@@ -59,7 +59,7 @@ import Dispatch
 }
 
 /// What a subscription ends by.
-@usableFromInline nonisolated protocol FluxLeaving: AnyObject, Sendable {
+@usableFromInline nonisolated protocol FluxLeaving: FluxSettling {
     /// Takes a subscription out.
     func leave(_ id: UInt64)
     /// Waits until no call is under way.

@@ -27,7 +27,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Made on first use, without a lock: who is told that the store leaves asks for it under the others.
     private let lazyExtras = FluxLazy<FluxStoreExtras>()
 
-    @inlinable init(initialState: State) {
+    @inlinable @inline(__always) init(initialState: State) {
         lock = FluxLock(FluxStoreAccess(state: initialState))
         work = { handle, job in
             switch job {
@@ -37,7 +37,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
                 rest.retire()
                 rest.open()
             case .end: handle.end(after: handle.lock.withLock { $0.observers }[...])
-            case .reducer: return (FluxReducer.main(State.self), 0, nil)
+            case .reducer(let store): return (FluxReducer.main(State.self, keeping: store), 0, nil)
             case .stamp: return (nil, handle.read { $0.stamp }, nil)
             case .capture(let cut):
                 let state = cut.reading(of: handle) { handle.read { $0.state } }
@@ -84,10 +84,10 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         threads.requireImpure("subscribe")
-        let (member, due) = lock.withLock { machine in
+        let (member, isDue) = lock.withLock { machine in
             machine.mailboxes.join(self, delivery, queue, startsWithCurrent ? machine.state : nil, handler)
         }
-        due?.settle()
+        if isDue { member.delivery.withLock { $0 }?.settle() }
         return FluxSubscription(member)
     }
 
@@ -177,7 +177,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         }
         // In place: a copy would retain all that is in it.
         var mailboxes = lock.withLock { $0.mailboxes.end() }
-        for index in mailboxes.indices { mailboxes[index].letGo() }
+        mailboxes.updateEach { $0.letGo() }
         endFeatures()
         _ = lock.withLock { fluxTake(&$0.observing) }
     }
@@ -204,8 +204,8 @@ nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) 
     case leave(UInt64, FluxStateDelivery<State>)
     /// Ends all subscriptions, after those who look on.
     case end
-    /// Makes what leads to `handle`.
-    case reducer
+    /// Makes what leads to `handle`, and keeps a store if it is given one.
+    case reducer(keeping: FluxReducer.Kept?)
     /// Reads the stamp, or the state for a cut: a view does so of each of its stores whenever it is read.
     case stamp, capture(FluxCut)
 }

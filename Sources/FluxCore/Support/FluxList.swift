@@ -88,16 +88,15 @@
 
     /// Removes the elements that are unwanted.
     ///
-    /// - Parameter isUnwanted: Says so of each; by default all are.
-    /// - Returns: Those that were removed, in order.
+    /// - Parameter isUnwanted: Says so of each.
+    /// - Returns: Those that were removed.
     /// - Complexity: O(*n*) for *n* elements.
-    @inlinable @discardableResult
-    mutating func removeAll(where isUnwanted: (Element) -> Bool = { _ in true }) -> ContiguousArray<Element> {
-        var removed: ContiguousArray<Element> = []
+    @inlinable mutating func removeAll(where isUnwanted: (Element) -> Bool) -> FluxList {
+        var removed = FluxList()
         for position in 0..<positions where update(position, { isUnwanted($0) }) == true {
-            removed.append(take(position)!)
+            removed.insert(take(position)!, id: position == 0 ? firstID : rest[position - 1].id)
         }
-        filled -= UInt32(removed.count)
+        filled -= removed.filled
         compact()
         return removed
     }

@@ -12,25 +12,27 @@ import Synchronization
             _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
         ) -> UInt64
 
+    /// A store that its dispatcher keeps.
+    @usableFromInline typealias Kept = any AnyObject & Sendable
+
     let action: ObjectIdentifier
     /// The type of state whose own `handle` it leads to; nil: it leads to a reaction.
     let state: ObjectIdentifier?
     let apply: Apply
     /// The store, where its dispatcher is to keep it.
-    let kept: (any AnyObject & Sendable)?
+    let kept: Kept?
 
-    @usableFromInline
-    init(
-        _ action: ObjectIdentifier, of state: ObjectIdentifier? = nil,
-        keeping store: (any AnyObject & Sendable)? = nil,
+    @usableFromInline init(
+        _ action: ObjectIdentifier, of state: ObjectIdentifier? = nil, keeping kept: Kept? = nil,
         _ apply: @escaping Apply
     ) {
-        (self.action, self.state, kept, self.apply) = (action, state, store, apply)
+        (self.action, self.state, self.kept, self.apply) = (action, state, kept, apply)
     }
 
-    /// Leads to the `handle` of a state.
-    @inlinable static func main<State: FluxState>(_ state: State.Type) -> FluxReducer {
-        FluxReducer(.init(State.Action.self), of: .init(state)) { handle, action, thread, wakes, witness in
+    /// Leads to the `handle` of a state, and keeps a store if it is given one.
+    @inlinable static func main<State: FluxState>(_ state: State.Type, keeping kept: Kept?) -> FluxReducer {
+        FluxReducer(.init(State.Action.self), of: .init(state), keeping: kept) {
+            handle, action, thread, wakes, witness in
             let handle = unsafeDowncast(handle, to: FluxStoreHandle<State>.self)
             let action = action.assumingMemoryBound(to: State.Action.self)
             if witness == nil { return handle.apply(action.pointee, thread, &wakes) ?? 0 }
@@ -51,11 +53,6 @@ import Synchronization
             return revision
         }
     }
-
-    /// The same, and keeps the store.
-    func keeping(_ store: any AnyObject & Sendable) -> FluxReducer {
-        FluxReducer(action, of: state, keeping: store, apply)
-    }
 }
 
 /// What the lock of a dispatcher guards: per action type, the stores that take it, in the order of priority and attachment.
@@ -69,6 +66,9 @@ nonisolated struct FluxRoutes {
             (self.handle, self.reducer) = (.passRetained(handle), .passRetained(reducer))
         }
 
+        /// Whether the store is kept by it.
+        var isKept: Bool { reducer._withUnsafeGuaranteedRef { $0.kept != nil } }
+
         /// Hands out what it had retained, to be let go of outside the lock.
         func letGo() -> (AnyObject, FluxReducer) { (handle.takeRetainedValue(), reducer.takeRetainedValue()) }
     }
@@ -79,7 +79,7 @@ nonisolated struct FluxRoutes {
     }
 
     /// How many bits of a key are its number; those above are its rank.
-    static var numberBits: UInt64 { 40 }
+    static var keyBits: UInt64 { 40 }
 
     private var routes: [ObjectIdentifier: Route] = [:]
     private static let lastNumber = Synchronization.Atomic<UInt64>(0)
@@ -97,25 +97,28 @@ nonisolated struct FluxRoutes {
 
     /// Adds a store, which stays in memory meanwhile, behind those of its rank; returns the key of its place, which has the
     /// rank, and behind that a number that only grows.
-    mutating func attach(_ handle: AnyObject, _ reducer: FluxReducer, rank: UInt64) -> UInt64 {
+    mutating func attach(_ stop: Stop, rank: UInt64) -> UInt64 {
         // Relaxed: taken under the lock, and so in the order in which they come here.
-        let key = rank << Self.numberBits | Self.lastNumber.add(1, ordering: .relaxed).newValue
-        if route(of: reducer.action) == nil { routes[reducer.action] = Route() }
-        route(of: reducer.action)?.takeUnretainedValue().stops.insert(Stop(handle, reducer), id: key)
+        let key = rank << Self.keyBits | Self.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+        let action = stop.reducer._withUnsafeGuaranteedRef { $0.action }
+        if route(of: action) == nil { routes[action] = Route() }
+        route(of: action)?._withUnsafeGuaranteedRef { $0.stops.insert(stop, id: key) }
         return key
     }
 
-    /// A way into a store that is known: that of its place, which may keep the store, or of the last of its type.
-    mutating func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
-        let route = route(of: ObjectIdentifier(State.Action.self))?.takeUnretainedValue()
-        let stop = if let key { route?.stops.update(id: key) { $0 } } else { route?.stops.last }
-        let reducer = stop?.reducer.takeUnretainedValue()
-        return key != nil || reducer?.state == ObjectIdentifier(state) && reducer?.kept == nil ? reducer : nil
+    /// A stop of a store by a way that is known: that of its place, which may keep the store, or of the last of its type.
+    mutating func stop<State>(of handle: FluxStoreHandle<State>, at key: UInt64?) -> Stop? {
+        route(of: ObjectIdentifier(State.Action.self))?._withUnsafeGuaranteedRef { route in
+            let known = if let key { route.stops.update(id: key) { $0 } } else { route.stops.last }
+            return known?.reducer._withUnsafeGuaranteedRef { way in
+                key != nil || way.state == ObjectIdentifier(State.self) && way.kept == nil ? Stop(handle, way) : nil
+            }
+        }
     }
 
     /// Takes a store, which the caller has, out of a place; what is handed out is to be let go of outside the lock.
     mutating func detach(_ action: ObjectIdentifier, _ key: UInt64) -> FluxReducer? {
-        route(of: action)?.takeUnretainedValue().stops.remove(id: key)?.letGo().1
+        route(of: action)?._withUnsafeGuaranteedRef { $0.stops.remove(id: key)?.letGo().1 }
     }
 
     // MARK: - Dispatching
