@@ -265,7 +265,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         for _ in 0..<FluxLimits.batchesInARow {
             guard inbox.withLock({ $0.take(&batch) }) else { return }
             // Taken out one by one: an event goes when it has ended, and not with those that were fired after it.
-            for index in batch.indices { if let due = fluxTake(&batch[index]) { begin(due) } }
+            for index in batch.indices { if let due = fluxTake(&batch[index]) { begin(consume due) } }
             batch.removeAll(keepingCapacity: true)
         }
         // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.

@@ -85,8 +85,10 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
     }
 
     @discardableResult func flush() async -> Bool {
-        // Most end in the order fired: then the newest is the only one to wait for.
-        for task in open { if await task.settled() == nil { return false } }
+        // Most end in the order fired: then the newest is the only one to wait for, and none of the others is left.
+        guard let newest = table.withLock({ $0.tasks.last }) else { return true }
+        if await newest.settled() == nil { return false }
+        for task in open where task.id < newest.id { if await task.settled() == nil { return false } }
         return true
     }
 

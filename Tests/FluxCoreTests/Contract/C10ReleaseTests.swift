@@ -196,4 +196,24 @@ import Testing
         hold.letGo()
         #expect(await waiting.value == 3)
     }
+
+    @Test func `creator.flush waits for all that were fired before it, though the newest end first`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let creator = FluxActionCreator<CounterConverter>(store: store)
+        let holds = (0..<3).map { _ in HandlerHold<Counter.Action>() }
+        let tasks = holds.map { creator.fire(.hold($0)) }
+        for hold in holds { await hold.isKept.opened() }
+        let waiting = Task {
+            await creator.flush()
+            return store.state.count
+        }
+        for (hold, task) in zip(holds, tasks).reversed() {
+            // It may have returned too soon by then.
+            for _ in 0..<1_000 { await Task.yield() }
+            hold.send(.add(1))
+            hold.letGo()
+            #expect(await task.outcome.isCompleted)
+        }
+        #expect(await waiting.value == 3)
+    }
 }
