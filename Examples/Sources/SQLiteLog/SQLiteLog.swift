@@ -36,6 +36,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         public var decodeState: @Sendable (_ version: Int, _ bytes: Data) throws -> State
         /// Gets the version that is stored, this one or an older one, and the raw bytes.
         public var decodeAction: @Sendable (_ version: Int, _ bytes: Data) throws -> State.Action
+        /// Adds an entry, as the client's module has specialised it: here each would look for its types.
+        @usableFromInline let append: @Sendable (inout [FluxLogEntry<State.Action>], UInt64, State.Action) -> Void
 
         /// Makes a coding.
         ///
@@ -45,7 +47,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         ///   - encodeAction: Makes bytes of an action.
         ///   - decodeState: Makes a state of the version that is stored, and the raw bytes.
         ///   - decodeAction: Makes an action of the version that is stored, and the raw bytes.
-        public init(
+        @inlinable public init(
             version: Int = 1,
             encodeState: @escaping @Sendable (State) throws -> Data,
             encodeAction: @escaping @Sendable (State.Action) throws -> Data,
@@ -57,6 +59,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             self.encodeAction = encodeAction
             self.decodeState = decodeState
             self.decodeAction = decodeAction
+            append = { $0.append(FluxLogEntry(number: $1, action: $2)) }
         }
     }
 
@@ -217,12 +220,11 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             query = try database.makeStatement(
                 sql: "SELECT number, version, bytes, checksum FROM actions WHERE number > ? ORDER BY number")
             rows = try Row.fetchCursor(query, arguments: [Int64(bitPattern: snapshot?.number ?? 0)])
+            // Once, and not for each of a million rows.
+            let (statement, decode, append) = (query.sqliteStatement, coding.decodeAction, coding.append)
             while try rows.next() != nil {
-                let bytes = try SQLiteLogChecksum.contents(of: query.sqliteStatement, &numbers)
-                entries.append(
-                    FluxLogEntry(
-                        number: UInt64(bitPattern: numbers[0]),
-                        action: try coding.decodeAction(known(numbers[1]), bytes)))
+                let bytes = try SQLiteLogChecksum.contents(of: statement, &numbers)
+                append(&entries, UInt64(bitPattern: numbers[0]), try decode(known(numbers[1]), bytes))
             }
             return FluxLogContents(snapshot: snapshot, entries: entries)
         }
