@@ -36,7 +36,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         public var decodeState: @Sendable (_ version: Int, _ bytes: Data) throws -> State
         /// Gets the version that is stored, this one or an older one, and the raw bytes.
         public var decodeAction: @Sendable (_ version: Int, _ bytes: Data) throws -> State.Action
-        /// Adds an entry, as the client's module has specialised it: here each would look for its types.
+        /// Adds an entry, as the module that makes the coding has specialised it: here each would look for its types.
         @usableFromInline let append: @Sendable (inout [FluxLogEntry<State.Action>], UInt64, State.Action) -> Void
 
         /// Makes a coding.
@@ -220,7 +220,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             query = try database.makeStatement(
                 sql: "SELECT number, version, bytes, checksum FROM actions WHERE number > ? ORDER BY number")
             rows = try Row.fetchCursor(query, arguments: [Int64(bitPattern: snapshot?.number ?? 0)])
-            // Once, and not for each of a million rows.
+            // Once, and not for each of a million rows, which keep the statement.
             let (statement, decode, append) = (query.sqliteStatement, coding.decodeAction, coding.append)
             while try rows.next() != nil {
                 let bytes = try SQLiteLogChecksum.contents(of: statement, &numbers)

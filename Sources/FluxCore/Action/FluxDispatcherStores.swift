@@ -30,7 +30,7 @@ nonisolated extension FluxDispatcher {
     ///     counts as that.
     /// - Complexity: O(1), amortised; O(*n*) before *n* stores of a lower priority.
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
-        store.handle.attach(to: self, priority: priority)
+        store.handle.attach(to: self, keeping: nil, priority: priority)
     }
 
     /// Attaches a store and keeps it alive for as long as it is attached here, though nobody else does.

@@ -39,19 +39,20 @@ nonisolated extension FluxStoreHandle {
     }
 
     /// Moves the store to a dispatcher, in one step where it is there already, so that no action misses it.
-    @usableFromInline
-    func attach(to dispatcher: FluxDispatcher, keeping store: FluxReducer.Kept? = nil, priority: Int = 0) {
+    @usableFromInline func attach(
+        to dispatcher: FluxDispatcher, keeping store: FluxReducer.Kept?, priority: Int, _ call: StaticString = "attach"
+    ) {
         let rank = FluxRoutes.rank(priority)
         var gone: [AnyObject?] = []
-        withMembership("attach or FluxStore.init") { membership in
+        withMembership(call) { membership in
             let (former, old, oldKey) = (membership.dispatcher, membership, key)
             dispatcher.routes.withLock { routes in
-                let known = store == nil ? routes.stop(of: self, at: former === dispatcher ? oldKey : nil) : nil
-                let stop = known ?? FluxRoutes.Stop(self, work(self, .reducer(keeping: store)).reducer!)
-                lastKey.store(routes.attach(stop, rank: rank), ordering: .relaxed)
-                membership.home = stop.isKept ? FluxWeakDispatcher(dispatcher) : dispatcher
+                let known = store == nil ? routes.main(of: State.self, at: former === dispatcher ? oldKey : nil) : nil
+                let reducer = (consume known) ?? work(self, .reducer(keeping: store)).reducer!
+                lastKey.store(routes.attach(self, reducer, rank: rank), ordering: .relaxed)
+                membership.home = reducer.kept == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
                 for (index, reaction) in old.reactions.enumerated() {
-                    membership.reactions[index].key = routes.attach(.init(self, reaction.reducer), rank: rank)
+                    membership.reactions[index].key = routes.attach(self, reaction.reducer, rank: rank)
                 }
                 if former === dispatcher { return detach(old, oldKey, &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
@@ -108,7 +109,7 @@ nonisolated extension FluxStoreHandle {
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
         let dispatcher = withMembership("on(_:)") { membership in
             let dispatcher = membership.dispatcher
-            let place = dispatcher?.routes.withLock { $0.attach(.init(self, reducer), rank: key >> FluxRoutes.keyBits) }
+            let place = dispatcher?.routes.withLock { $0.attach(self, reducer, rank: key >> FluxRoutes.numberBits) }
             membership.reactions.append((reducer, place ?? 0))
             return dispatcher
         }

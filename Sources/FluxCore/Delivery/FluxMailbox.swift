@@ -146,7 +146,7 @@
         guard isDue else {
             pause(&batch)
             phase = .idle
-            if isEnded { batch.gone += members.removeAll { _ in true }.pairs.map(\.element) }
+            if isEnded { batch.gone += members.removeAll { _ in true }.pairs().map(\.element) }
             return false
         }
         if step == .pause {

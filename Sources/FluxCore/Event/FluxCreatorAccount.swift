@@ -71,9 +71,6 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
 
     // MARK: - Overseeing
 
-    /// The last first: the end of one that runs must not start those that wait for it.
-    private var open: [FluxTask] { table.withLock { $0.tasks.pairs.reversed().map(\.element) } }
-
     var inFlight: Int {
         FluxPureCode.forbid("inFlight")
         return table.withLock { $0.counts.unfinished }
@@ -81,14 +78,17 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
 
     func cancelAll() {
         FluxPureCode.forbid("cancelAll()")
-        for task in open { task.end(.cancelled) }
+        // The last first: the end of one that runs must not start those that wait for it.
+        for (_, task) in table.withLock({ $0.tasks.pairs() }).reversed() { task.end(.cancelled) }
     }
 
     @discardableResult func flush() async -> Bool {
-        // Most end in the order fired: then the newest is the only one to wait for, and none of the others is left.
+        // Most end in the order fired: then the newest is the only one to wait for.
         guard let newest = table.withLock({ $0.tasks.last }) else { return true }
         if await newest.settled() == nil { return false }
-        for task in open where task.id < newest.id { if await task.settled() == nil { return false } }
+        for (_, task) in table.withLock({ $0.tasks.pairs(before: newest.id) }).reversed() {
+            if await task.settled() == nil { return false }
+        }
         return true
     }
 

@@ -58,7 +58,7 @@ nonisolated public final class FluxTask: Sendable {
     /// How many events it stands for.
     let count: Int
     /// A number that no other work of this run of the program has; it rises from one `fire` to the next that begins after it.
-    public let id = FluxTask.lastID.add(1, ordering: .relaxed).newValue
+    public let id = FluxTask.lastID.wrappingAdd(1, ordering: .relaxed).newValue
 
     // Added to relaxed: a number has to be unlike all others, and those that one thread draws rise.
     private static let lastID = Synchronization.Atomic<UInt64>(0)

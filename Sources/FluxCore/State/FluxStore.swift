@@ -31,7 +31,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
         // What is kept to the end of its scope is counted once more and once less: a tenth of what a store takes to make.
         let handle = FluxStoreHandle(initialState: consume initialState)
         prepare?(handle)
-        if let dispatcher { handle.attach(to: dispatcher) }
+        if let dispatcher { handle.attach(to: dispatcher, keeping: nil, priority: 0, "FluxStore.init") }
         self.handle = consume handle
     }
 

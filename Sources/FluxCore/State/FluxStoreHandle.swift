@@ -87,6 +87,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         let (member, isDue) = lock.withLock { machine in
             machine.mailboxes.join(self, delivery, queue, startsWithCurrent ? machine.state : nil, handler)
         }
+        // It has one: nobody has its token yet, and what is due outlives the store.
         if isDue { member.delivery.withLock { $0 }?.settle() }
         return FluxSubscription(member)
     }
@@ -149,7 +150,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
         var isDone = await failure() == nil
         // The ids alone: with the mailboxes it would keep what waits in them.
-        for delivery in lock.withLock({ $0.mailboxes.list.pairs.map { $0.id } }) {
+        for delivery in lock.withLock({ $0.mailboxes.list.pairs().map { $0.id } }) {
             isDone = await wait(for: delivery, forCall: false) && isDone
         }
         return isDone

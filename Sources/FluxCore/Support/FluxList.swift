@@ -101,9 +101,12 @@
         return removed
     }
 
-    /// The elements with their ids, in order.
-    @inlinable var pairs: [(id: UInt64, element: Element)] {
-        (firstElement.map { [(firstID, $0)] } ?? []) + rest.compactMap { slot in slot.element.map { (slot.id, $0) } }
+    /// The elements with their ids, in order: all, or those of lower ids than this.
+    ///
+    /// - Complexity: O(*n*) for *n* of these.
+    @inlinable func pairs(before id: UInt64 = .max) -> [(id: UInt64, element: Element)] {
+        (firstID < id ? firstElement.map { [(firstID, $0)] } ?? [] : [])
+            + rest.prefix { $0.id < id }.compactMap { slot in slot.element.map { (slot.id, $0) } }
     }
 
     /// Drops the empty slots at the end, so that the last is found at once, and all once they are most.

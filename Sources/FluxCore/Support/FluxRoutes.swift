@@ -66,9 +66,6 @@ nonisolated struct FluxRoutes {
             (self.handle, self.reducer) = (.passRetained(handle), .passRetained(reducer))
         }
 
-        /// Whether the store is kept by it.
-        var isKept: Bool { reducer._withUnsafeGuaranteedRef { $0.kept != nil } }
-
         /// Hands out what it had retained, to be let go of outside the lock.
         func letGo() -> (AnyObject, FluxReducer) { (handle.takeRetainedValue(), reducer.takeRetainedValue()) }
     }
@@ -79,7 +76,7 @@ nonisolated struct FluxRoutes {
     }
 
     /// How many bits of a key are its number; those above are its rank.
-    static var keyBits: UInt64 { 40 }
+    static var numberBits: UInt64 { 40 }
 
     private var routes: [ObjectIdentifier: Route] = [:]
     private static let lastNumber = Synchronization.Atomic<UInt64>(0)
@@ -97,22 +94,20 @@ nonisolated struct FluxRoutes {
 
     /// Adds a store, which stays in memory meanwhile, behind those of its rank; returns the key of its place, which has the
     /// rank, and behind that a number that only grows.
-    mutating func attach(_ stop: Stop, rank: UInt64) -> UInt64 {
+    mutating func attach(_ handle: AnyObject, _ reducer: FluxReducer, rank: UInt64) -> UInt64 {
         // Relaxed: taken under the lock, and so in the order in which they come here.
-        let key = rank << Self.keyBits | Self.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
-        let action = stop.reducer._withUnsafeGuaranteedRef { $0.action }
-        if route(of: action) == nil { routes[action] = Route() }
-        route(of: action)?._withUnsafeGuaranteedRef { $0.stops.insert(stop, id: key) }
+        let key = rank << Self.numberBits | Self.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+        if route(of: reducer.action) == nil { routes[reducer.action] = Route() }
+        route(of: reducer.action)?._withUnsafeGuaranteedRef { $0.stops.insert(Stop(handle, reducer), id: key) }
         return key
     }
 
-    /// A stop of a store by a way that is known: that of its place, which may keep the store, or of the last of its type.
-    mutating func stop<State>(of handle: FluxStoreHandle<State>, at key: UInt64?) -> Stop? {
+    /// A way into a store that is known: that of its place, which may keep the store, or of the last of its type.
+    mutating func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
         route(of: ObjectIdentifier(State.Action.self))?._withUnsafeGuaranteedRef { route in
-            let known = if let key { route.stops.update(id: key) { $0 } } else { route.stops.last }
-            return known?.reducer._withUnsafeGuaranteedRef { way in
-                key != nil || way.state == ObjectIdentifier(State.self) && way.kept == nil ? Stop(handle, way) : nil
-            }
+            let stop = if let key { route.stops.update(id: key) { $0 } } else { route.stops.last }
+            let reducer = stop?.reducer.takeUnretainedValue()
+            return key != nil || reducer?.state == ObjectIdentifier(state) && reducer?.kept == nil ? reducer : nil
         }
     }
 
@@ -150,7 +145,7 @@ nonisolated struct FluxRoutes {
     }
 
     /// All places, those of reactions among them, in that order.
-    var places: [Stop] { routes.values.flatMap(\.stops.pairs).sorted { $0.id < $1.id }.map(\.element) }
+    var places: [Stop] { routes.values.flatMap { $0.stops.pairs() }.sorted { $0.id < $1.id }.map(\.element) }
 
     private mutating func route(of type: ObjectIdentifier) -> Unmanaged<Route>? {
         if let recent, recent.type == type { return recent.route }

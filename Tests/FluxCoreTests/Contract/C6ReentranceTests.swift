@@ -265,7 +265,7 @@ import Testing
     /// The message must name the call and say what to do instead.
     private func expect(_ result: ExitTest.Result?, names call: String) {
         let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-        #expect(message.contains("\(call) was used inside FluxState.handle(action:)"))
+        #expect(message.contains("FluxCore: \(call) was used inside FluxState.handle(action:)"))
         #expect(message.contains("Do it in the converter"))
     }
 

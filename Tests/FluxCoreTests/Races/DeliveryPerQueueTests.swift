@@ -10,7 +10,7 @@ import Testing
     @Test func `All subscriptions on the main queue share a delivery`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let subscriptions = (0..<10).map { _ in store.subscribe(on: DispatchQueue.main) { _ in } }
-        let deliveries = store.handle.lock.withLock { $0.mailboxes.list.pairs.count }
+        let deliveries = store.handle.lock.withLock { $0.mailboxes.list.pairs().count }
         #expect(deliveries == 1)
         withExtendedLifetime(subscriptions) {}
     }
