@@ -220,7 +220,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             query = try database.makeStatement(
                 sql: "SELECT number, version, bytes, checksum FROM actions WHERE number > ? ORDER BY number")
             rows = try Row.fetchCursor(query, arguments: [Int64(bitPattern: snapshot?.number ?? 0)])
-            // Once, and not for each of a million rows, which keep the statement.
+            // Asked for once, and not for each of a million rows; the cursor keeps the statement.
             let (statement, decode, append) = (query.sqliteStatement, coding.decodeAction, coding.append)
             while try rows.next() != nil {
                 let bytes = try SQLiteLogChecksum.contents(of: statement, &numbers)

@@ -58,7 +58,7 @@ import Dispatch
     }
 }
 
-/// What a subscription ends by.
+/// What wakes the queue of a subscription, and ends it.
 @usableFromInline nonisolated protocol FluxLeaving: FluxSettling {
     /// Takes a subscription out.
     func leave(_ id: UInt64)

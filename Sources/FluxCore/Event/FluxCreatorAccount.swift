@@ -83,7 +83,7 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
     }
 
     @discardableResult func flush() async -> Bool {
-        // Most end in the order fired: then the newest is the only one to wait for.
+        // Most end in the order fired: then the newest is the only one to wait for, and none of those before it is left.
         guard let newest = table.withLock({ $0.tasks.last }) else { return true }
         if await newest.settled() == nil { return false }
         for (_, task) in table.withLock({ $0.tasks.pairs(before: newest.id) }).reversed() {

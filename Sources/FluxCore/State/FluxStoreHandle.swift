@@ -27,6 +27,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Made on first use, without a lock: who is told that the store leaves asks for it under the others.
     private let lazyExtras = FluxLazy<FluxStoreExtras>()
 
+    // Inlined by force: a call would count the references in the state once more and once less.
     @inlinable @inline(__always) init(initialState: State) {
         lock = FluxLock(FluxStoreAccess(state: initialState))
         work = { handle, job in
@@ -87,7 +88,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         let (member, isDue) = lock.withLock { machine in
             machine.mailboxes.join(self, delivery, queue, startsWithCurrent ? machine.state : nil, handler)
         }
-        // It has one: nobody has its token yet, and what is due outlives the store.
+        // Its delivery is there: nobody has the token yet to end it by, and what is due is delivered though the store goes.
         if isDue { member.delivery.withLock { $0 }?.settle() }
         return FluxSubscription(member)
     }
