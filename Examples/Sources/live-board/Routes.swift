@@ -157,8 +157,8 @@ struct Routes: Sendable {
     private func client(_ request: Request) throws -> String? {
         guard let client = request.uri.queryParameters.get("client") else { return nil }
         let isAllowed = client.utf8.allSatisfy { byte in
-            byte == UInt8(ascii: "-") || byte < 128 && Character(UnicodeScalar(byte)).isLetter
-                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+            byte == UInt8(ascii: "-") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
         }
         guard isAllowed, (8...64).contains(client.utf8.count) else {
             throw Problem.invalid("A client has 8 to 64 letters, digits and hyphens.")
@@ -167,7 +167,7 @@ struct Routes: Sendable {
     }
 
     private func decode<Value: Decodable>(_ type: Value.Type, _ request: Request) async throws -> Value {
-        let media = request.headers[.contentType]?.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
+        let media = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " && $0 != "\t" }
         guard media?.lowercased() == "application/json" else { throw Problem.mediaType }
         let bytes = try await request.body.collect(upTo: .max)  // There already, see BodyMiddleware.
         return try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
