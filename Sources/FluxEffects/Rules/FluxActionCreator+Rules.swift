@@ -87,7 +87,7 @@ nonisolated extension FluxActionConverter {
         _ rules: [FluxRule<Event>], _ clock: any _Concurrency.Clock<Swift.Duration>
     ) -> [any FluxScheduler] {
         // Only the callback form, which cannot throw, lets events share a conversion.
-        if sharesConversions && rules.contains(where: \.isRetry) {
+        if sharesConversions && rules.contains(where: \.form.isRetry) {
             fatalError(
                 """
                 FluxCore: a rule .retry was given to a creator of \(Self.self), whose callback form cannot throw. Make it a \

@@ -17,7 +17,7 @@
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxLimit: Sendable {
-    let places: FluxRules<any FluxEvent>
+    let places: FluxRuleDesk
 
     /// Makes a limit, for ``FluxRule/concurrency(_:)``.
     ///
@@ -25,12 +25,7 @@ nonisolated public final class FluxLimit: Sendable {
     ///   - limit: How many events may be in flight behind it, at least 1.
     ///   - waiting: How many may wait; one more is dropped at once. nil, the default, for any number.
     public init(_ limit: Int, waiting: Int? = nil) {
-        if limit < 1 {
-            fatalError("FluxCore: with a FluxLimit of \(limit) no event could ever run. Give it 1 or more.")
-        }
-        if let waiting, waiting < 0 {
-            fatalError("FluxCore: at a FluxLimit \(waiting) events cannot wait. Give it 0 or more.")
-        }
-        places = FluxRules([.concurrency(limit, waiting: waiting)])
+        let rule = FluxRuleForm(kind: .places(limit, waiting: waiting, of: "FluxLimit")) { _ in true }
+        places = FluxRuleDesk([rule], FluxRuleClock(_Concurrency.ContinuousClock()))
     }
 }

@@ -42,23 +42,19 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         case later
     }
 
-    enum Kind: Sendable {
-        case unique(Side, Condition?)
-        case sequence(Condition?)
-        case debounce(Swift.Duration)
-        case throttle(Swift.Duration, latest: Bool)
-        case concurrency(Int, waiting: Int?)
-        case shared(FluxLimit)
-        case retry(limit: Int, FluxBackoff)
-        case custom(any FluxRuling<Event>)
+    let form: FluxRuleForm
+
+    private init(_ kind: FluxRuleForm.Kind, for key: @escaping Key) {
+        form = FluxRuleForm(kind: kind) { event in (event as? Event).flatMap(key) }
     }
 
-    let kind: Kind
-    let key: Key
-
-    var isRetry: Bool { if case .retry = kind { true } else { false } }
-    var isTimed: Bool { if case .debounce = kind { true } else if case .throttle = kind { true } else { false } }
-    var limit: FluxLimit? { if case .shared(let limit) = kind { limit } else { nil } }
+    private static func ofAny(_ condition: Condition?) -> FluxRuleForm.Condition? {
+        guard let condition else { return nil }
+        return { one, other in
+            guard let one = one as? Event, let other = other as? Event else { return false }
+            return condition(one, other)
+        }
+    }
 
     // MARK: - Rules
 
@@ -74,7 +70,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         for key: @escaping Key = { _ in true },
         when condition: Condition? = nil
     ) -> FluxRule {
-        FluxRule(kind: .unique(side, condition), key: key)
+        FluxRule(.unique(cancelsEarlier: side == .earlier, ofAny(condition)), for: key)
     }
 
     /// Events of one key run strictly one after the other, in the order fired, however each ends.
@@ -86,7 +82,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func sequence(
         for key: @escaping Key = { _ in true }, when condition: Condition? = nil
     ) -> FluxRule {
-        FluxRule(kind: .sequence(condition), key: key)
+        FluxRule(ofAny(condition).map { .sequence($0) } ?? .concurrency(1, waiting: nil), for: key)
     }
 
     /// An event goes on once no other of its key was fired for a while; those before it are dropped.
@@ -101,7 +97,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         if duration < .zero {
             fatalError("FluxCore: FluxRule.debounce: a duration cannot be negative (\(duration)). Give .zero or more.")
         }
-        return FluxRule(kind: .debounce(duration), key: key)
+        return FluxRule(.debounce(duration), for: key)
     }
 
     /// One event per key and interval: the first goes on at once, those that follow too soon are dropped.
@@ -117,7 +113,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         if interval < .zero {
             fatalError("FluxCore: FluxRule.throttle: an interval cannot be negative (\(interval)). Give .zero or more.")
         }
-        return FluxRule(kind: .throttle(interval, latest: latest), key: key)
+        return FluxRule(.throttle(interval, latest: latest), for: key)
     }
 
     /// Only so many events are in flight behind this rule; the others wait in order.
@@ -127,14 +123,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     ///   - waiting: How many may wait; one more is dropped at once. nil, the default, for any number.
     /// - Returns: The rule.
     public static func concurrency(_ limit: Int, waiting: Int? = nil) -> FluxRule {
-        if limit < 1 {
-            fatalError(
-                "FluxCore: FluxRule.concurrency: with a limit of \(limit) no event could ever run. Give it 1 or more.")
-        }
-        if let waiting, waiting < 0 {
-            fatalError("FluxCore: FluxRule.concurrency: \(waiting) events cannot wait. Give it 0 or more.")
-        }
-        return FluxRule(kind: .concurrency(limit, waiting: waiting)) { _ in true }
+        FluxRule(.places(limit, waiting: waiting, of: "FluxRule.concurrency")) { _ in true }
     }
 
     /// Only so many events are in flight in all creators that were given the same limit; the others wait in order.
@@ -143,7 +132,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     ///
     /// - Parameter limit: The places that they share.
     /// - Returns: The rule.
-    public static func concurrency(_ limit: FluxLimit) -> FluxRule { FluxRule(kind: .shared(limit)) { _ in nil } }
+    public static func concurrency(_ limit: FluxLimit) -> FluxRule { FluxRule(.shared(limit)) { _ in nil } }
 
     /// A conversion that throws is tried again; for asynchronous converters.
     ///
@@ -158,7 +147,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         for key: @escaping Key = { _ in true }, limit: Int, backoff: FluxBackoff = .none
     ) -> FluxRule {
         if limit < 0 { fatalError("FluxCore: FluxRule.retry: a limit cannot be negative (\(limit)). Give 0 or more.") }
-        return FluxRule(kind: .retry(limit: limit, backoff), key: key)
+        return FluxRule(.retry(limit: limit, backoff), for: key)
     }
 
     /// A rule of one's own.
@@ -172,7 +161,11 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         _ ruling: some FluxRuling<Event>,
         for key: @escaping Key = { _ in true }
     ) -> FluxRule {
-        FluxRule(kind: .custom(ruling), key: key)
+        let decide: FluxRuleForm.Ruling = { event, group, entries in
+            guard let event = event as? Event else { return .start }
+            return ruling.decide(on: event, inFlight: FluxInFlightEvents(group: group, entries: entries))
+        }
+        return FluxRule(.custom(decide), for: key)
     }
 
     // MARK: - Keys
@@ -219,7 +212,7 @@ nonisolated public protocol FluxRuling<Event>: Sendable {
 /// Thread safety: it is for the call that it was given to.
 nonisolated public struct FluxInFlightEvents<Event: Sendable>: Swift.Sequence {
     let group: FluxRuleGroup
-    let entries: [UInt64: FluxRuleMachine<Event>.Entry]
+    let entries: [UInt64: FluxRuleMachine.Entry]
 
     /// How many there are.
     ///
@@ -234,7 +227,8 @@ nonisolated public struct FluxInFlightEvents<Event: Sendable>: Swift.Sequence {
     /// - Complexity: O(*k*) for *k* events.
     public func makeIterator() -> Array<FluxInFlight<Event>>.Iterator {
         group.ids.compactMap { id in
-            entries[id].map { FluxInFlight(id: id, event: $0.event, isExecuting: $0.isExecuting) }
+            guard let entry = entries[id], let event = entry.event as? Event else { return nil }
+            return FluxInFlight(id: id, event: event, isExecuting: entry.isExecuting)
         }.makeIterator()
     }
 }
@@ -263,4 +257,39 @@ nonisolated public enum FluxDecision: Sendable {
     case cancel([UInt64])
     /// The event goes on once those of these ids have ended; ids that are not in flight, its own too, do not count.
     case wait([UInt64])
+}
+
+/// A rule without the type of its events, of which only its own come to it: so whoever applies it looks for no types as it runs.
+nonisolated struct FluxRuleForm: Sendable {
+    typealias Condition = @Sendable (_ dispatching: any FluxEvent, _ executing: any FluxEvent) -> Bool
+    typealias Ruling = @Sendable (any FluxEvent, FluxRuleGroup, [UInt64: FluxRuleMachine.Entry]) -> FluxDecision
+
+    enum Kind: Sendable {
+        case unique(cancelsEarlier: Bool, Condition?)
+        case sequence(Condition)
+        case debounce(Swift.Duration)
+        case throttle(Swift.Duration, latest: Bool)
+        case concurrency(Int, waiting: Int?)
+        case shared(FluxLimit)
+        case retry(limit: Int, FluxBackoff)
+        case custom(Ruling)
+
+        /// At most so many at a time; of a limit that cannot be it stops with the name of what was given it.
+        static func places(_ limit: Int, waiting: Int?, of name: String) -> Kind {
+            if limit < 1 {
+                fatalError("FluxCore: \(name): with a limit of \(limit) no event could ever run. Give it 1 or more.")
+            }
+            if let waiting, waiting < 0 {
+                fatalError("FluxCore: \(name): \(waiting) events cannot wait. Give it 0 or more.")
+            }
+            return .concurrency(limit, waiting: waiting)
+        }
+    }
+
+    let kind: Kind
+    let key: @Sendable (any FluxEvent) -> (any Hashable & Sendable)?
+
+    var isRetry: Bool { if case .retry = kind { true } else { false } }
+    var isTimed: Bool { if case .debounce = kind { true } else if case .throttle = kind { true } else { false } }
+    var limit: FluxLimit? { if case .shared(let limit) = kind { limit } else { nil } }
 }

@@ -22,7 +22,7 @@
 /// | `elapsed` | let go on what a debounce or throttle held                                    |
 ///
 /// Every input costs O(log n) for n events in flight, and O(k) where a condition has to look at the k of one key.
-nonisolated struct FluxRuleMachine<Event: Sendable> {
+nonisolated struct FluxRuleMachine {
     typealias ID = UInt64
 
     /// Names the timer of one key at one rule.
@@ -40,7 +40,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     }
 
     struct Entry {
-        let event: Event
+        let event: any FluxEvent
         let keys: [AnyHashable?]
         /// The rule that it has to pass next.
         var stage = 0
@@ -61,7 +61,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         case refill(stage: Int, key: AnyHashable)
     }
 
-    let rules: [FluxRule<Event>]
+    let rules: [FluxRuleForm]
     /// Whether it minds the moments: else they may be told to it as zero.
     let isTimed: Bool
     private(set) var groups: [[AnyHashable: FluxRuleGroup]]
@@ -73,7 +73,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     private var effects: [Effect] = []
     private var work: [Work] = []
 
-    init(rules: [FluxRule<Event>]) {
+    init(rules: [FluxRuleForm]) {
         self.rules = rules
         isTimed = rules.contains(where: \.isTimed)
         groups = rules.map { _ in [:] }
@@ -81,7 +81,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
 
     // MARK: - Inputs
 
-    mutating func fire(_ id: ID, _ event: Event, keys: [AnyHashable?], at now: Swift.Duration) -> [Effect] {
+    mutating func fire(_ id: ID, _ event: any FluxEvent, keys: [AnyHashable?], at now: Swift.Duration) -> [Effect] {
         self.now = now
         entries[id] = Entry(event: event, keys: keys)
         advance(id)
@@ -154,25 +154,24 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     }
 
     /// Applies one rule; false: the event does not go on for now.
-    private mutating func apply(_ stage: Int, _ id: ID, _ event: Event, _ key: AnyHashable) -> Bool {
+    private mutating func apply(_ stage: Int, _ id: ID, _ event: any FluxEvent, _ key: AnyHashable) -> Bool {
         let timer = Timer(rule: stage, key: key)
         switch rules[stage].kind {
-        case .unique(.earlier, let condition):
+        case .unique(cancelsEarlier: true, let condition):
             cancel(matching(stage, key, event, condition), before: id)
-        case .unique(.later, let condition):
+        case .unique(cancelsEarlier: false, let condition):
             if matching(stage, key, event, condition).isEmpty { return true }
             end(id, .dropped)
             return false
-        case .sequence(_?):
+        case .sequence:
             look(id, stage, before: .max)
-        case .sequence(nil), .concurrency:
+        case .concurrency:
             if groups[stage][key]?.isHolding != true && hasRoom(stage, key) { return true }
             if isFull(stage, key) { end(id, .dropped) } else { hold(stage, id, key) }
             return false
         case .debounce(let duration):
             elapseIfDue(timer)
-            dropHeld(stage, key)
-            hold(stage, id, key)
+            hold(stage, id, key, isAlone: true)
             sleep(timer, duration)
             return false
         case .throttle(let interval, let latest):
@@ -181,17 +180,13 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
                 sleep(timer, interval)
                 return true
             }
-            if !latest {
-                end(id, .dropped)
-                return false
-            }
-            dropHeld(stage, key)
-            hold(stage, id, key)
+            if latest { hold(stage, id, key, isAlone: true) } else { end(id, .dropped) }
             return false
         case .retry, .shared:
             break
         case .custom(let ruling):
-            switch decide(ruling, stage, event, key) {
+            // What it is shown is shared, and gone before anything changes: so nothing is copied.
+            switch ruling(event, groups[stage][key] ?? FluxRuleGroup(), entries) {
             case .start: break
             case .drop:
                 end(id, .dropped)
@@ -203,14 +198,6 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         return true
     }
 
-    /// What a rule of one's own is shown is shared, and gone before anything changes: so nothing is copied.
-    private func decide(_ ruling: any FluxRuling<Event>, _ stage: Int, _ event: Event, _ key: AnyHashable)
-        -> FluxDecision
-    {
-        let group = groups[stage][key] ?? FluxRuleGroup()
-        return ruling.decide(on: event, inFlight: FluxInFlightEvents(group: group, entries: entries))
-    }
-
     /// Whether an event has passed a rule, with a key.
     private func isMember(_ id: ID, _ stage: Int, _ key: AnyHashable) -> Bool {
         guard let place = entries[id]?.places.first(where: { $0.stage == stage })?.place else { return false }
@@ -218,7 +205,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     }
 
     private func matching(
-        _ stage: Int, _ key: AnyHashable, _ event: Event, _ condition: FluxRule<Event>.Condition?
+        _ stage: Int, _ key: AnyHashable, _ event: any FluxEvent, _ condition: FluxRuleForm.Condition?
     ) -> [ID] {
         let ids = groups[stage][key]?.ids ?? []
         guard let condition else { return ids }
@@ -227,12 +214,8 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
 
     /// Whether a rule that limits how many of one key are in flight behind it lets go one more.
     private func hasRoom(_ stage: Int, _ key: AnyHashable) -> Bool {
-        let count = groups[stage][key]?.members.count ?? 0
-        return switch rules[stage].kind {
-        case .sequence(nil): count == 0
-        case .concurrency(let limit, _): count < limit
-        default: false
-        }
+        guard case .concurrency(let limit, _) = rules[stage].kind else { return false }
+        return groups[stage][key]?.members.count ?? 0 < limit
     }
 
     /// Whether as many as may wait at a limit do.
@@ -250,13 +233,10 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
         entries[id]?.places.append((stage, place))
     }
 
-    private mutating func hold(_ stage: Int, _ id: ID, _ key: AnyHashable) {
+    private mutating func hold(_ stage: Int, _ id: ID, _ key: AnyHashable, isAlone: Bool = false) {
+        if isAlone, let former = groups[stage][key]?.next() { end(former, .dropped) }
         let place = groups[stage][key, default: FluxRuleGroup()].hold(id)
         entries[id]?.places.append((stage, place))
-    }
-
-    private mutating func dropHeld(_ stage: Int, _ key: AnyHashable) {
-        if let former = groups[stage][key]?.next() { end(former, .dropped) }
     }
 
     // MARK: - Timers
@@ -299,7 +279,7 @@ nonisolated struct FluxRuleMachine<Event: Sendable> {
     /// When that has ended, it looks for the next: so no event keeps more than one of all that it waits for.
     private mutating func look(_ id: ID, _ stage: Int, before place: UInt64) {
         entries[id]?.looking = nil
-        guard let entry = entries[id], let key = entry.keys[stage], case .sequence(let condition?) = rules[stage].kind,
+        guard let entry = entries[id], let key = entry.keys[stage], case .sequence(let condition) = rules[stage].kind,
             let last = groups[stage][key]?.last(
                 before: place, where: { other in entries[other].map { condition(entry.event, $0.event) } ?? false })
         else { return }

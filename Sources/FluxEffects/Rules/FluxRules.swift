@@ -17,7 +17,47 @@
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
-    private typealias Machine = FluxRuleMachine<Event>
+    private let desk: FluxRuleDesk
+
+    /// Makes the scheduler of some rules.
+    ///
+    /// - Parameters:
+    ///   - rules: What applies to the events, in this order.
+    ///   - clock: What durations of the rules are measured with; its `now` is read under a lock, and uses no store.
+    public init(
+        _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
+    ) {
+        desk = FluxRuleDesk(rules.map(\.form), FluxRuleClock(clock))
+    }
+
+    /// Takes an event through the rules.
+    ///
+    /// - Parameter ticket: The event.
+    /// - Complexity: O(log *n*) for *n* events in flight; O(*k*) where a condition has to look at the *k* of one key.
+    public func fired(_ ticket: FluxTicket) { ticket.event is Event ? desk.fired(ticket) : ticket.start() }
+
+    /// Has an event tried again, if a rule says so.
+    ///
+    /// - Parameters:
+    ///   - ticket: The event.
+    ///   - attempt: The attempt that failed, counted from 1.
+    ///   - error: What it failed with.
+    /// - Returns: Whether it is tried again.
+    public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Swift.Error) -> Bool {
+        desk.retries(ticket, after: attempt)
+    }
+
+    /// Lets those go on that an event has kept waiting.
+    ///
+    /// - Parameters:
+    ///   - ticket: The event.
+    ///   - outcome: How it ended.
+    public func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) { desk.ended(ticket) }
+}
+
+/// Where events come under rules, whatever their type.
+nonisolated final class FluxRuleDesk: Sendable {
+    private typealias Machine = FluxRuleMachine
 
     /// What somebody sleeps for.
     private enum Alarm: Hashable {
@@ -64,8 +104,8 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
         // MARK: - Inputs
 
-        mutating func fired(_ guest: Guest, _ event: Event) {
-            let id = guest.ticket.task.id
+        mutating func fired(_ guest: Guest) {
+            let (id, event) = (guest.ticket.task.id, guest.ticket.event)
             // It was here already, by way of another scheduler, and has its place.
             if guests.updateValue(guest, forKey: id) != nil { return guest.goOn() }
             let keys = machine.rules.map { rule in
@@ -152,18 +192,11 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     private let limits: [FluxLimit]
     private let book: FluxLock<Book>
 
-    /// Makes the scheduler of some rules.
-    ///
-    /// - Parameters:
-    ///   - rules: What applies to the events, in this order.
-    ///   - clock: What durations of the rules are measured with; its `now` is read under a lock, and uses no store.
-    public init(
-        _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
-    ) {
-        self.clock = FluxRuleClock(clock)
+    init(_ rules: [FluxRuleForm], _ clock: FluxRuleClock) {
         let limits = rules.compactMap(\.limit).map { (ObjectIdentifier($0), $0) }
         self.limits = Dictionary(limits) { limit, _ in limit }.sorted { $0.key < $1.key }.map(\.value)
-        book = FluxLock(Book(machine: Machine(rules: rules.filter { $0.limit == nil }), clock: self.clock))
+        self.clock = clock
+        book = FluxLock(Book(machine: Machine(rules: rules.filter { $0.limit == nil }), clock: clock))
     }
 
     deinit {
@@ -172,36 +205,15 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
     // MARK: - Scheduling
 
-    /// Takes an event through the rules.
-    ///
-    /// - Parameter ticket: The event.
-    /// - Complexity: O(log *n*) for *n* events in flight; O(*k*) where a condition has to look at the *k* of one key.
-    public func fired(_ ticket: FluxTicket) { take(ticket, limits[...]) }
+    func fired(_ ticket: FluxTicket) { take(ticket, limits[...]) }
+
+    func retries(_ ticket: FluxTicket, after attempt: Int) -> Bool { decide { $0.retries(ticket, after: attempt) } }
+
+    func ended(_ ticket: FluxTicket) { end(ticket, limits[...]) }
 
     /// Takes an event through the rules, and then through limits.
     private func take(_ ticket: FluxTicket, _ limits: ArraySlice<FluxLimit>) {
-        guard let event = ticket.event as? Event else { return ticket.start() }
-        decide { $0.fired(Guest(ticket: ticket, limits: limits), event) }
-    }
-
-    /// Has an event tried again, if a rule says so.
-    ///
-    /// - Parameters:
-    ///   - ticket: The event.
-    ///   - attempt: The attempt that failed, counted from 1.
-    ///   - error: What it failed with.
-    /// - Returns: Whether it is tried again.
-    public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Swift.Error) -> Bool {
-        decide { $0.retries(ticket, after: attempt) }
-    }
-
-    /// Lets those go on that an event has kept waiting.
-    ///
-    /// - Parameters:
-    ///   - ticket: The event.
-    ///   - outcome: How it ended.
-    public func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) {
-        end(ticket, limits[...])
+        decide { $0.fired(Guest(ticket: ticket, limits: limits)) }
     }
 
     private func end(_ ticket: FluxTicket, _ limits: ArraySlice<FluxLimit>) {

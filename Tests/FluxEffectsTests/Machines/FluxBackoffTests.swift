@@ -107,7 +107,7 @@ import Testing
         let shared = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxLimit(-1)
         }
-        expect(shared, names: "with a FluxLimit of -1 no event could ever run")
+        expect(shared, names: "FluxLimit: with a limit of -1 no event could ever run")
         let waiting = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxRule<Named>.concurrency(1, waiting: -2)
         }

@@ -51,7 +51,7 @@ private struct AnyRuling: FluxRuling {
 }
 
 private final class RandomRun {
-    private typealias Machine = FluxRuleMachine<Marked>
+    private typealias Machine = FluxRuleMachine
 
     private struct Event {
         let event: Marked
@@ -77,8 +77,8 @@ private final class RandomRun {
         var random = Seeded(state: seed)
         let rules = (0..<Int.random(in: 0...4, using: &random)).map { Self.rule($0, &random) }
         (self.random, self.rules) = (random, rules)
-        machine = Machine(rules: rules)
-        names = rules.map { "\($0.kind)" }
+        machine = Machine(rules: rules.map(\.form))
+        names = rules.map { "\($0.form.kind)" }
     }
 
     private static func rule(_ index: Int, _ random: inout Seeded) -> FluxRule<Marked> {
@@ -130,7 +130,7 @@ private final class RandomRun {
         let event = Marked(keys: isLeftOut ? rules.map { _ in nil } : keys, mark: Int.random(in: 0...9, using: &random))
         lastID += 1
         alive[lastID] = Event(event: event)
-        check(machine.fire(lastID, event, keys: rules.map { $0.key(event).map { AnyHashable($0) } }, at: now))
+        check(machine.fire(lastID, event, keys: rules.map { $0.form.key(event).map { AnyHashable($0) } }, at: now))
     }
 
     private func end(where isMeant: (Event) -> Bool) {
@@ -177,25 +177,30 @@ private final class RandomRun {
 
     private func checkPairs(_ stage: Int) {
         let executing = alive.values.filter(\.isExecuting).map(\.event)
-        switch rules[stage].kind {
-        case .unique(_, let condition), .sequence(let condition):
+        func checkPairs(_ condition: FluxRuleForm.Condition?) {
             for (index, one) in executing.enumerated() {
                 for other in executing[..<index] where one.keys[stage] != nil && one.keys[stage] == other.keys[stage] {
                     if condition?(one, other) ?? true { fail("two at once at rule \(stage)") }
                 }
             }
+        }
+        switch rules[stage].form.kind {
+        case .unique(_, let condition): checkPairs(condition)
+        case .sequence(let condition): checkPairs(condition)
         case .concurrency(let limit, _):
-            if executing.count > limit { fail("\(executing.count) at once at rule \(stage)") }
+            let keys = executing.compactMap { rules[stage].form.key($0).map { AnyHashable($0) } }
+            let most = Dictionary(grouping: keys) { $0 }.values.map(\.count).max() ?? 0
+            if most > limit { fail("\(most) at once at rule \(stage)") }
         default: break
         }
     }
 
-    /// A sequence starts events in the order fired, if no rule before it changed the order.
+    /// A sequence, which is a limit of one, starts events in the order fired, if no rule before it changed the order.
     private func checkOrder(_ id: UInt64, _ stage: Int) {
-        guard case .sequence(nil) = rules[stage].kind, let key = alive[id]?.event.keys[stage] else { return }
+        guard case .concurrency(1, nil) = rules[stage].form.kind, let key = alive[id]?.event.keys[stage] else { return }
         let keepsOrder = rules[..<stage].allSatisfy {
-            switch $0.kind {
-            case .unique(.later, _), .retry: true
+            switch $0.form.kind {
+            case .unique(cancelsEarlier: false, _), .retry: true
             default: false
             }
         }

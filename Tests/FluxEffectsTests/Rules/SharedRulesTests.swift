@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func `What is of another type than the rules goes on at once`() async {
-        let rules = FluxRules<Load>([.sequence()])
+        let rules = FluxRules<Load>([.sequence(), .concurrency(FluxLimit(1))])
         let gate = Gate()
         let load = store.run(Load(number: 1, gate: gate), rules: rules)
         #expect(await store.run(Save(number: 2), dependency: 20, rules: rules).outcome.name == "completed")

@@ -25,30 +25,30 @@ struct Named: FluxEvent, ExpressibleByStringLiteral {
 /// | `time 0a`      | who slept for the timer of rule 0 and key a has woken up |
 /// | `at 5`         | five seconds have gone by; at first none has             |
 final class RuleRig {
-    private var machine: FluxRuleMachine<Named>
-    private let rules: [FluxRule<Named>]
+    private var machine: FluxRuleMachine
+    private let rules: [FluxRuleForm]
     private var lastID: UInt64 = 0
     private var now = Duration.zero
 
     init(_ rules: [FluxRule<Named>]) {
-        self.rules = rules
-        machine = FluxRuleMachine(rules: rules)
+        self.rules = rules.map(\.form)
+        machine = FluxRuleMachine(rules: self.rules)
     }
 
     var weight: Int { machine.weight }
 
-    func fire(_ event: Named) -> [FluxRuleMachine<Named>.Effect] {
+    func fire(_ event: Named) -> [FluxRuleMachine.Effect] {
         lastID += 1
         return machine.fire(lastID, event, keys: rules.map { $0.key(event).map { AnyHashable($0) } }, at: now)
     }
 
-    func ended(_ id: UInt64) -> [FluxRuleMachine<Named>.Effect] { machine.ended(id, at: now) }
+    func ended(_ id: UInt64) -> [FluxRuleMachine.Effect] { machine.ended(id, at: now) }
 
-    private static func timer(_ name: Substring) -> FluxRuleMachine<Named>.Timer {
+    private static func timer(_ name: Substring) -> FluxRuleMachine.Timer {
         .init(rule: Int(name.prefix(1))!, key: AnyHashable(String(name.dropFirst())))
     }
 
-    private func passTime(until moment: Duration) -> [FluxRuleMachine<Named>.Effect] {
+    private func passTime(until moment: Duration) -> [FluxRuleMachine.Effect] {
         now = moment
         return []
     }
@@ -74,7 +74,7 @@ final class RuleRig {
         }
     }
 
-    static func text(_ effect: FluxRuleMachine<Named>.Effect) -> String {
+    static func text(_ effect: FluxRuleMachine.Effect) -> String {
         switch effect {
         case .start(let id): "start \(id)"
         case .end(let id, let outcome): "\(outcome) \(id)"
