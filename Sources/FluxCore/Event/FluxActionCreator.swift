@@ -242,7 +242,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     // MARK: - Converting
 
     /// Takes an event through the schedulers, if there are any; returns what the caller has to begin now.
-    @usableFromInline
+    @inlinable
     func schedule(_ due: FluxDueEvent<Converter.Event>) -> FluxDueEvent<Converter.Event>? {
         guard let funnel else { return due }
         let ticket = FluxTicket(Converter.shown(due.first), due.task, funnel, isBegunByFire: Converter.startsAtOnce) {

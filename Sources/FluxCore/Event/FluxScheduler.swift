@@ -75,7 +75,7 @@ nonisolated public final class FluxTicket: Sendable {
     let convert: @Sendable (FluxTicket) -> Void
     let funnel: FluxSchedulerFunnel
 
-    init(
+    @usableFromInline init(
         _ event: any FluxEvent, _ task: FluxTask, _ funnel: FluxSchedulerFunnel, isBegunByFire: Bool,
         convert: @escaping @Sendable (FluxTicket) -> Void
     ) {

@@ -29,7 +29,7 @@ import Dispatch
     // MARK: - Inputs
 
     /// Takes in an event, unless it was ended meanwhile; returns whether the caller is to convert it at once.
-    func fired(_ ticket: FluxTicket) -> Bool {
+    @usableFromInline func fired(_ ticket: FluxTicket) -> Bool {
         run(Step { ticket.task.isClosed ? nil : self.tell(ticket, 0) })
         ticket.task.onEnd { outcome in self.run(Step { self.end(ticket, outcome) }) }
         return ticket.place.withLock { place in
