@@ -93,7 +93,7 @@ nonisolated extension FluxStoreHandle {
     }
 
     /// Those who are told of events whose actions go to the store.
-    public var eventObservers: ContiguousArray<any FluxEventObserver> {
+    @inlinable public var eventObservers: ContiguousArray<any FluxEventObserver> {
         // A closure: the key path would be made anew by each call, as the type of the observers is generic.
         ContiguousArray(read { $0.observers }.map { $0.observer })
     }
