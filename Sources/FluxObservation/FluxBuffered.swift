@@ -46,7 +46,7 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
         fatalError("FluxCore: a delivery with room for \(limit) changes delivers none. Give it room for 1 at least.")
     }
 
-    func bound<Element>() -> FluxQueueDelivery<Element>.Bound {
+    @usableFromInline func bound<Element>() -> FluxQueueDelivery<Element>.Bound {
         switch rule {
         case .newest(let limit): .newest(limit)
         case .oldest(let limit): .oldest(limit)
@@ -75,7 +75,7 @@ nonisolated extension FluxSource {
     ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
     ///   - handler: Gets the state as the change left it.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    @_disfavoredOverload
+    @inlinable @_disfavoredOverload
     public func subscribe(
         _ delivery: FluxBuffered,
         on queue: DispatchQueue? = nil,

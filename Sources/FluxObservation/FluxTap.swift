@@ -189,7 +189,7 @@ nonisolated extension FluxSource {
     var relay: DispatchQueue { (self as? any FluxTappable)?.iteratorQueue ?? FluxIteratorQueue().queue }
 
     /// Whether two states are as good as equal, if it announces only those that are not; nil: it announces any.
-    var difference: (@Sendable (State, State) -> Bool)? { (self as? FluxView<State>)?.core.isSame }
+    @usableFromInline var difference: (@Sendable (State, State) -> Bool)? { (self as? FluxView<State>)?.core.isSame }
 }
 
 /// Hands each change to a closure that puts what it makes of that into a delivery, and ends the delivery with the store.

@@ -100,6 +100,14 @@ extension Workload {
                     blocking { await creator.flush() }
                 }
             },
+            Cell("\(Name.flux), to a store") { effort in
+                let store = FluxStore(initialState: Sample(), dispatcher: nil)
+                let creator = FluxActionCreator<Adding>(store: store)
+                return try effort.measure(10_000, total: { store.state.count }) { operations in
+                    for _ in 0..<operations { creator.fire(.added(1)) }
+                    blocking { await creator.flush() }
+                }
+            },
             Cell("\(Name.hop), \(Name.floor)") { effort in
                 let store = LockedStore()
                 let queue = DispatchQueue(label: "hop")
@@ -110,6 +118,6 @@ extension Workload {
             },
         ],
         floor: Name.hop,
-        bounds: [.ratio(atMost: 1.3)]
+        bounds: [.ratio(atMost: 1.3), .ratio("\(Name.flux), to a store", atMost: 1.2, of: Name.flux)]
     )
 }
