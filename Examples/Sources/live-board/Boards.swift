@@ -44,7 +44,6 @@ final class Boards: Sendable {
 
     private let desks: FluxFamily<BoardID, Desk>
     private let catalogue: Storage<Catalogue>
-    private let titles: Titles
     private let settings: Settings
     private let place: Place
     private let logger: Logger
@@ -59,8 +58,6 @@ final class Boards: Sendable {
         let catalogue = try await place.open(
             "catalogue", initialState: Catalogue(), within: Place.patienceAtStart, logger: logger)
         self.catalogue = catalogue
-        let titles = Titles(catalogue)
-        self.titles = titles
         telling = Self.tell(catalogue, logger)
         settings.inspector?.inspect(catalogue.store, name: "catalogue")
 
@@ -71,8 +68,11 @@ final class Boards: Sendable {
             logger[metadataKey: "board"] = "\(id.rawValue)"
             guard let title = try await Self.title(of: id, in: catalogue) else { throw Problem.unknownBoard }
             let storage = try await place.board(id, named: title, logger: logger)
-            let desk = Desk(storage, limits: settings.limits, house: house, logger: logger, listed: title) {
-                titles.note(.name(id, $0, revision: place.isShared ? $1 : nil), of: id)
+            let desk = Desk(storage, limits: settings.limits, house: house, logger: logger) { title, revision in
+                // Seldom: the catalogue follows the boards, which know their titles themselves.
+                if catalogue.store.state.titles[id.rawValue] != title {
+                    catalogue.dispatchSoon(.name(id, title, revision: place.isShared ? revision : nil))
+                }
             }
             settings.inspector?.inspect(desk.storage.store, name: "board \(id.rawValue)")
             return desk
@@ -106,7 +106,6 @@ final class Boards: Sendable {
     func close(within duration: Duration) async throws {
         let deadline = ContinuousClock.now + duration
         let report = await desks.shutdown(within: duration)
-        titles.tell()
         catalogue.leaveLog()
         let isListed = await catalogue.store.flush(within: max(.zero, deadline - .now))
         if let (id, error) = report.failed.first { throw Failure("board \(id.rawValue) was not saved: \(error)") }
@@ -238,42 +237,6 @@ struct Catalogue: FluxState, Codable {
             titles[id.rawValue] = title
         }
         return self
-    }
-}
-
-/// Tells the catalogue what boards are called, which they know themselves: what has changed within a second together, since each
-/// time is a write.
-private final class Titles: Sendable {
-    private struct Book {
-        var untold: [BoardID: Catalogue.Action] = [:]
-        var isTelling = false
-    }
-
-    private let catalogue: Storage<Catalogue>
-    private let book = Mutex(Book())
-
-    init(_ catalogue: Storage<Catalogue>) { self.catalogue = catalogue }
-
-    /// Has the newest title of a board told, at once if none was a moment ago.
-    func note(_ title: Catalogue.Action, of id: BoardID) {
-        let isTelling = book.withLock { book in
-            defer { book.isTelling = true }
-            book.untold[id] = title
-            return book.isTelling
-        }
-        if isTelling { return }
-        Task { while tell() { try? await Task.sleep(for: .seconds(1)) } }
-    }
-
-    /// Tells what is not told yet; false: there is nothing.
-    @discardableResult func tell() -> Bool {
-        let untold = book.withLock { book in
-            defer { book.untold = [:] }
-            book.isTelling = !book.untold.isEmpty
-            return book.untold.values
-        }
-        for title in untold { catalogue.dispatchSoon(title) }
-        return !untold.isEmpty
     }
 }
 

@@ -28,10 +28,9 @@ final class Desk: Sendable {
     ///   - limits: How much there may be on it.
     ///   - house: How many commands are under way at once, on all boards together.
     ///   - logger: Where to tell what goes wrong.
-    ///   - title: What it is called where all are listed.
-    ///   - named: Told of each title that is another, with the revision at which it was read.
+    ///   - named: Told of the title, and of each new one, with the revision at which it was read.
     init(
-        _ storage: Storage<BoardState>, limits: BoardLimits, house: FluxLimit, logger: Logger, listed title: String,
+        _ storage: Storage<BoardState>, limits: BoardLimits, house: FluxLimit, logger: Logger,
         named: @escaping @Sendable (String, Int) -> Void
     ) {
         let store = storage.store
@@ -45,8 +44,8 @@ final class Desk: Sendable {
         (self.storage, self.feed, self.logger) = (storage, feed, logger)
         showing = Task {
             switch storage {
-            case .disk(let store, _): await Self.showSaved(store, feed, listed: title, named)
-            case .log(let replica, _): await Self.showApplied(replica, feed, listed: title, logger, named)
+            case .disk(let store, _): await Self.showSaved(store, feed, named)
+            case .log(let replica, _): await Self.showApplied(replica, feed, logger, named)
             }
         }
         openBoards.increment()
@@ -96,9 +95,8 @@ final class Desk: Sendable {
     // MARK: - Showing
 
     private static func showSaved(
-        _ store: FluxStore<BoardState>, _ feed: Feed, listed title: String, _ named: (String, Int) -> Void
+        _ store: FluxStore<BoardState>, _ feed: Feed, _ named: (String, Int) -> Void
     ) async {
-        var title = title
         // A state that comes while another is on its way to the disk is skipped: the next has its changes too.
         for await state in store.states {
             // What has failed is tried again, and the flush waits for that.
@@ -108,20 +106,18 @@ final class Desk: Sendable {
             }
             if Task.isCancelled { return }
             feed.show(state)
-            if title != state.board.title { named(state.board.title, state.revision) }
-            title = state.board.title
+            named(state.board.title, state.revision)
         }
     }
 
     private static func showApplied(
-        _ replica: FluxReplica<BoardState>, _ feed: Feed, listed title: String, _ logger: Logger,
-        _ named: (String, Int) -> Void
+        _ replica: FluxReplica<BoardState>, _ feed: Feed, _ logger: Logger, _ named: (String, Int) -> Void
     ) async {
-        var title = title
         let replacements = Replacements()
         replica.store.handle.withAccess { $0.observe(replacements) }
         // It says when to look, and no more: what is shown is read in one step with whether it was replaced.
         let changes = FluxView(replica.store, replica.status, by: { _, _ in false }) { _, _ in }
+        var title: String?
         for await _ in changes.states {
             if Task.isCancelled { return }
             let condition = replica.status.state.condition

@@ -167,7 +167,7 @@ struct Routes: Sendable {
     }
 
     private func decode<Value: Decodable>(_ type: Value.Type, _ request: Request) async throws -> Value {
-        let media = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " && $0 != "\t" }
+        let media = request.headers[.contentType]?.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
         guard media?.lowercased() == "application/json" else { throw Problem.mediaType }
         let bytes = try await request.body.collect(upTo: .max)  // There already, see BodyMiddleware.
         return try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
