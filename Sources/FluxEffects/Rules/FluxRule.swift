@@ -259,7 +259,9 @@ nonisolated public enum FluxDecision: Sendable {
     case wait([UInt64])
 }
 
-/// A rule without the type of its events, of which only its own come to it: so whoever applies it looks for no types as it runs.
+/// A rule with the type of its events closed over, so that what applies rules is compiled once, for all types.
+///
+/// ``FluxRules`` lets no event of another type come to it: so the casts in its closures succeed.
 nonisolated struct FluxRuleForm: Sendable {
     typealias Condition = @Sendable (_ dispatching: any FluxEvent, _ executing: any FluxEvent) -> Bool
     typealias Ruling = @Sendable (any FluxEvent, FluxRuleGroup, [UInt64: FluxRuleMachine.Entry]) -> FluxDecision
