@@ -13,7 +13,7 @@
 /// store.run(Load(page: 1), dependency: client, rules: orderly)
 /// ```
 ///
-/// Events that are of another type than its rules go on at once.
+/// Events that are of another type than its rules, as a cast by `as?` has it, go on at once.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
@@ -108,9 +108,9 @@ nonisolated final class FluxRuleDesk: Sendable {
             let (id, event) = (guest.ticket.task.id, guest.ticket.event)
             // It was here already, by way of another scheduler, and has its place.
             if guests.updateValue(guest, forKey: id) != nil { return guest.goOn() }
-            let keys = machine.rules.map { rule in
-                rule.key(event).map { AnyHashable($0) }.map { $0 == $0 ? $0 : AnyHashable(Alone(id: id)) }
-            }
+            let found = machine.rules.map { $0.key(event).map { AnyHashable($0) } }
+            gone += found.compactMap { $0 }.filter { $0 != $0 }
+            let keys = found.map { $0.map { $0 == $0 ? $0 : AnyHashable(Alone(id: id)) } }
             perform(machine.fire(id, event, keys: keys, at: now))
         }
 

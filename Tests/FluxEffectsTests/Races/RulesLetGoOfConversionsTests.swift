@@ -36,10 +36,10 @@ import Testing
 
     /// Compared by its number, and dispatches when it goes.
     final class Room: Hashable, Sendable {
-        let number: Int
+        let number: Double
         private let farewell: Farewell
 
-        init(_ number: Int, _ farewell: Farewell) { (self.number, self.farewell) = (number, farewell) }
+        init(_ number: Double, _ farewell: Farewell) { (self.number, self.farewell) = (number, farewell) }
 
         static func == (one: Room, other: Room) -> Bool { one.number == other.number }
         func hash(into hasher: inout Hasher) { hasher.combine(number) }
@@ -52,13 +52,15 @@ import Testing
     }
 
     @Test(arguments: [
-        "sequence", "condition", "earlier", "later", "debounce", "throttle", "latest", "custom",
+        "sequence", "condition", "earlier", "later", "debounce", "throttle", "latest", "custom", "unequal to itself",
     ])
     func `A key that is an object goes outside of all locks`(_ name: String) async {
         let (store, clock) = (FluxStore(initialState: Counter(), dispatcher: nil), TestClock())
         let (target, gone) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
         let subscription = target.subscribe { gone.see($0.count) }
-        let key: FluxRule<Add>.Key = { Room($0.amount % 3, Farewell(to: target)) }
+        let key: FluxRule<Add>.Key = { event in
+            Room(name == "unequal to itself" ? .nan : Double(event.amount % 3), Farewell(to: target))
+        }
         let made = Locked(0)
         let counted: FluxRule<Add>.Key = { event in
             made.withLock { $0 += 1 }
@@ -66,7 +68,7 @@ import Testing
         }
         let rule: FluxRule<Add> =
             switch name {
-            case "sequence": .sequence(for: counted)
+            case "sequence", "unequal to itself": .sequence(for: counted)
             case "condition": .sequence(for: counted, when: { $0.amount > $1.amount })
             case "earlier": .unique(cancelling: .earlier, for: counted)
             case "later": .unique(cancelling: .later, for: counted)
