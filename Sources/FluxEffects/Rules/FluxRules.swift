@@ -109,7 +109,7 @@ nonisolated final class FluxRuleDesk: Sendable {
             // It was here already, by way of another scheduler, and has its place.
             if guests.updateValue(guest, forKey: id) != nil { return guest.goOn() }
             let found = machine.rules.map { $0.key(event).map { AnyHashable($0) } }
-            gone += found.compactMap { $0 }.filter { $0 != $0 }
+            for case let key? in found where key != key { gone.append(key) }
             let keys = found.map { $0.map { $0 == $0 ? $0 : AnyHashable(Alone(id: id)) } }
             perform(machine.fire(id, event, keys: keys, at: now))
         }
