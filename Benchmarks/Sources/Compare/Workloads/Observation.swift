@@ -8,7 +8,7 @@ import Workbench
 extension Workload {
     static let latestSubscriber = Workload(
         name: "w2l",
-        title: "one latest subscriber, per dispatch",
+        title: "one subscriber that may skip states, per dispatch",
         cells: [
             Cell(Name.floor) { effort in
                 let store = LockedStore()
@@ -19,22 +19,29 @@ extension Workload {
                     for _ in 0..<operations { store.dispatch(.add(1)) }
                 }
             },
-            Cell(Name.flux) { effort in
-                let store = FluxStore(initialState: Sample(), dispatcher: nil)
-                let last = Atomic<Int>(0)
-                let token = store.subscribe(.latest) { last.store($0.count, ordering: .relaxed) }
-                defer { withExtendedLifetime(token) {} }
-                return try effort.measure(100_000) {
-                    blocking { await store.flush() }
-                    return last.load(ordering: .relaxed)
-                } batch: { operations in
-                    for _ in 0..<operations { store.dispatch(action: .add(1)) }
-                }
-            },
+            Cell(Name.flux) { try measureNewest($0) { $0.subscribe(.latest, $1) } },
+            Cell("\(Name.flux), of 16 buffered") { try measureNewest($0) { $0.subscribe(.buffered(newest: 16), $1) } },
         ],
         floor: Name.floor,
         bounds: [.ratio(atMost: 2.5)]
     )
+
+    /// A subscriber that sees the last state, if not each.
+    private static func measureNewest(
+        _ effort: Effort,
+        _ subscribe: (FluxStore<Sample>, @escaping @Sendable (Sample) -> Void) -> FluxSubscription
+    ) throws -> Double {
+        let store = FluxStore(initialState: Sample(), dispatcher: nil)
+        let last = Atomic<Int>(0)
+        let token = subscribe(store) { last.store($0.count, ordering: .relaxed) }
+        defer { withExtendedLifetime(token) {} }
+        return try effort.measure(100_000) {
+            blocking { await store.flush() }
+            return last.load(ordering: .relaxed)
+        } batch: { operations in
+            for _ in 0..<operations { store.dispatch(action: .add(1)) }
+        }
+    }
 
     static let selectors = Workload(
         name: "w9",
