@@ -18,9 +18,12 @@ import GRDBSQLite
 /// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It is
 /// locked for as long as it is open, so that it belongs to one store of one process. A database of something else is
 /// refused as it is. Nothing is acknowledged once its file has been deleted, moved or replaced while it was open; its `-wal`
-/// file is not looked at, and is to be left alone. Each row has a checksum, and the pages are checked before they are read:
-/// what has been damaged is not taken for what was written. What it cannot read it reports and leaves as it is: a store does
-/// not write to a log that it could not read.
+/// file is not looked at, and is to be left alone. What it cannot read it reports and leaves as it is: a store does not write
+/// to a log that it could not read.
+///
+/// Actions that follow each other share a row, up to a thousand bytes: that is written as fast as a row for each, since a page
+/// goes to the disk as a whole, and is read many times faster. Each row has a checksum, and the pages are checked before they
+/// are read: what has been damaged is not taken for what was written.
 ///
 /// Thread safety: all of it may be used from any thread; the database takes one call at a time.
 public final class SQLiteLog<State: FluxState>: FluxLog {
@@ -158,15 +161,13 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                 try database.execute(
                     sql: """
                         PRAGMA application_id = \(Self.application);
-                        CREATE TABLE IF NOT EXISTS actions
-                            (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, bytes BLOB NOT NULL,
-                             checksum INTEGER NOT NULL);
                         CREATE TABLE IF NOT EXISTS snapshot
                             (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL,
                              revision INTEGER NOT NULL, version INTEGER NOT NULL, bytes BLOB NOT NULL,
                              checksum INTEGER NOT NULL);
                         """)
                 try Self.addChecksums(in: database)
+                try Self.makeRows(in: database)
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             throw Failure(path: path, reason: InUse())
@@ -178,7 +179,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// Gives the rows checksums that an older program, which knew none, has written.
     private static func addChecksums(in database: Database) throws {
         for (table, columns) in [("actions", "number, version"), ("snapshot", "number, revision, version")]
-        where try !database.columns(in: table).contains(where: { $0.name == "checksum" }) {
+        where try database.tableExists(table) && !has("checksum", table, database) {
             try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
             for row in try Row.fetchAll(database, sql: "SELECT \(columns), bytes FROM \(table)") {
                 let numbers = (0..<row.count - 1).map { row[$0] as Int64 }
@@ -189,17 +190,50 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
+    /// Makes the table of actions, and takes over one of an older program, which had a row for each.
+    private static func makeRows(in database: Database) throws {
+        let isOlder = try database.tableExists("actions") && has("number", "actions", database)
+        if isOlder { try database.execute(sql: "ALTER TABLE actions RENAME TO single_actions") }
+        // The columns have other names than in that: an older program is told so, and takes no row for an action.
+        try database.execute(
+            sql: """
+                CREATE TABLE IF NOT EXISTS actions
+                    (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, version INTEGER NOT NULL, bytes BLOB NOT NULL,
+                     checksum INTEGER NOT NULL)
+                """)
+        if !isOlder { return }
+        try requireWhole(database)
+        var writer = try SQLiteLogWriter(database)
+        let query = try database.makeStatement(
+            sql: "SELECT number, version, bytes, checksum FROM single_actions ORDER BY number")
+        let rows = try Row.fetchCursor(query)
+        var numbers: [Int64] = []
+        while try rows.next() != nil {
+            let bytes = try SQLiteLogChecksum.contents(of: query.sqliteStatement, &numbers)
+            try writer.add(numbers[0], version: numbers[1], bytes)
+        }
+        try writer.finish()
+        try database.execute(sql: "DROP TABLE single_actions")
+    }
+
+    /// A checksum says that a row is whole, and nothing of one that is gone.
+    private static func requireWhole(_ database: Database) throws {
+        // Without "main" SQLite would make a temporary database to check that too, and keep 90 KB for it.
+        let findings = try String.fetchAll(database, sql: "PRAGMA main.quick_check(1)")
+        if findings != ["ok"] { throw Damaged(description: "it is damaged: \(findings.joined(separator: "; "))") }
+    }
+
+    private static func has(_ column: String, _ table: String, _ database: Database) throws -> Bool {
+        try database.columns(in: table).contains { $0.name == column }
+    }
+
     /// Reads the snapshot and the actions after it.
     ///
     /// - Returns: What is stored.
     /// - Throws: ``Failure``, with the path.
     public func load() async throws -> FluxLogContents<State> {
         try await perform { database, coding in
-            // A checksum says that a row is whole, and nothing of one that is gone. Without "main" SQLite would make a temporary
-            // database to check that too, and keep 90 KB for it.
-            let findings = try String.fetchAll(database, sql: "PRAGMA main.quick_check(1)")
-            if findings != ["ok"] { throw Damaged(description: "it is damaged: \(findings.joined(separator: "; "))") }
-
+            try Self.requireWhole(database)
             // One for all rows: to make one takes longer than to read a row.
             var numbers: [Int64] = []
             func known(_ version: Int64) throws -> Int {
@@ -217,14 +251,18 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                     number: UInt64(bitPattern: numbers[0]), revision: UInt64(bitPattern: numbers[1]))
             }
             var entries: [FluxLogEntry<State.Action>] = []
+            let covered = Int64(bitPattern: snapshot?.number ?? 0)
             query = try database.makeStatement(
-                sql: "SELECT number, version, bytes, checksum FROM actions WHERE number > ? ORDER BY number")
-            rows = try Row.fetchCursor(query, arguments: [Int64(bitPattern: snapshot?.number ?? 0)])
-            // Asked for once, and not for each of a million rows; the cursor keeps the statement.
+                sql: "SELECT first, last, version, bytes, checksum FROM actions WHERE last > ? ORDER BY first")
+            rows = try Row.fetchCursor(query, arguments: [covered])
+            // Asked for once, and not for each of a million actions; the cursor keeps the statement.
             let (statement, decode, append) = (query.sqliteStatement, coding.decodeAction, coding.append)
             while try rows.next() != nil {
                 let bytes = try SQLiteLogChecksum.contents(of: statement, &numbers)
-                append(&entries, UInt64(bitPattern: numbers[0]), try decode(known(numbers[1]), bytes))
+                let version = try known(numbers[2])
+                try SQLiteLogRow.forEach(in: bytes, from: numbers[0], to: numbers[1]) { number, bytes in
+                    if number > covered { append(&entries, UInt64(bitPattern: number), try decode(version, bytes)) }
+                }
             }
             return FluxLogContents(snapshot: snapshot, entries: entries)
         }
@@ -236,15 +274,12 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// - Throws: ``Failure``, with the path.
     public func append(_ entries: [FluxLogEntry<State.Action>]) async throws {
         try await perform { database, coding in
-            // One that was reported as failed may be there all the same.
-            let insert = try database.cachedStatement(
-                sql: "INSERT OR IGNORE INTO actions VALUES (?, ?, ?, ?)")
+            var writer = try SQLiteLogWriter(database)
             for entry in entries {
-                let (number, version) = (Int64(bitPattern: entry.number), Int64(coding.version))
                 let bytes = try coding.encodeAction(entry.action)
-                try insert.execute(
-                    arguments: [number, version, bytes, SQLiteLogChecksum.of([number, version], bytes)])
+                try writer.add(Int64(bitPattern: entry.number), version: Int64(coding.version), bytes)
             }
+            try writer.finish()
         }
     }
 
@@ -261,7 +296,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             try database.execute(
                 sql: "INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)",
                 arguments: [numbers[0], numbers[1], numbers[2], bytes, SQLiteLogChecksum.of(numbers, bytes)])
-            try database.execute(sql: "DELETE FROM actions WHERE number <= ?", arguments: [numbers[0]])
+            // A row that goes on after it stays, and a load passes over what is covered of it.
+            try database.execute(sql: "DELETE FROM actions WHERE last <= ?", arguments: [numbers[0]])
         }
     }
 
@@ -290,6 +326,81 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         } catch {
             throw Failure(path: path, reason: error)
         }
+    }
+}
+
+/// Actions that follow each other, as the bytes of a row: each has the number of its bytes before it, in four of them, the
+/// lowest first.
+struct SQLiteLogRow {
+    let first: Int64
+    var last: Int64
+    let version: Int64
+    var bytes: Data
+
+    mutating func append(_ action: Data) throws {
+        guard let count = UInt32(exactly: action.count) else {
+            throw DatabaseError(resultCode: .SQLITE_TOOBIG, message: "an action has \(action.count) bytes")
+        }
+        withUnsafeBytes(of: count.littleEndian) { bytes.append(contentsOf: $0) }
+        bytes.append(action)
+    }
+
+    /// Calls a closure with each action that the bytes of a row hold, and its number.
+    static func forEach(
+        in bytes: Data, from first: Int64, to last: Int64, _ body: (_ number: Int64, _ action: Data) throws -> Void
+    ) throws {
+        try bytes.withUnsafeBytes { bytes in
+            var (offset, number) = (0, first)
+            while bytes.count - offset >= 4 {
+                let count = Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self)))
+                if bytes.count - offset - 4 < count { break }
+                try body(number, Data(bytes: bytes.baseAddress! + offset + 4, count: count))
+                (offset, number) = (offset + 4 + count, number &+ 1)
+            }
+            // It has its checksum: so it was written by something else.
+            if offset != bytes.count || number &- 1 != last { throw SQLiteLogChecksum.Mismatch(number: first) }
+        }
+    }
+}
+
+/// Adds actions at the end of the table, to its last row as long as that is short.
+struct SQLiteLogWriter {
+    private let insert: Statement
+    /// The last row, with what is not written yet.
+    private var row: SQLiteLogRow?
+    private var isWritten = true
+
+    init(_ database: Database) throws {
+        insert = try database.cachedStatement(sql: "INSERT OR REPLACE INTO actions VALUES (?, ?, ?, ?, ?)")
+        let query = try database.cachedStatement(
+            sql: "SELECT first, last, version, bytes, checksum FROM actions ORDER BY first DESC LIMIT 1")
+        let rows = try Row.fetchCursor(query)
+        var numbers: [Int64] = []
+        while try rows.next() != nil {
+            // Damaged it must not get a checksum that says that it is whole.
+            let bytes = try SQLiteLogChecksum.contents(of: query.sqliteStatement, &numbers)
+            row = SQLiteLogRow(first: numbers[0], last: numbers[1], version: numbers[2], bytes: bytes)
+        }
+    }
+
+    /// Adds an action, unless it is there: one that was reported as failed may be all the same.
+    mutating func add(_ number: Int64, version: Int64, _ action: Data) throws {
+        if let row, number <= row.last { return }
+        if row?.last != number &- 1 || row?.version != version || row.map({ $0.bytes.count >= 1_000 }) ?? true {
+            try finish()
+            row = SQLiteLogRow(first: number, last: number, version: version, bytes: Data())
+        }
+        try row?.append(action)
+        row?.last = number
+        isWritten = false
+    }
+
+    /// Writes what has been added.
+    mutating func finish() throws {
+        guard let row, !isWritten else { return }
+        let checksum = SQLiteLogChecksum.of([row.first, row.last, row.version], row.bytes)
+        try insert.execute(arguments: [row.first, row.last, row.version, row.bytes, checksum])
+        isWritten = true
     }
 }
 

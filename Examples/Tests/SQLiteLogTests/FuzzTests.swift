@@ -55,6 +55,32 @@ import Testing
         }
     }
 
+    @Test func `A row's bytes are taken apart as they were put together, or refused`() throws {
+        var random = Seeded(state: 17)
+        for input in 0..<Self.inputs {
+            let first = Self.number(&random)
+            var row = SQLiteLogRow(first: first, last: first &- 1, version: 1, bytes: Data())
+            let actions = (0..<Int.random(in: 0...4, using: &random)).map { _ in Self.bytes(Data("milk".utf8), &random)
+            }
+            for action in actions {
+                try row.append(action)
+                row.last &+= 1
+            }
+            func read(_ row: SQLiteLogRow) throws -> [Data] {
+                var read: [Data] = []
+                try SQLiteLogRow.forEach(in: row.bytes, from: row.first, to: row.last) { number, action in
+                    #expect(number == first &+ Int64(read.count))
+                    read.append(action)
+                }
+                return read
+            }
+            if try read(row) != actions { throw Wrong(description: "input \(input): not as it was written") }
+            // Whatever it is: that it is whole is for the checksum to say.
+            row.bytes = Self.bytes(row.bytes + [0], &random)
+            _ = try? read(row)
+        }
+    }
+
     @Test func `A database with any of its bytes damaged is refused, or has all that was written`() async throws {
         var random = Seeded(state: 16)
         let (image, written) = try await Self.database()

@@ -3,8 +3,9 @@ import FluxPersistence
 import FluxTesting
 import Foundation
 import GRDB
-import SQLiteLog
 import Testing
+
+@testable import SQLiteLog
 
 /// The log on SQLite: that it is one, and what it says of a database that it cannot use.
 @Suite final class SQLiteLogTests {
@@ -182,28 +183,120 @@ import Testing
         #expect(error?.description == "\(path): it is of version 2, and this program knows 1")
     }
 
-    @Test func `A database without checksums, of an older program, gets them when it is opened`() async throws {
+    @Test(arguments: [false, true])
+    func `A database of an older program is taken over when it is opened`(hasChecksums: Bool) async throws {
+        try await makeOlder(hasChecksums: hasChecksums)
+        do {
+            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open())
+            try await store.dispatch(durably: .append("d"))
+        }
+        let again = try await FluxStore.restored(from: reopened(), initialState: Words(), dispatcher: nil)
+        #expect(again.state.words == ["a", "b", "c", "d"])
+        #expect(again.revision == 4)
+    }
+
+    @Test func `A database of an older program that is damaged is refused with its path, and stays as it is`()
+        async throws
+    {
+        try await makeOlder(hasChecksums: true)
+        let before = try rows(by: "number", after: "UPDATE actions SET version = 0 WHERE number = 3")
+        let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
+        #expect(error?.description == "\(path): the row of number 3 is damaged")
+        #expect(try rows(by: "number") == before)
+    }
+
+    /// A database as the first program made it, with a snapshot of "a" and a row for "b" and "c" each, or the second.
+    private func makeOlder(hasChecksums: Bool) async throws {
         try await DatabaseQueue(path: path).write { database in
+            let checksum = hasChecksums ? ", checksum INTEGER NOT NULL" : ""
             try database.execute(
                 sql: """
                     PRAGMA application_id = \(0x466C_7578);
                     CREATE TABLE actions
-                        (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, bytes BLOB NOT NULL);
+                        (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, bytes BLOB NOT NULL\(checksum));
                     CREATE TABLE snapshot
                         (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL,
-                         revision INTEGER NOT NULL, version INTEGER NOT NULL, bytes BLOB NOT NULL);
+                         revision INTEGER NOT NULL, version INTEGER NOT NULL, bytes BLOB NOT NULL\(checksum));
                     """)
-            let words = try JSONEncoder().encode(Words(words: ["a"]))
-            try database.execute(sql: "INSERT INTO snapshot VALUES (1, 1, 1, 1, ?)", arguments: [words])
-            let action = try JSONEncoder().encode(Words.Action.append("b"))
-            try database.execute(sql: "INSERT INTO actions VALUES (2, 1, ?)", arguments: [action])
+            func insert(_ table: String, _ numbers: [Int64], _ bytes: Data) throws {
+                let values = [1].dropFirst(table == "snapshot" ? 0 : 1) + numbers
+                let sum = hasChecksums ? [SQLiteLogChecksum.of(numbers, bytes)] : []
+                let places = Array(repeating: "?", count: values.count + 1 + sum.count).joined(separator: ", ")
+                try database.execute(
+                    sql: "INSERT INTO \(table) VALUES (\(places))",
+                    arguments: StatementArguments(values) + [bytes] + StatementArguments(sum))
+            }
+            try insert("snapshot", [1, 1, 1], JSONEncoder().encode(Words(words: ["a"])))
+            try insert("actions", [2, 1], JSONEncoder().encode(Words.Action.append("b")))
+            try insert("actions", [3, 1], JSONEncoder().encode(Words.Action.append("c")))
         }
+    }
+
+    // MARK: - Rows
+
+    @Test(arguments: [1, 7, 200])
+    func `Actions share rows, however many are added at a time`(at size: Int) async throws {
+        let entries = (1...200).map { FluxLogEntry(number: UInt64($0), action: Words.Action.append("\($0)")) }
         do {
-            let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open())
-            try await store.dispatch(durably: .append("c"))
+            let log = try open()
+            for start in stride(from: 0, to: 200, by: size) {
+                try await log.append(Array(entries[start..<min(start + size, 200)]))
+                // Again, as after one that was reported as failed.
+                try await log.append(Array(entries[start...].prefix(size)))
+            }
+            #expect(try await numbers(in: log) == Array(1...200))
+            try await log.compact(FluxSnapshot(state: Words(), number: 150, revision: 150))
+            #expect(try await numbers(in: log) == Array(151...200))
         }
-        let again = try await FluxStore.restored(from: reopened(), initialState: Words(), dispatcher: nil)
-        #expect(again.state.words == ["a", "b", "c"])
+        // Some 25 bytes for each, of 50 and of what is left of those before in the first of them.
+        let rows = try rows()
+        #expect((2...3).contains(rows.count), "\(rows)")
+        #expect(rows.allSatisfy { ($0["bytes"] as Data).count < 1_100 })
+        let log = try await reopened()
+        try await log.append([FluxLogEntry(number: 201, action: .append("201"))])
+        try await log.compact(FluxSnapshot(state: Words(), number: 201, revision: 201))
+        #expect(try await numbers(in: log) == [])
+    }
+
+    @Test func `Where a number is missing another row begins, so that the gap is seen`() async throws {
+        let log = try open()
+        for number in [1, 2, 4, 5] as [UInt64] {
+            try await log.append([FluxLogEntry(number: number, action: .append("\(number)"))])
+        }
+        #expect(try await numbers(in: log) == [1, 2, 4, 5])
+        await #expect(throws: FluxLogGap.self) {
+            try await FluxStore.restored(from: log, initialState: Words(), dispatcher: nil)
+        }
+    }
+
+    @Test func `A damaged row gets no checksum that says it is whole, and nothing is acknowledged`() async throws {
+        do { try await open().append([FluxLogEntry(number: 1, action: .append("a"))]) }
+        let before = try rows(after: "UPDATE actions SET bytes = x'0300000061626364'")
+        do {
+            let log = try await reopened()
+            let error = await #expect(throws: SQLiteLog<Words>.Failure.self) {
+                try await log.append([FluxLogEntry(number: 2, action: .append("b"))])
+            }
+            #expect(error?.description == "\(path): the row of number 1 is damaged")
+        }
+        #expect(try rows() == before)
+    }
+
+    private func numbers(in log: SQLiteLog<Words>) async throws -> [UInt64] {
+        try await log.load().entries.map { entry in
+            guard case .append("\(entry.number)") = entry.action else { return 0 }
+            return entry.number
+        }
+    }
+
+    /// The rows of the database, which a log may be about to close.
+    private func rows(by key: String = "first", after sql: String = "") throws -> [Row] {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(60)
+        return try DatabaseQueue(path: path, configuration: configuration).write { database in
+            try database.execute(sql: sql)
+            return try Row.fetchAll(database, sql: "SELECT * FROM actions ORDER BY \(key)")
+        }
     }
 
     func open(_ coding: SQLiteLog<Words>.Coding = .json()) throws -> SQLiteLog<Words> {

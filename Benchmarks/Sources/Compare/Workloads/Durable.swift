@@ -51,7 +51,11 @@ extension Workload {
         title: "a restart with 1,000,000 actions since the snapshot, per action",
         cells: [
             Cell(Name.byHand) { effort in
-                try effort.measureRestart { path in
+                try effort.measureRestart { path, actions in
+                    try await openByHand(path).write { database in
+                        for number in 1...actions { try database.insertByHand(number: number) }
+                    }
+                } restart: { path in
                     let database = try openByHand(path)
                     let store = LockedStore()
                     try await database.read { database in
@@ -62,7 +66,10 @@ extension Workload {
                 }
             },
             Cell(Name.flux) { effort in
-                try effort.measureRestart { path in
+                try effort.measureRestart { path, actions in
+                    let entries = (1...actions).map { FluxLogEntry(number: UInt64($0), action: Sample.Action.add(1)) }
+                    try await SQLiteLog<Sample>(path: path, coding: .plain).append(entries)
+                } restart: { path in
                     let log = try SQLiteLog<Sample>(path: path, coding: .plain)
                     return try await FluxStore.restored(from: log, initialState: Sample(), dispatcher: nil).state.count
                 }
@@ -216,19 +223,16 @@ extension Effort {
         }
     }
 
-    /// Times restarts on one database.
-    fileprivate func measureRestart(_ restart: @escaping @Sendable (_ path: String) async throws -> Int) throws
-        -> Double
-    {
+    /// Times restarts on one database, which is written first, and closed again: only one may have it open.
+    fileprivate func measureRestart(
+        _ write: @escaping @Sendable (_ path: String, _ actions: Int) async throws -> Void,
+        restart: @escaping @Sendable (_ path: String) async throws -> Int
+    ) throws -> Double {
         let folder = try DiskFolder()
         let path = folder.path
         let actions = seconds == 0 ? 10_000 : 1_000_000
         let total = Shared(0)
-        blocking {
-            let entries = (1...actions).map { FluxLogEntry(number: UInt64($0), action: Sample.Action.add(1)) }
-            // Closed again at the end: only one may have it open.
-            try? await SQLiteLog<Sample>(path: path, coding: .plain).append(entries)
-        }
+        blocking { try? await write(path, actions) }
         return try measure {
             let time = ContinuousClock().measure {
                 blocking {
