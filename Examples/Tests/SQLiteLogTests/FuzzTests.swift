@@ -75,7 +75,12 @@ import Testing
                 return read
             }
             if try read(row) != actions { throw Wrong(description: "input \(input): not as it was written") }
-            // Whatever it is: that it is whole is for the checksum to say.
+            let whole = row
+            row.bytes.append(0)
+            if (try? read(row)) != nil { throw Wrong(description: "input \(input): a byte more is not seen") }
+            (row.bytes, row.last) = (whole.bytes, whole.last &+ 1)
+            if (try? read(row)) != nil { throw Wrong(description: "input \(input): an action less is not seen") }
+            // Whatever it is, it stops nothing.
             row.bytes = Self.bytes(row.bytes + [0], &random)
             _ = try? read(row)
         }

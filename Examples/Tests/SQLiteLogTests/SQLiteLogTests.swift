@@ -205,8 +205,20 @@ import Testing
         #expect(try rows(by: "number") == before)
     }
 
-    /// A database as the first program made it, with a snapshot of "a" and a row for "b" and "c" each, or the second.
-    private func makeOlder(hasChecksums: Bool) async throws {
+    @Test func `An older database whose last rows are gone from their page is refused`() async throws {
+        try await makeOlder(hasChecksums: true, count: 200)
+        var file = try Data(contentsOf: URL(fileURLWithPath: path))
+        // A leaf of a table, with the number of its rows in the fourth and fifth byte.
+        let page = file.count - 4_096
+        #expect(file[page] == 13)
+        file[page + 4] -= 5
+        try file.write(to: URL(fileURLWithPath: path))
+        let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
+        #expect(error?.reason is SQLiteLog<Words>.Damaged)
+    }
+
+    /// A database as the first program made it, with a snapshot of "a" and a row for each action after it.
+    private func makeOlder(hasChecksums: Bool, count: Int64 = 1) async throws {
         try await DatabaseQueue(path: path).write { database in
             let checksum = hasChecksums ? ", checksum INTEGER NOT NULL" : ""
             try database.execute(
@@ -228,7 +240,9 @@ import Testing
             }
             try insert("snapshot", [1, 1, 1], JSONEncoder().encode(Words(words: ["a"])))
             try insert("actions", [2, 1], JSONEncoder().encode(Words.Action.append("b")))
-            try insert("actions", [3, 1], JSONEncoder().encode(Words.Action.append("c")))
+            for number in 3..<3 + count {
+                try insert("actions", [number, 1], JSONEncoder().encode(Words.Action.append("c")))
+            }
         }
     }
 
