@@ -120,7 +120,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
 
     /// Reads no more, refuses what comes, and lets out who waits; the store stays to be read.
     ///
-    /// It waits until the log has ended what it does for this replica, or the task is cancelled. A snapshot that is being
-    /// saved may be saved or not.
+    /// It waits until the log has ended what it does for this replica, and has saved a snapshot that was due, or the task is
+    /// cancelled: then that may be saved or not, as where a replica is let go of and not closed.
     public func close() async { await core.close() }
 }

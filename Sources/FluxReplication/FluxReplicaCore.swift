@@ -278,10 +278,9 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func follow(_ step: FluxReplicaStep) {
-        // Before anybody is let out, so that what he dispatches next tells the checksum.
-        if step.isCheckDue { encode(step) }
+        // Before anybody is let out, so that what he dispatches next tells the checksum, and closing this finds the snapshot under way.
+        if step.isCheckDue || step.saves != nil { encode(step) }
         follow(step.effects)
-        if !step.isCheckDue, step.saves != nil { encode(step) }
         if let objection = step.objection {
             _ = jobs.withLock { start(objection.number, &$0) { await $0.append(objection) } }
         }
@@ -344,14 +343,16 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Ends all that runs; does not wait for it.
     @discardableResult func end() -> [_Concurrency.Task<Void, Never>] {
         perform { $0.closed(&$1) }
-        let (tasks, alarm, isFirst) = jobs.withLock { jobs in
+        let (jobs, isFirst) = jobs.withLock { jobs in
             defer { jobs.isClosed = true }
-            return (Array(jobs.tasks.values) + jobs.asking.values, jobs.alarm?.task, !jobs.isClosed)
+            return (jobs, !jobs.isClosed)
         }
         // By the first alone: somebody may have taken it since.
         if isFirst { machine.withLock { machine in fluxClosedWriters.withLock { machine.handOver(to: &$0) } } }
-        alarm?.cancel()
-        for task in tasks { task.cancel() }
+        jobs.alarm?.task.cancel()
+        let tasks = Array(jobs.tasks.values) + jobs.asking.values
+        // Not what saves a snapshot: where each is closed soon after its last action, none would ever come to be.
+        for task in tasks where task != jobs.tasks[.saving] { task.cancel() }
         return tasks
     }
 
@@ -362,6 +363,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             ended.open()
         }
         await ended.wait()
+        // Here where the task was cancelled: then a log that does not answer keeps this no longer.
+        for task in tasks { task.cancel() }
     }
 
     /// Starts what may be one of many, under its number; nil: it is closed.

@@ -36,9 +36,10 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
 
     /// What it can do.
     public let condition: Condition
-    /// Why this node could not save the last snapshot that it was to save, or not trim the log after it; nil if it could.
+    /// Why this node could not save a snapshot, or not trim the log after it, when it last tried; nil if it could.
     ///
-    /// Until a node does, the log grows. One that is due while the one before it is still being saved is not saved.
+    /// Until a node does, the log grows. One that is due while the one before it is still being saved is not saved, and is told of
+    /// until that is.
     public let snapshotFailure: String?
     /// Why this node could not take the last checksum that was due; nil if it could.
     ///

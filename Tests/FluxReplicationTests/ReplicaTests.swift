@@ -426,6 +426,35 @@ import Testing
         for await status in replica.status.states where status.snapshotFailure == nil { break }
     }
 
+    @Test(
+        "Where each replica is closed after one action the snapshots that are due are saved all the same",
+        arguments: [1, 100])
+    func savedThoughClosed(checkEvery: Int) async throws {
+        let log = BriefLog()
+        for number in UInt8(1)...50 {
+            let replica = try await join(log, checkEvery: checkEvery, snapshotEvery: 5)
+            try await replica.dispatch(action: [1, number])
+            await replica.close()
+        }
+        #expect(try await log.base.snapshot()?.position == log.base.entries.last?.position)
+        #expect(log.base.entries.count == 5)
+    }
+
+    @Test("Closing ends with its task where a save does not return, and the save with it")
+    func closingEndsSave() async throws {
+        var log: HangingLog? = HangingLog()
+        weak let last = log
+        let replica = try await join(log!, snapshotEvery: 1)
+        try await replica.dispatch(action: [1, 1])
+        let closing = Task { await replica.close() }
+        log = nil
+        closing.cancel()
+        await closing.value
+        #expect(replica.status.state.condition == .closed)
+        _ = consume replica
+        while last != nil { await Task.yield() }
+    }
+
     @Test("A node that opens a log again and again needs no more room in its snapshots for that")
     func openedAgain() async throws {
         let log = FluxTestLog()
@@ -494,8 +523,10 @@ import Testing
         #expect(log.entries.count == 3)
     }
 
-    @Test("A checksum is taken before the dispatch returns after which it is due, so that the next one tells it")
-    func checksumFirst() async throws {
+    @Test(
+        "A checksum is taken, or a snapshot begun, before the dispatch returns after which it is due",
+        arguments: [1, 1_000])
+    func encodedFirst(checkEvery: Int) async throws {
         let encoded = FluxLock(0)
         let coding = FluxReplicaCoding<Journal> {
             [$0.client, $0.number]
@@ -508,10 +539,11 @@ import Testing
         } decodeState: { _, _ in
             Journal()
         }
-        let replica = try await FluxReplica.joined(
-            log: FluxTestLog(), initialState: Journal(), coding: coding, checkEvery: 1)
         for number in 1...20 {
-            try await replica.dispatch(action: [1, UInt8(number)])
+            let replica = try await FluxReplica.joined(
+                log: FluxTestLog(), initialState: Journal(), coding: coding, checkEvery: checkEvery,
+                snapshotEvery: 1_001 - checkEvery)
+            try await replica.dispatch(action: [1, 1])
             #expect(encoded.withLock { $0 } == number * 10_000)
         }
     }

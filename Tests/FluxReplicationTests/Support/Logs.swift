@@ -93,6 +93,17 @@ final class HangingLog: WrappedLog {
     }
 }
 
+/// Saves after some turns, unless its task is cancelled meanwhile.
+final class BriefLog: WrappedLog {
+    let base = FluxTestLog()
+
+    func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+        for _ in 0..<100 { await Task.yield() }
+        if Task.isCancelled { throw .unavailable("cancelled") }
+        try await base.save(snapshot)
+    }
+}
+
 /// Lets a node read, and save snapshots and trim, or not.
 final class GatedLog: WrappedLog {
     let base = FluxTestLog()
