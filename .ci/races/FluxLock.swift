@@ -3,7 +3,7 @@ public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     @usableFromInline let place: UnsafeMutablePointer<Value>
 
     /// Makes it around a value.
-    @inlinable public init(_ initialValue: consuming Value) {
+    @inlinable public init(_ initialValue: consuming sending Value) {
         place = .allocate(capacity: 1)
         place.initialize(to: initialValue)
     }

@@ -179,7 +179,7 @@ nonisolated struct FluxHistoryMove: FluxAction, CustomStringConvertible {
 @usableFromInline nonisolated final class FluxHistoryRecorder<State: FluxState>: FluxStoreObserver {
     @usableFromInline let machine: FluxLock<FluxHistoryMachine<State>>
 
-    @inlinable init(_ machine: FluxHistoryMachine<State>) { self.machine = FluxLock(machine) }
+    @inlinable init(_ machine: sending FluxHistoryMachine<State>) { self.machine = FluxLock(machine) }
 
     @inlinable func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
         let forgotten = machine.withLock { machine in

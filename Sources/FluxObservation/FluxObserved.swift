@@ -48,7 +48,9 @@
             defer { firstStamp = nil }
             // It began with the state that is shown already: whoever has read that need not be told.
             if let firstStamp, source.stamp == firstStamp { return }
-            registrar.withMutation(of: self, keyPath: \.state) { current = state }
+            var old = state
+            // Let go of outside: its deinit may look at the mirror.
+            registrar.withMutation(of: self, keyPath: \.state) { swap(&current, &old) }
         }
     }
 

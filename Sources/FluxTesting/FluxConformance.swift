@@ -56,6 +56,9 @@ nonisolated public enum FluxConformance {
                 try expect("the place of the same storage, opened again", persistence.place, place)
                 try await expect("what is loaded when it is opened again", persistence.load(), last)
                 try await persistence.save(state)
+                try await persistence.save(last)
+                try await expect("what is loaded after what had been loaded was saved again", persistence.load(), last)
+                try await persistence.save(state)
                 try await persistence.save(state)
                 try await expect("what is loaded after the same state was saved twice", persistence.load(), state)
             }
@@ -90,7 +93,8 @@ nonisolated public enum FluxConformance {
             try await log.append([])
             try await model.expect("after an append of nothing", log.load())
             try await log.append(model.next(1))
-            try await model.expect("after the first append", log.load())
+            try await log.append([])
+            try await model.expect("after the first append, and one of nothing", log.load())
             try await log.append(model.next(2))
             try await model.expect("after the second append", log.load())
         }
@@ -108,6 +112,10 @@ nonisolated public enum FluxConformance {
             try await model.expect("after a snapshot of everything", log.load())
             try await log.compact(model.snapshot(dropping: 0))
             try await model.expect("after the same snapshot again", log.load())
+            // With the log of every store there is a snapshot before the first append.
+            _ = model.next(1)
+            try await log.compact(model.snapshot(dropping: 0))
+            try await model.expect("after a snapshot of the one action that was never appended", log.load())
         }
         try await with(make) { log in
             try await model.expect("after the snapshots and opening it again", log.load())

@@ -56,6 +56,40 @@ import Testing
             #expect(changes.current == 1)
         }
 
+        /// Calls a closure on the main actor as it goes.
+        final class Leaving: Sendable {
+            private let gone: @MainActor @Sendable () -> Void
+            init(_ gone: @escaping @MainActor @Sendable () -> Void) { self.gone = gone }
+            deinit { MainActor.assumeIsolated { gone() } }
+        }
+
+        struct Page: FluxState {
+            var content: Leaving?
+            mutating func handle(action: Counter.Action) -> Page? {
+                content = nil
+                return self
+            }
+        }
+
+        @MainActor final class Screen {
+            var mirror: FluxObserved<Page>?
+            var seen: [Bool] = []
+        }
+
+        @Test @MainActor func `A state that goes may look at the mirror, which has the new one`() async {
+            let screen = Screen()
+            let content = Leaving { [weak screen] in
+                if let page = screen?.mirror?.state { screen?.seen.append(page.content == nil) }
+            }
+            let store = FluxStore(initialState: Page(content: consume content), dispatcher: nil)
+            screen.mirror = store.observed()
+            await store.flush()
+            // The mirror is the last to have the old page.
+            store.dispatch(action: .add(1))
+            await store.flush()
+            #expect(screen.seen == [true])
+        }
+
         @Test @MainActor func `A mirror of what does not change tells of nothing until it does`() async {
             let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
             let mirror = store.view(\.count).observed()

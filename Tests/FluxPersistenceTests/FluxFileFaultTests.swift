@@ -151,7 +151,8 @@ import Testing
         try await file.save("new")
         #expect(
             calls.values.dropFirst(before) == [
-                "open /state.new", "flock", "stat", "stat", "write", "write", "fsync", "stat", "stat", "rename",
+                "open /state.new", "flock", "stat", "stat", "write", "write", "fsync", "stat", "open /state", "read",
+                "close", "stat", "rename",
                 "close", "open ", "fsync", "close",
             ])
     }

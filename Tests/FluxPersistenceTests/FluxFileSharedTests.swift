@@ -33,6 +33,23 @@ import Testing
         #expect(FluxFileCalls.Identity(status) != before)
     }
 
+    @Test func `What another has saved is not overwritten though its file has the same number, size and time`()
+        async throws
+    {
+        var system = FaultySystem(folder.state, nil)
+        system.isCoarse = true
+        let (one, other) = (folder.file(on: system), folder.file(on: system))
+        try await one.save("1st")
+        #expect(try await other.load() == "1st")
+        try await other.save("2nd")
+        try await other.save("3rd")
+        await expectChanged { try await one.save("4th") }
+        #expect(try await folder.file().load() == "3rd")
+        #expect(try await one.load() == "3rd")
+        try await one.save("4th")
+        #expect(folder.names == ["state"])
+    }
+
     @Test func `Of two that have found no file the second is refused, and the file of the first stays`() async throws {
         let (one, other) = (folder.file(), folder.file())
         #expect(try await one.load() == nil)

@@ -1,3 +1,4 @@
+import Dispatch
 import FluxCore
 import FluxRouting
 import TestSupport
@@ -36,6 +37,39 @@ import Testing
         await store.flush()
         #expect(store.revision == 1 && seen.values == [[4]])
         token.unsubscribe()
+    }
+
+    struct Move: FluxAction { let to: Int }
+
+    struct Room: FluxState {
+        var x = 0, y = 0
+        mutating func handle(action: Counter.Action) -> Room? { nil }
+    }
+
+    /// By the state at the end, and by what a view shows meanwhile, whose cut stops the dispatcher.
+    @Test func `All reactions to an action that comes by name are one step, as to one that comes to all`() throws {
+        let room = FluxStore(initialState: Room(), dispatcher: nil)
+        room.on(Move.self) { room, move in room.x = move.to }
+        room.on(Move.self) { room, move in room.y = move.to }
+        try dispatcher.attach(room, as: "room")
+        let (dispatcher, isOver) = (dispatcher, Locked(false))
+        let moving = DispatchQueue(label: "moving", attributes: .concurrent)
+        for first in 1...3 {
+            moving.async {
+                var place = first
+                while !isOver.current {
+                    dispatcher.dispatch(action: Move(to: place), to: "room")
+                    place += 3
+                }
+            }
+        }
+        let torn = (0..<20_000).count { _ in
+            FluxDispatcher.paused([dispatcher]) { room.state.x != room.state.y }
+        }
+        isOver.withLock { $0 = true }
+        moving.sync(flags: .barrier) {}
+        #expect(torn == 0)
+        #expect(room.state.x == room.state.y)
     }
 
     @Test func `One that says nothing is announced, as before`() {

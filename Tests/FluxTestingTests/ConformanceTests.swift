@@ -89,7 +89,7 @@ import Testing
     final class WrongLog: FluxLog {
         enum Fault: CaseIterable {
             case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
-                neverLoads, numberForRevision
+                neverLoads, numberForRevision, clearsForNothing, compactsNoActions
         }
 
         let fault: Fault
@@ -110,6 +110,7 @@ import Testing
             disk.withLock { disk in
                 var all = disk.entries
                 let last = max(all.last?.number ?? 0, disk.snapshot?.number ?? 0)
+                if fault == .clearsForNothing && entries.isEmpty { all = [] }
                 all += fault == .repeats ? entries : entries.filter { $0.number > last }
                 if fault == .forgetsLast && entries.count > 1 { all.removeLast() }
                 if fault == .reorders && all.count > 1 { all.swapAt(0, 1) }
@@ -119,6 +120,7 @@ import Testing
 
         func compact(_ snapshot: FluxSnapshot<Marks>) async throws {
             disk.withLock { disk in
+                if fault == .compactsNoActions && disk.entries.isEmpty { return }
                 let entries = fault == .dropsAll ? [] : disk.entries.filter { $0.number > snapshot.number }
                 let revision =
                     fault == .losesRevision ? 0 : fault == .numberForRevision ? snapshot.number : snapshot.revision
@@ -134,13 +136,15 @@ import Testing
     /// A persistence with one thing wrong.
     final class WrongPersistence: FluxPersistence {
         enum Fault: CaseIterable {
-            case forgetsWhenReopened, keepsFirst, startsWithSomething, forgetsEqual, savesOnceLoaded, moves
+            case forgetsWhenReopened, keepsFirst, startsWithSomething, forgetsEqual, savesOnceLoaded, moves,
+                savesNothingLoaded
         }
 
         let fault: Fault
         private let disk: Locked<Int?>
         private let opened = Locked(0)
         private let isLoaded = Locked(false)
+        private let firstLoaded = Locked<Int?>(nil)
 
         init(_ fault: Fault) {
             self.fault = fault
@@ -153,16 +157,19 @@ import Testing
             opened.withLock { $0 += 1 }
             if fault == .forgetsWhenReopened { disk.withLock { $0 = nil } }
             isLoaded.withLock { $0 = false }
+            firstLoaded.withLock { $0 = nil }
             return self
         }
 
         func load() async throws -> Int? {
             isLoaded.withLock { $0 = true }
+            firstLoaded.withLock { $0 = $0 ?? disk.current }
             return disk.current
         }
 
         func save(_ state: Int) async throws {
             if fault == .savesOnceLoaded && !isLoaded.current { return }
+            if fault == .savesNothingLoaded && state == firstLoaded.current { return }
             disk.withLock { disk in
                 if fault == .forgetsEqual && disk == state { return disk = nil }
                 disk = fault == .keepsFirst ? disk ?? state : state

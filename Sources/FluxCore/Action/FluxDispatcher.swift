@@ -45,7 +45,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         let thread = threads.requireImpure("dispatch(action:)")
         // Relaxed: whoever has to find an interceptor is ordered behind its adding. The list is read under its lock.
         if chain.isUsed.load(ordering: .relaxed) { return begin(action) }
-        return withUnsafePointer(to: action) { apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, nil) }
+        return withUnsafePointer(to: action) { apply($0, ObjectIdentifier(Action.self), thread, nil) }
     }
 
     /// Takes an action through the interceptors, and then to another end than the stores of this dispatcher.
@@ -77,9 +77,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @discardableResult
     public func deliver<Action: FluxAction>(_ action: Action, telling witness: FluxDispatchWitness? = nil) -> Int {
         let thread = threads.requireImpure("deliver")
-        return withUnsafePointer(to: action) {
-            apply(UnsafeRawPointer($0), ObjectIdentifier(Action.self), thread, witness)
-        }
+        return withUnsafePointer(to: action) { apply($0, ObjectIdentifier(Action.self), thread, witness) }
     }
 
     /// Applies an action to one store, attached or not, past all interceptors.

@@ -32,8 +32,8 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
 
     /// Makes a lock around a value.
     ///
-    /// - Parameter initialValue: The value.
-    @inlinable public init(_ initialValue: consuming Value) { mutex = Synchronization.Mutex(FluxGuarded(initialValue)) }
+    /// - Parameter value: The value; what of it is not `Sendable` nobody else may go on using.
+    @inlinable public init(_ value: consuming sending Value) { mutex = Synchronization.Mutex(FluxGuarded(value)) }
 
     // Inlined by force: a dispatch costs little more than the two atomic operations in here.
     /// Runs a closure on the value, with the lock held.

@@ -181,7 +181,9 @@ nonisolated extension FluxStoreHandle {
         let reducers = reducers(of: ObjectIdentifier(Action.self))
         if reducers.isEmpty { return nil }
         return withUnsafePointer(to: action) { action in
-            reducers.count { $0.apply(self, UnsafeRawPointer(action), threads.current, &wakes, witness) != 0 }
+            func apply() -> Int { reducers.count { $0.apply(self, action, threads.current, &wakes, witness) != 0 } }
+            // All that a store does about one action is one step, as where that comes to all stores (C4).
+            return reducers.count > 1 ? dispatcher?.routes.withLock { _ in apply() } ?? apply() : apply()
         }
     }
 }

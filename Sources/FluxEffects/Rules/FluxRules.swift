@@ -224,16 +224,6 @@ nonisolated final class FluxRuleDesk: Sendable {
         }
     }
 
-    /// Lets go of keys once no lock is held, as their `deinit` may use the library; of those that have none there is nothing to put
-    /// off.
-    private func letGo(_ keys: [AnyHashable]) {
-        let own = keys.filter { !($0.base is Bool || $0.base is Int || $0.base is String) }
-        if own.isEmpty { return }
-        // In a lock, as they are not Sendable.
-        let kept = FluxLock(own)
-        FluxPureCode.after { withExtendedLifetime(kept) {} }
-    }
-
     /// Decides under the lock, and does outside it what is no matter of tickets.
     @discardableResult private func decide<Result>(_ body: (inout Book) -> Result) -> Result {
         let (result, woken, gone) = book.withLock { book in
@@ -250,7 +240,7 @@ nonisolated final class FluxRuleDesk: Sendable {
             defer { (book.started, book.woken, book.gone) = ([], [], []) }
             return (result, book.woken, book.gone)
         }
-        letGo(gone)
+        fluxLetGo(of: gone)
         cancel(woken)
         return result
     }

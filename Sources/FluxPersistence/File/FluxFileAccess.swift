@@ -32,7 +32,9 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         let file = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
             (try calls.identity(of: descriptor), try calls.readFile(descriptor))
         }
-        guard let (identity, bytes) = file else { return nil }
+        guard let (status, bytes) = file else { return nil }
+        var identity = status
+        identity.head = Array(bytes.prefix(FluxFileFormat.headSize))
         do {
             return (try state(of: bytes), identity)
         } catch var error {
@@ -61,11 +63,13 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         let content = try coding { try encode(state) }
         let name = calls.newPath
         try writeNew(name) { descriptor throws(FluxFileError) in
-            try calls.writeFile(descriptor, FluxFileFormat.head(version: version, content: content))
+            let head = FluxFileFormat.head(version: version, content: content)
+            try calls.writeFile(descriptor, head)
             try calls.writeFile(descriptor, content)
             try calls.syncFile(descriptor)
             try makeWay()
-            let identity = try calls.identity(of: descriptor)
+            var identity = try calls.identity(of: descriptor)
+            identity.head = head
             try calls.renameFile(name, to: calls.path)
             known.withLock { $0 = .file(identity) }
         }
@@ -106,7 +110,11 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     /// Sees that what is in the file's place may be overwritten.
     private func makeWay() throws(FluxFileError) {
-        guard let found = try place() else { return }
+        guard var found = try place() else { return }
+        found.head =
+            try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
+                try calls.readFile(descriptor, upTo: FluxFileFormat.headSize)
+            } ?? []
         if case .file(let last) = known.withLock({ $0.valid }) {
             if last != found { throw FluxFileError(calls.path, .changedByAnother) }
             return

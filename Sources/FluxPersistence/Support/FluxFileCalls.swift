@@ -39,6 +39,8 @@ nonisolated struct FluxFileCalls: Sendable {
         let size: Int64
         let modified: Swift.Duration
         let isFile: Bool
+        /// The head of its content, for the system may give the number of one that is gone to the next, in the same tick of its clock.
+        var head: [UInt8] = []
 
         init(_ status: stat) {
             number = UInt64(truncatingIfNeeded: status.st_ino)
@@ -144,10 +146,10 @@ nonisolated struct FluxFileCalls: Sendable {
     }
 
     /// Reads a file, no further than its head says that it goes: what is none may be larger than the memory.
-    func readFile(_ descriptor: Int32) throws(FluxFileError) -> [UInt8] {
+    func readFile(_ descriptor: Int32, upTo limit: Int = .max) throws(FluxFileError) -> [UInt8] {
         var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 1 << 16)
-        while FluxFileFormat.goesOn(bytes) {
+        var buffer = [UInt8](repeating: 0, count: Swift.min(limit, 1 << 16))
+        while bytes.count < limit && FluxFileFormat.goesOn(bytes) {
             let count = try perform(.read) { buffer.withUnsafeMutableBytes { system.readFile(descriptor, $0) } }
             if count == 0 { break }
             bytes += buffer[..<count]

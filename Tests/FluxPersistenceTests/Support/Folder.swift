@@ -30,6 +30,10 @@ final class Folder: Sendable {
         Array(FileManager.default.contents(atPath: path + "/" + name) ?? Data())
     }
 
+    func file(on system: FaultySystem) -> FluxFile<String> {
+        FluxFile(FluxFileAccess(calls: FluxFileCalls(path: state, system: system)))
+    }
+
     /// A text in the file of this folder.
     func file(
         version: Int = 1,

@@ -8,7 +8,7 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
     private let value: UnsafeMutablePointer<Value>
 
     /// Makes a lock around a value.
-    public init(_ initialValue: consuming Value) {
+    public init(_ initialValue: consuming sending Value) {
         value = .allocate(capacity: 1)
         value.initialize(to: initialValue)
     }
