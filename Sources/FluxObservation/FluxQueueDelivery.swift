@@ -149,7 +149,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         @inlinable init() {}
     }
 
-    @usableFromInline enum Job { case drain, end, cancel }
+    @usableFromInline enum Job { case drain, settle, end, cancel }
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let turns: FluxTurns
@@ -184,7 +184,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         if turns.isUsers, case .latest = bound { limit = 1 }
         self.init(turns, bound, limit, handler) { delivery, job in
             if job == .drain { return delivery.drain() }
-            delivery.end(dropping: job == .cancel)
+            if job == .settle { delivery.letGo() } else { delivery.end(dropping: job == .cancel) }
             return true
         }
     }
@@ -212,7 +212,10 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     }
 
     /// Schedules the handing over of what was put; done for who settles what ``put(_:)`` returned.
-    public func settle() {
+    public func settle() { _ = work(self, .settle) }
+
+    /// Lets go of what had no room, and schedules what has.
+    @inlinable func letGo() {
         let gone = lock.withLock { machine in
             defer { machine.gone = [] }
             return machine.gone
