@@ -147,7 +147,9 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
 
     @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {
         // Relaxed, as in a dispatch.
-        chain.isUsed.load(ordering: .relaxed) ? ContiguousArray(interceptors) : []
+        if !chain.isUsed.load(ordering: .relaxed) { return [] }
+        // A closure: an array of one protocol, given as one of another, has each of its elements looked up.
+        return ContiguousArray(chain.entries.map { $0.interceptor as any FluxEventObserver })
     }
 
     // MARK: - Pausing
