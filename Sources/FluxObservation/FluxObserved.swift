@@ -48,9 +48,9 @@
             defer { firstStamp = nil }
             // It began with the state that is shown already: whoever has read that need not be told.
             if let firstStamp, source.stamp == firstStamp { return }
-            var old = state
-            // Let go of outside: its deinit may look at the mirror.
-            registrar.withMutation(of: self, keyPath: \.state) { swap(&current, &old) }
+            // What was shown goes once the change is over: its deinit may look at the mirror.
+            var shown = state
+            registrar.withMutation(of: self, keyPath: \.state) { swap(&current, &shown) }
         }
     }
 

@@ -27,7 +27,7 @@
         /// - Parameter subscriber: Gets the states.
         public func receive<Downstream: Subscriber>(subscriber: Downstream)
         where Downstream.Input == Output, Downstream.Failure == Never {
-            let demand = FluxDemand<Output>(AnySubscriber(subscriber))
+            let demand = FluxDemand<Output>(fluxSent(AnySubscriber(subscriber)))
             subscriber.receive(subscription: demand)
             demand.hold(
                 source.subscribe(
@@ -58,7 +58,7 @@
 
         private let account: FluxLock<Account>
 
-        init(_ downstream: Downstream) { account = FluxLock(Account(downstream: downstream)) }
+        init(_ downstream: sending Downstream) { account = FluxLock(Account(downstream: downstream)) }
 
         func hold(_ token: FluxSubscription) {
             account.withLock { if $0.downstream != nil { $0.token = token } }

@@ -35,8 +35,8 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///   - coding: How actions and states become bytes.
     ///   - checkEvery: After how many entries, 1 or more, the state is encoded for a checksum, for which who has dispatched the last of
     ///     them waits; all nodes give the same number.
-    ///   - snapshotEvery: After how many entries, 1 or more, a node saves a snapshot, and the log is trimmed up to the one before;
-    ///     all nodes give the same number.
+    ///   - snapshotEvery: After how many entries, 1 or more, a node saves a snapshot, for the encoding of which who has dispatched the
+    ///     last of them waits, and the log is trimmed up to the one before; all nodes give the same number.
     ///   - backoff: How long to wait before the log is asked again.
     ///   - clock: What measures all durations.
     ///   - duration: How long this may take.
@@ -120,7 +120,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
 
     /// Reads no more, refuses what comes, and lets out who waits; the store stays to be read.
     ///
-    /// It waits until the log has ended what it does for this replica, and has saved a snapshot that was due, or the task is
-    /// cancelled: then that may be saved or not, as where a replica is let go of and not closed.
+    /// It waits until the log has ended what it does for this replica, and has saved a snapshot that was due when a `dispatch` here
+    /// returned; or until the task of one who closes it is cancelled: then that may be saved or not, as where a replica is let go of.
     public func close() async { await core.close() }
 }

@@ -343,16 +343,16 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Ends all that runs; does not wait for it.
     @discardableResult func end() -> [_Concurrency.Task<Void, Never>] {
         perform { $0.closed(&$1) }
-        let (jobs, isFirst) = jobs.withLock { jobs in
+        let (last, isFirst) = jobs.withLock { jobs in
             defer { jobs.isClosed = true }
             return (jobs, !jobs.isClosed)
         }
         // By the first alone: somebody may have taken it since.
         if isFirst { machine.withLock { machine in fluxClosedWriters.withLock { machine.handOver(to: &$0) } } }
-        jobs.alarm?.task.cancel()
-        let tasks = Array(jobs.tasks.values) + jobs.asking.values
+        last.alarm?.task.cancel()
+        let tasks = Array(last.tasks.values) + last.asking.values
         // Not what saves a snapshot: where each is closed soon after its last action, none would ever come to be.
-        for task in tasks where task != jobs.tasks[.saving] { task.cancel() }
+        for task in tasks where task != last.tasks[.saving] { task.cancel() }
         return tasks
     }
 
@@ -363,7 +363,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             ended.open()
         }
         await ended.wait()
-        // Here where the task was cancelled: then a log that does not answer keeps this no longer.
+        // Only where this task was cancelled is there anything left: a save that does not end keeps the replica no longer.
         for task in tasks { task.cancel() }
     }
 

@@ -38,8 +38,8 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
     public let condition: Condition
     /// Why this node could not save a snapshot, or not trim the log after it, when it last tried; nil if it could.
     ///
-    /// Until a node does, the log grows. One that is due while the one before it is still being saved is not saved, and is told of
-    /// until that is.
+    /// Until a node does, the log grows. One that is due while the one before it is still being saved is not saved; this says so
+    /// until that save has ended.
     public let snapshotFailure: String?
     /// Why this node could not take the last checksum that was due; nil if it could.
     ///

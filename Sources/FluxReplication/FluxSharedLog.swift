@@ -11,8 +11,9 @@
 /// A log that is deleted and made anew is another one: the replicas of the old one are closed first, for they would wait for the
 /// positions behind theirs, and pass the others over.
 /// What fails in a way that trying again may cure throws ``FluxSharedLogError/unavailable(_:)``. So does what ends because its
-/// task was cancelled, soon then; a `read` may also just return. And where the engine is silent each call ends by itself after a
-/// while: a status tells of what was answered, and of no call that hangs.
+/// task was cancelled, soon then; a `read` may also just return. Where the engine is silent each call has to end by itself after a
+/// while: no clock here ends it, closing a replica waits for it, one that is let go of is kept by it, and until then its status
+/// does not tell.
 /// Hand your log to `FluxConformance.sharedLog` of `FluxTesting`.
 ///
 /// Thread safety: all of it may be used from any thread, by many tasks at once.

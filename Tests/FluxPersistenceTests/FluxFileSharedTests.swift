@@ -50,6 +50,19 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
+    @Test func `A file that goes while a save looks at it is no obstacle`() async throws {
+        let (path, goes) = (folder.state, Locked(false))
+        let file = folder.file { call, place in
+            if call == .open, place == path, goes.current { unlink(path) }
+            return nil
+        }
+        try await file.save("1st")
+        goes.withLock { $0 = true }
+        try await file.save("2nd")
+        goes.withLock { $0 = false }
+        #expect(try await file.load() == "2nd")
+    }
+
     @Test func `Of two that have found no file the second is refused, and the file of the first stays`() async throws {
         let (one, other) = (folder.file(), folder.file())
         #expect(try await one.load() == nil)

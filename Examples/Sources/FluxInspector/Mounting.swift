@@ -186,7 +186,8 @@ extension FluxInspector {
         return Response(status: .ok, headers: [.contentType: "text/event-stream"], body: body)
     }
 
-    /// Looks what is new, ten times a second: a batch of rows goes out at once, and a dispatch has nobody to wake.
+    /// Looks what is new, ten times a second, and at once where there may be more: a batch of rows goes out at once, and a dispatch has
+    /// nobody to wake.
     private func tell(behind number: UInt64, to writer: any ResponseBodyWriter) async throws {
         var writer = writer
         var (number, stamp, silence) = (number, -1, 0)
@@ -204,7 +205,7 @@ extension FluxInspector {
             // A line that means nothing finds out whether anybody is still there.
             if silence == 150 { (text, silence) = (":\n\n", 0) }
             if !text.isEmpty { try await writer.write(ByteBuffer(string: text)) }
-            try await Task.sleep(for: .milliseconds(100))
+            if rows.count < 200 { try await Task.sleep(for: .milliseconds(100)) }
         }
     }
 

@@ -21,7 +21,7 @@ import GRDBSQLite
 /// file is not looked at, and is to be left alone. What it cannot read it reports and leaves as it is: a store does not write
 /// to a log that it could not read.
 ///
-/// Actions that follow each other share a row, up to a thousand bytes: that is written as fast as a row for each, since a page
+/// Actions that follow each other share a row, until it has a thousand bytes: that is written as fast as a row for each, since a page
 /// goes to the disk as a whole, and is read many times faster. Each row has a checksum, and the pages are checked before they
 /// are read: what has been damaged is not taken for what was written.
 ///
@@ -132,6 +132,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     private let database: DatabaseQueue
 
     /// Opens a database, and makes it if there is none.
+    ///
+    /// One of an older version of this file is taken over, which the older program then refuses: a million actions take some seconds.
     ///
     /// - Parameters:
     ///   - path: The file, whatever it is called; its folder has to exist.
@@ -365,6 +367,8 @@ struct SQLiteLogRow {
 
 /// Adds actions at the end of the table, to its last row as long as that is short.
 struct SQLiteLogWriter {
+    /// A fourth of a page: more would be read hardly faster, and each action that comes alone writes the row anew.
+    private static let enough = 1_000
     private let insert: Statement
     /// The last row, with what is not written yet.
     private var row: SQLiteLogRow?
@@ -386,7 +390,7 @@ struct SQLiteLogWriter {
     /// Adds an action, unless it is there: one that was reported as failed may be all the same.
     mutating func add(_ number: Int64, version: Int64, _ action: Data) throws {
         if let row, number <= row.last { return }
-        if row?.last != number &- 1 || row?.version != version || row.map({ $0.bytes.count >= 1_000 }) ?? true {
+        if row?.last != number &- 1 || row?.version != version || row.map({ $0.bytes.count >= Self.enough }) ?? true {
             try finish()
             row = SQLiteLogRow(first: number, last: number, version: version, bytes: Data())
         }

@@ -16,6 +16,7 @@ final class Desk: Sendable {
     let feed: Feed
     private let creator: FluxActionCreator<BoardConverter>
     private let showing: Task<Void, Never>
+    private let named: @Sendable (String, Int) -> Void
     private let openBoards = Meter(label: "live_board.open_boards")
     private let logger: Logger
     /// Whether it was told that it cannot be put away, which is tried again and again.
@@ -41,7 +42,7 @@ final class Desk: Sendable {
             onFailure: { _, _ in })  // The client is told, by the outcome.
 
         let feed = Feed(store.state)
-        (self.storage, self.feed, self.logger) = (storage, feed, logger)
+        (self.storage, self.feed, self.logger, self.named) = (storage, feed, logger, named)
         showing = Task {
             switch storage {
             case .disk(let store, _): await Self.showSaved(store, feed, named)
@@ -89,6 +90,8 @@ final class Desk: Sendable {
         showing.cancel()
         // It holds the store, and so the database, which whoever opens the board next needs.
         await showing.value
+        // What is saved last may not have been shown, nor its title told.
+        if case .disk(let store, _) = storage { named(store.state.board.title, store.state.revision) }
         openBoards.decrement()
     }
 

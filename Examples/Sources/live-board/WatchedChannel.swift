@@ -3,29 +3,41 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
-/// Has clients of HTTP/1.0 answered as they can read it.
+/// Has clients of HTTP/1.0 answered as they can read it, and those whose request cannot be read told so.
 ///
-/// None is told to go on, as RFC 9110 has it in 10.1.1: it would take that for the answer. What has no length is not sent in chunks, as
-/// RFC 9112 has it in 6.1, and ends with the connection.
+/// None of the first is told to go on, as RFC 9110 has it in 10.1.1: it would take that for the answer. What has no length is not sent
+/// in chunks, as RFC 9112 has it in 6.1, and ends with the connection; so does each answer to one that has not asked to keep that, by 9.3.
 private final class OldClients: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    private var isOld = false
+    /// Of each request that is not answered yet: a client may send the next before that.
+    private var unanswered: [HTTPVersion] = []
     private var endsWithConnection = false
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard case .head(var head) = unwrapInboundIn(data) else { return context.fireChannelRead(data) }
-        isOld = head.version == .http1_0
-        if isOld { head.headers.remove(name: "Expect") }
+        unanswered.append(head.version)
+        if head.version == .http1_0 {
+            head.headers.remove(name: "Expect")
+            let isKept = head.headers[canonicalForm: "Connection"].contains { $0.lowercased() == "keep-alive" }
+            if !isKept { head.headers.replaceOrAdd(name: "Connection", value: "close") }
+        }
         context.fireChannelRead(wrapInboundOut(.head(head)))
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch unwrapOutboundIn(data) {
-        case .head(var head) where isOld:
+        case .head(var head) where head.status == .badRequest && !head.headers.contains(name: "Content-Type"):
+            // The server's own answer to a head that is no HTTP, or too large: no other part of this program comes to see it.
+            let bytes = encoded(Problem.malformed("Its head is no HTTP, or too large."))
+            head.headers.replaceOrAdd(name: "Content-Type", value: "application/problem+json")
+            head.headers.replaceOrAdd(name: "Content-Length", value: "\(bytes.count)")
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: bytes)))), promise: nil)
+        case .head(var head) where unanswered.first == .http1_0:
             head.version = .http1_0
             endsWithConnection = !head.headers.contains(name: "Content-Length")
             if endsWithConnection { head.headers.replaceOrAdd(name: "Connection", value: "close") }
@@ -35,6 +47,9 @@ private final class OldClients: ChannelDuplexHandler {
             let (written, channel) = (promise ?? context.eventLoop.makePromise(), context.channel)
             written.futureResult.whenComplete { _ in channel.close(promise: nil) }
             context.writeAndFlush(data, promise: written)
+        case .end:
+            if !unanswered.isEmpty { unanswered.removeFirst() }
+            context.write(data, promise: promise)
         default: context.write(data, promise: promise)
         }
     }

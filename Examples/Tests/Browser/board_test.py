@@ -638,6 +638,27 @@ class BoardTest(unittest.TestCase):
         self.ada.click("#editor-save")
         self.both_show(["Ideas", ["Ada's title", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
 
+    def test_after_a_conflict_the_words_that_the_card_had_before_may_be_put_back(self):
+        before = self.board.card(self.theme)
+        self.ada.open_card(self.theme)
+        self.ada.write("#editor-title", "Ada's title")
+        self.board.command("editCard", card=self.theme, title="Bo's title", text="", revision=before["revision"])
+        self.ada.click("#editor-save")
+        self.ada.until(lambda: self.ada.shown("#editor-conflict"), "does not show the conflict")
+        self.ada.write("#editor-title", before["title"])
+        self.ada.click("#editor-save")
+        self.ada.until(lambda: not self.ada.shown("#editor"), "does not save the words")
+        self.assertEqual(self.board.card(self.theme)["title"], before["title"])
+
+    def test_a_card_whose_words_the_fields_show_differently_is_left_alone_where_nothing_was_written(self):
+        revision = self.board.card(self.theme)["revision"]
+        self.board.command("editCard", card=self.theme, title="Dark\ntheme", text="one\r\ntwo", revision=revision)
+        before = self.board.card(self.theme)
+        self.ada.open_card(self.theme)
+        self.ada.click("#editor-save")
+        self.ada.until(lambda: not self.ada.shown("#editor"), "does not close")
+        self.assertEqual(self.board.card(self.theme), before)
+
     def test_after_a_conflict_one_may_take_the_others_words(self):
         self.ada.open_card(self.theme)
         self.ada.write("#editor-title", "Ada's title")

@@ -111,6 +111,43 @@ import Testing
         #expect(await status == 0)
     }
 
+    @Test(
+        "A client of HTTP/1.0 that has not asked to keep the connection finds the end of it behind the answer, and only such a one"
+    )
+    func connections() async throws {
+        let server = try await Server(folder)
+        let old = try RawConnection(port: server.port)
+        old.send("GET /health HTTP/1.0\r\n\r\n")
+        var answer = ""
+        while let more = await old.read() { answer += more }
+        #expect(
+            answer.hasPrefix("HTTP/1.0 200 OK\r\n"), "\(answer)")
+        // The server would close one that is idle after some seconds: so two are asked for at once, and of both versions.
+        let mixed = try RawConnection(port: server.port)
+        mixed.send("GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+        answer = ""
+        while answer.components(separatedBy: " 200 OK\r\n").count < 3, let more = await mixed.read() { answer += more }
+        let second = try #require(answer.range(of: "HTTP/1.1 200 OK\r\n"), "\(answer)")
+        #expect(answer.hasPrefix("HTTP/1.0 200 OK\r\n") && answer[..<second.lowerBound].hasSuffix("}"), "\(answer)")
+    }
+
+    @Test(
+        "A head that cannot be read is told of as a problem, with the end of the connection",
+        arguments: [
+            "FOO BAR", "GET /\u{fc} HTTP/1.1\r\nHost: a", "GET /health HTTP/1.1\r\nHost: a\r\nContent-Length: -5",
+            "GET /health HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 100_000))",
+        ])
+    func unreadable(head: String) async throws {
+        let server = try await Server(folder)
+        let connection = try RawConnection(port: server.port)
+        connection.send(head + "\r\n\r\n")
+        var answer = ""
+        while let more = await connection.read() { answer += more }
+        #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(answer)")
+        #expect(answer.contains("application/problem+json") && answer.contains("urn:live-board:malformed"), "\(answer)")
+        #expect(answer.hasSuffix("}"), "\(answer)")
+    }
+
     @Test("Boards are made, listed by their titles as they are now, and known after a restart")
     func boards() async throws {
         let server = try await Server(folder)
@@ -158,6 +195,20 @@ import Testing
         try await eventually("the board is put away", isPutAway)
         #expect(try await server.board().board.title == "A")
         #expect(try await server.done(#"{"type":"rename","title":"B"}"#).revision == 3)
+    }
+
+    @Test("A board that is put away right after it was renamed is listed by its new title")
+    func renamedAndPutAway() async throws {
+        let server = try await Server(folder, "--idle", "0")
+        for number in 1...40 {
+            let id = try #require(try await server.ask("POST", "/boards", #"{"title":"old"}"#).fields?.id)
+            try await server.done(#"{"type":"rename","title":"\#(number)"}"#, on: id)
+        }
+        try await eventually("all boards are put away") {
+            try await server.ask("GET", "/metrics").text.contains("\nlive_board_open_boards 0\n")
+        }
+        let boards = try #require(try await server.ask("GET", "/boards").fields?.boards)
+        #expect(boards.count == 41 && !boards.contains { $0["title"] == "old" })
     }
 
     @Test("What is wrong is told as a problem, and changes nothing")

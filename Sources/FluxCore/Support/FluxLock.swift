@@ -32,7 +32,7 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
 
     /// Makes a lock around a value.
     ///
-    /// - Parameter value: The value; what of it is not `Sendable` nobody else may go on using.
+    /// - Parameter value: The value; nobody else may go on using what is not `Sendable` in it.
     @inlinable public init(_ value: consuming sending Value) { mutex = Synchronization.Mutex(FluxGuarded(value)) }
 
     // Inlined by force: a dispatch costs little more than the two atomic operations in here.

@@ -182,8 +182,8 @@ nonisolated extension FluxStoreHandle {
         if reducers.isEmpty { return nil }
         return withUnsafePointer(to: action) { action in
             func apply() -> Int { reducers.count { $0.apply(self, action, threads.current, &wakes, witness) != 0 } }
-            // All that a store does about one action is one step, as where that comes to all stores (C4).
-            return reducers.count > 1 ? dispatcher?.routes.withLock { _ in apply() } ?? apply() : apply()
+            // In one order with all that the dispatcher does: nothing comes between two reactions to one action (C4).
+            return dispatcher?.routes.withLock { _ in apply() } ?? apply()
         }
     }
 }

@@ -111,10 +111,12 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     /// Sees that what is in the file's place may be overwritten.
     private func makeWay() throws(FluxFileError) {
         guard var found = try place() else { return }
-        found.head =
-            try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
-                try calls.readFile(descriptor, upTo: FluxFileFormat.headSize)
-            } ?? []
+        let head = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
+            try calls.readFile(descriptor, upTo: FluxFileFormat.headSize)
+        }
+        // Gone meanwhile: as if it had not been there.
+        guard let head else { return }
+        found.head = head
         if case .file(let last) = known.withLock({ $0.valid }) {
             if last != found { throw FluxFileError(calls.path, .changedByAnother) }
             return

@@ -39,7 +39,8 @@ nonisolated struct FluxFileCalls: Sendable {
         let size: Int64
         let modified: Swift.Duration
         let isFile: Bool
-        /// The head of its content, for the system may give the number of one that is gone to the next, in the same tick of its clock.
+        /// The head of its content, for who has read that: a new file may get the number of one that is gone, within the same tick of
+        /// the clock.
         var head: [UInt8] = []
 
         init(_ status: stat) {

@@ -232,7 +232,11 @@ extension Effort {
         let path = folder.path
         let actions = seconds == 0 ? 10_000 : 1_000_000
         let total = Shared(0)
-        blocking { try? await write(path, actions) }
+        let wrong = Shared<(any Error)?>(nil)
+        blocking {
+            do { try await write(path, actions) } catch { wrong.value.withLock { $0 = error } }
+        }
+        if let error = wrong.value.withLock({ $0 }) { throw error }
         return try measure {
             let time = ContinuousClock().measure {
                 blocking {

@@ -652,8 +652,7 @@ function openEditor(id) {
     const { card, list, index } = placeIn(shownBoard(), id) ?? {};
     if (!card) return;
     edited = { ...card, list: list.id, index };
-    editor.title.value = card.title;
-    editor.text.value = card.text;
+    showWords(card);
     editor.error.textContent = "";
     showConflict(null);
     editor.list.replaceChildren(...board.lists.map((list) => new Option(list.title, list.id)));
@@ -661,6 +660,14 @@ function openEditor(id) {
     offerPositions();
     dialog.showModal();
     noteInEditor();
+}
+
+// Fills the fields; what they make of the words is what mine are compared with, for they have no line breaks, or others.
+function showWords({ title, text }) {
+    editor.title.value = title;
+    editor.text.value = text;
+    edited.title = editor.title.value.trim();
+    edited.text = editor.text.value;
 }
 
 // The positions the card may have in the chosen list: in its own it stays, in another it goes to the end.
@@ -708,15 +715,14 @@ byId("editor-form").addEventListener("submit", async (event) => {
 function refuse(problem) {
     editor.error.textContent = problem.card ? "" : problem.detail ?? problem.title;
     if (!problem.card) return;
-    edited.revision = problem.card.revision;
+    Object.assign(edited, { revision: problem.card.revision, title: problem.card.title, text: problem.card.text });
     showConflict(problem.card);
     noteInEditor();
     editor.conflict.scrollIntoView({ block: "nearest" });
 }
 
 function useTheirs() {
-    editor.title.value = edited.title = theirs.title;
-    editor.text.value = edited.text = theirs.text;
+    showWords(theirs);
     showConflict(null);
     editor.title.focus();
 }

@@ -1,0 +1,1 @@
+../../../Sources/FluxObservation/Support/FluxSent.swift
