@@ -21,7 +21,7 @@ import GRDBSQLite
 /// file is not looked at, and is to be left alone. What it cannot read it reports and leaves as it is: a store does not write
 /// to a log that it could not read.
 ///
-/// Actions that follow each other share a row, until it has a thousand bytes: that is written as fast as a row for each, since a page
+/// Actions that follow each other share a row, up to a thousand bytes: that is written as fast as a row for each, since a page
 /// goes to the disk as a whole, and is read many times faster. Each row has a checksum, and the pages are checked before they
 /// are read: what has been damaged is not taken for what was written.
 ///
@@ -169,7 +169,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                              checksum INTEGER NOT NULL);
                         """)
                 try Self.addChecksums(in: database)
-                try Self.makeRows(in: database)
+                try Self.makeRows(in: database, known: coding.version)
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             throw Failure(path: path, reason: InUse())
@@ -193,7 +193,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     }
 
     /// Makes the table of actions, and takes over one of an older program, which had a row for each.
-    private static func makeRows(in database: Database) throws {
+    private static func makeRows(in database: Database, known: Int) throws {
         let isOlder = try database.tableExists("actions") && has("number", "actions", database)
         if isOlder { try database.execute(sql: "ALTER TABLE actions RENAME TO single_actions") }
         // The columns have other names than in that: an older program is told so, and takes no row for an action.
@@ -205,6 +205,10 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                 """)
         if !isOlder { return }
         try requireWhole(database)
+        let stored = try Int.fetchOne(
+            database,
+            sql: "SELECT max(version) FROM (SELECT version FROM single_actions UNION ALL SELECT version FROM snapshot)")
+        if let stored, stored > known { throw Newer(stored: stored, known: known) }
         var writer = try SQLiteLogWriter(database)
         let query = try database.makeStatement(
             sql: "SELECT number, version, bytes, checksum FROM single_actions ORDER BY number")
@@ -255,12 +259,14 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             var entries: [FluxLogEntry<State.Action>] = []
             let covered = Int64(bitPattern: snapshot?.number ?? 0)
             query = try database.makeStatement(
-                sql: "SELECT first, last, version, bytes, checksum FROM actions WHERE last > ? ORDER BY first")
-            rows = try Row.fetchCursor(query, arguments: [covered])
+                sql: "SELECT first, last, version, bytes, checksum FROM actions ORDER BY rowid")
+            rows = try Row.fetchCursor(query)
             // Asked for once, and not for each of a million actions; the cursor keeps the statement.
             let (statement, decode, append) = (query.sqliteStatement, coding.decodeAction, coding.append)
             while try rows.next() != nil {
                 let bytes = try SQLiteLogChecksum.contents(of: statement, &numbers)
+                // Not before its checksum was looked at: what says that it is covered may be what is damaged.
+                if numbers[1] <= covered { continue }
                 let version = try known(numbers[2])
                 try SQLiteLogRow.forEach(in: bytes, from: numbers[0], to: numbers[1]) { number, bytes in
                     if number > covered { append(&entries, UInt64(bitPattern: number), try decode(version, bytes)) }
@@ -299,7 +305,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                 sql: "INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)",
                 arguments: [numbers[0], numbers[1], numbers[2], bytes, SQLiteLogChecksum.of(numbers, bytes)])
             // A row that goes on after it stays, and a load passes over what is covered of it.
-            try database.execute(sql: "DELETE FROM actions WHERE last <= ?", arguments: [numbers[0]])
+            try database.execute(
+                sql: "DELETE FROM actions WHERE rowid <= ?1 AND last <= ?1", arguments: [numbers[0]])
         }
     }
 
@@ -360,24 +367,31 @@ struct SQLiteLogRow {
                 (offset, number) = (offset + 4 + count, number &+ 1)
             }
             // It has its checksum: so it was written by something else.
-            if offset != bytes.count || number &- 1 != last { throw SQLiteLogChecksum.Mismatch(number: first) }
+            if offset != bytes.count || number &- 1 != last || first > last {
+                throw SQLiteLogChecksum.Mismatch(number: first)
+            }
         }
     }
 }
 
 /// Adds actions at the end of the table, to its last row as long as that is short.
 struct SQLiteLogWriter {
-    /// A fourth of a page: more would be read hardly faster, and each action that comes alone writes the row anew.
-    private static let enough = 1_000
+    /// So long are four rows that fill a page; with more in a row there would be less on it.
+    private static let most = 980
     private let insert: Statement
-    /// The last row, with what is not written yet.
+    /// The number of the last action.
+    private var last: Int64?
+    /// The last row, with what is not written yet; nil where that is longer than it can become here.
     private var row: SQLiteLogRow?
     private var isWritten = true
 
     init(_ database: Database) throws {
         insert = try database.cachedStatement(sql: "INSERT OR REPLACE INTO actions VALUES (?, ?, ?, ?, ?)")
         let query = try database.cachedStatement(
-            sql: "SELECT first, last, version, bytes, checksum FROM actions ORDER BY first DESC LIMIT 1")
+            sql: """
+                SELECT first, last, version, bytes, checksum FROM actions
+                WHERE rowid = (SELECT max(rowid) FROM actions) AND length(bytes) <= \(Self.most)
+                """)
         let rows = try Row.fetchCursor(query)
         var numbers: [Int64] = []
         while try rows.next() != nil {
@@ -385,17 +399,21 @@ struct SQLiteLogWriter {
             let bytes = try SQLiteLogChecksum.contents(of: query.sqliteStatement, &numbers)
             row = SQLiteLogRow(first: numbers[0], last: numbers[1], version: numbers[2], bytes: bytes)
         }
+        // A longer one is of one action, and has its number.
+        last = try row?.last ?? Int64.fetchOne(database.cachedStatement(sql: "SELECT max(rowid) FROM actions"))
     }
 
     /// Adds an action, unless it is there: one that was reported as failed may be all the same.
     mutating func add(_ number: Int64, version: Int64, _ action: Data) throws {
-        if let row, number <= row.last { return }
-        if row?.last != number &- 1 || row?.version != version || row.map({ $0.bytes.count >= Self.enough }) ?? true {
+        if let last, number <= last { return }
+        let hasRoom = row.map { $0.version == version && $0.bytes.count + 4 + action.count <= Self.most } ?? false
+        if !hasRoom || last != number &- 1 {
             try finish()
             row = SQLiteLogRow(first: number, last: number, version: version, bytes: Data())
         }
         try row?.append(action)
         row?.last = number
+        last = number
         isWritten = false
     }
 

@@ -58,9 +58,9 @@ import Testing
     @Test func `A row's bytes are taken apart as they were put together, or refused`() throws {
         var random = Seeded(state: 17)
         for input in 0..<Self.inputs {
-            let first = Self.number(&random)
+            let first = min(Self.number(&random), .max - 10)
             var row = SQLiteLogRow(first: first, last: first &- 1, version: 1, bytes: Data())
-            let actions = (0..<Int.random(in: 0...4, using: &random)).map { _ in Self.bytes(Data("milk".utf8), &random)
+            let actions = (0..<Int.random(in: 1...4, using: &random)).map { _ in Self.bytes(Data("milk".utf8), &random)
             }
             for action in actions {
                 try row.append(action)

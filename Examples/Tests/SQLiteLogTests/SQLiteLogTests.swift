@@ -265,7 +265,7 @@ import Testing
         // Some 25 bytes for each, of 50 and of what is left of those before in the first of them.
         let rows = try rows()
         #expect((2...3).contains(rows.count), "\(rows)")
-        #expect(rows.allSatisfy { ($0["bytes"] as Data).count < 1_100 })
+        #expect(rows.allSatisfy { ($0["bytes"] as Data).count <= 980 })
         let log = try await reopened()
         try await log.append([FluxLogEntry(number: 201, action: .append("201"))])
         try await log.compact(FluxSnapshot(state: Words(), number: 201, revision: 201))
@@ -281,6 +281,55 @@ import Testing
         await #expect(throws: FluxLogGap.self) {
             try await FluxStore.restored(from: log, initialState: Words(), dispatcher: nil)
         }
+    }
+
+    /// By what says which actions are in a row: a page of rows is well whatever that is.
+    @Test(arguments: ["last = last - 128", "last = first - 1, bytes = x''", "first = first + 1"])
+    func `A row that looks as if it were covered is reported, and not passed over`(damage: String) async throws {
+        do {
+            let log = try open()
+            for number in 1...3 { try await log.append([FluxLogEntry(number: UInt64(number), action: .append("a"))]) }
+        }
+        _ = try rows(after: "UPDATE actions SET \(damage)")
+        let log = try await reopened()
+        let error = await #expect(throws: SQLiteLog<Words>.Failure.self) { try await log.load() }
+        #expect(error?.description.hasSuffix("is damaged") == true)
+    }
+
+    @Test func `What is longer than a row stands in one of its own, and what comes after it in another`() async throws {
+        let lengths = [1, 970, 971, 5_000, 1, 2, 100_000, 100_000, 3]
+        do {
+            let log = try open(Self.plain)
+            for (index, length) in lengths.enumerated() {
+                let entry = FluxLogEntry(
+                    number: UInt64(index + 1), action: Words.Action.append(String(repeating: "a", count: length)))
+                for _ in 0..<2 { try await log.append([entry]) }
+            }
+            let read = try await log.load().entries.map { entry -> Int in
+                guard case .append(let word) = entry.action else { return 0 }
+                return word.count
+            }
+            #expect(read == lengths)
+        }
+        #expect(try rows().map { $0["first"] as Int } == [1, 3, 4, 5, 7, 8, 9])
+    }
+
+    /// Words as they are.
+    private static let plain = SQLiteLog<Words>.Coding(
+        encodeState: { try JSONEncoder().encode($0) },
+        encodeAction: { action in
+            if case .append(let word) = action { Data(word.utf8) } else { Data() }
+        },
+        decodeState: { try JSONDecoder().decode(Words.self, from: $1) },
+        decodeAction: { .append(String(decoding: $1, as: UTF8.self)) })
+
+    @Test func `An older database of a newer version is refused as it is`() async throws {
+        try await makeOlder(hasChecksums: false)
+        try await DatabaseQueue(path: path).write { try $0.execute(sql: "UPDATE snapshot SET version = 2") }
+        let before = try rows(by: "number")
+        let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
+        #expect(error?.description == "\(path): it is of version 2, and this program knows 1")
+        #expect(try rows(by: "number") == before)
     }
 
     @Test func `A damaged row gets no checksum that says it is whole, and nothing is acknowledged`() async throws {
