@@ -80,6 +80,9 @@ import Testing
             if (try? read(row)) != nil { throw Wrong(description: "input \(input): a byte more is not seen") }
             (row.bytes, row.last) = (whole.bytes, whole.last &+ 1)
             if (try? read(row)) != nil { throw Wrong(description: "input \(input): an action less is not seen") }
+            (row.bytes, row.last) = (Data(), first &- 1)
+            if (try? read(row)) != nil { throw Wrong(description: "input \(input): a row of nothing is not seen") }
+            row = whole
             // Whatever it is, it stops nothing.
             row.bytes = Self.bytes(row.bytes + [0], &random)
             _ = try? read(row)
