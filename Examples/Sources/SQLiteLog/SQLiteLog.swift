@@ -367,7 +367,7 @@ struct SQLiteLogRow {
                 (offset, number) = (offset + 4 + count, number &+ 1)
             }
             // It has its checksum: so it was written by something else.
-            if offset != bytes.count || number &- 1 != last || first > last {
+            if offset != bytes.count || number &- 1 != last || bytes.isEmpty {
                 throw SQLiteLogChecksum.Mismatch(number: first)
             }
         }
