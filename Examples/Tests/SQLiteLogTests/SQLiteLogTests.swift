@@ -300,10 +300,14 @@ import Testing
         let lengths = [1, 970, 971, 5_000, 1, 2, 100_000, 100_000, 3]
         do {
             let log = try open(Self.plain)
-            for (index, length) in lengths.enumerated() {
-                let entry = FluxLogEntry(
+            let entries = lengths.enumerated().map { index, length in
+                FluxLogEntry(
                     number: UInt64(index + 1), action: Words.Action.append(String(repeating: "a", count: length)))
-                for _ in 0..<2 { try await log.append([entry]) }
+            }
+            for count in 1...entries.count {
+                try await log.append([entries[count - 1]])
+                // Again, with the one before it, as after one that was reported as failed.
+                try await log.append(Array(entries[..<count].suffix(2)))
             }
             let read = try await log.load().entries.map { entry -> Int in
                 guard case .append(let word) = entry.action else { return 0 }
