@@ -67,7 +67,7 @@ import Testing
                 }
             }
         }
-        let torn = (0..<20_000).count { _ in
+        let torn = (0..<2_000).count { _ in
             // By name it comes between no two of them either.
             dispatcher.dispatch(action: Look(), to: "room")
             return FluxDispatcher.paused([dispatcher]) { room.state.x != room.state.y }
