@@ -191,12 +191,13 @@ extension FluxInspector {
     private func tell(behind number: UInt64, to writer: any ResponseBodyWriter) async throws {
         var writer = writer
         var (number, stamp, silence) = (number, -1, 0)
+        let most: UInt64 = 200
         try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
         while !Task.isCancelled {
             var text = ""
             let stores = recorder.stores.stamp
             if stores != stamp { text += try event("stores", openStores) }
-            let (rows, missed, last) = recorder.rows(after: number, atMost: 200)
+            let (rows, missed, last) = recorder.rows(after: number, atMost: most)
             if !rows.isEmpty || missed > 0 {
                 let batch = Rows(run: recorder.run, missed: missed, rows: try await rendering.lines(of: rows))
                 text += "id: \(recorder.run)-\(last)\n" + (try event("rows", batch))
@@ -205,7 +206,7 @@ extension FluxInspector {
             // A line that means nothing finds out whether anybody is still there.
             if silence == 150 { (text, silence) = (":\n\n", 0) }
             if !text.isEmpty { try await writer.write(ByteBuffer(string: text)) }
-            if rows.count < 200 { try await Task.sleep(for: .milliseconds(100)) }
+            if rows.count < most { try await Task.sleep(for: .milliseconds(100)) }
         }
     }
 

@@ -342,16 +342,18 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
 /// lowest first.
 struct SQLiteLogRow {
     let first: Int64
-    var last: Int64
+    private(set) var last: Int64
     let version: Int64
-    var bytes: Data
+    private(set) var bytes: Data
 
+    /// Adds the action after the last.
     mutating func append(_ action: Data) throws {
         guard let count = UInt32(exactly: action.count) else {
             throw DatabaseError(resultCode: .SQLITE_TOOBIG, message: "an action has \(action.count) bytes")
         }
         withUnsafeBytes(of: count.littleEndian) { bytes.append(contentsOf: $0) }
         bytes.append(action)
+        last &+= 1
     }
 
     /// Calls a closure with each action that the bytes of a row hold, and its number.
@@ -409,10 +411,9 @@ struct SQLiteLogWriter {
         let hasRoom = row.map { $0.version == version && $0.bytes.count + 4 + action.count <= Self.most } ?? false
         if !hasRoom || last != number &- 1 {
             try finish()
-            row = SQLiteLogRow(first: number, last: number, version: version, bytes: Data())
+            row = SQLiteLogRow(first: number, last: number &- 1, version: version, bytes: Data())
         }
         try row?.append(action)
-        row?.last = number
         last = number
         isWritten = false
     }

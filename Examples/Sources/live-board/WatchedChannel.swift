@@ -22,8 +22,7 @@ private final class OldClients: ChannelDuplexHandler {
         unanswered.append(head.version)
         if head.version == .http1_0 {
             head.headers.remove(name: "Expect")
-            let isKept = head.headers[canonicalForm: "Connection"].contains { $0.lowercased() == "keep-alive" }
-            if !isKept { head.headers.replaceOrAdd(name: "Connection", value: "close") }
+            if !head.isKeepAlive { head.headers.replaceOrAdd(name: "Connection", value: "close") }
         }
         context.fireChannelRead(wrapInboundOut(.head(head)))
     }

@@ -83,8 +83,7 @@ import Testing
                     + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n")
             #expect(await connection.read() == "HTTP/1.1 100 Continue\r\n\r\n")
             connection.send(body)
-            var answer = ""
-            while !answer.hasSuffix("}"), let more = await connection.read() { answer += more }
+            let answer = await connection.read { $0.hasSuffix("}") }
             #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"), "\(answer)")
             #expect(try await server.board().revision == revision)
         }
@@ -101,8 +100,7 @@ import Testing
         let server = try await Server(folder)
         let old = try RawConnection(port: server.port)
         old.send("GET /boards/welcome/events HTTP/1.0\r\nHost: a\r\n\r\n")
-        var answer = ""
-        while !answer.contains("event: here"), let more = await old.read() { answer += more }
+        let answer = await old.read { $0.contains("event: here") }
         #expect(answer.hasPrefix("HTTP/1.0 200 OK\r\n"), "\(answer)")
         #expect(!answer.lowercased().contains("transfer-encoding"), "\(answer)")
         #expect(answer.contains("\r\n\r\nretry: "), "\(answer)")
@@ -116,8 +114,7 @@ import Testing
         let server = try await Server(folder)
         let mixed = try RawConnection(port: server.port)
         mixed.send("GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
-        var answer = ""
-        while answer.components(separatedBy: " 200 OK\r\n").count < 3, let more = await mixed.read() { answer += more }
+        let answer = await mixed.read { $0.components(separatedBy: " 200 OK\r\n").count > 2 }
         let second = try #require(answer.range(of: "HTTP/1.1 200 OK\r\n"), "\(answer)")
         #expect(answer.hasPrefix("HTTP/1.0 200 OK\r\n") && answer[..<second.lowerBound].hasSuffix("}"), "\(answer)")
     }
@@ -132,8 +129,7 @@ import Testing
         let server = try await Server(folder)
         let connection = try RawConnection(port: server.port)
         connection.send(head + "\r\n\r\n")
-        var answer = ""
-        while let more = await connection.read() { answer += more }
+        let answer = await connection.readToEnd()
         #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(answer)")
         #expect(answer.contains("application/problem+json") && answer.contains("urn:live-board:malformed"), "\(answer)")
         #expect(answer.hasSuffix("}"), "\(answer)")

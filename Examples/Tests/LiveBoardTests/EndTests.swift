@@ -168,9 +168,7 @@ import Testing
         let busy = try RawConnection(port: server.port)
         func isAnswered() async -> Bool {
             busy.send(ask)
-            var said = ""
-            while !said.hasSuffix("}"), let more = await busy.read() { said += more }
-            return said.contains("200 OK")
+            return await busy.read { $0.hasSuffix("}") }.contains("200 OK")
         }
         var stream: RawConnection? = try RawConnection(port: server.port)
         stream?.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n")

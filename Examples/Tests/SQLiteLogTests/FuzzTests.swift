@@ -62,30 +62,27 @@ import Testing
             var row = SQLiteLogRow(first: first, last: first &- 1, version: 1, bytes: Data())
             let actions = (0..<Int.random(in: 1...4, using: &random)).map { _ in Self.bytes(Data("milk".utf8), &random)
             }
-            for action in actions {
-                try row.append(action)
-                row.last &+= 1
-            }
-            func read(_ row: SQLiteLogRow) throws -> [Data] {
+            for action in actions { try row.append(action) }
+            func read(_ bytes: Data, to last: Int64) throws -> [Data] {
                 var read: [Data] = []
-                try SQLiteLogRow.forEach(in: row.bytes, from: row.first, to: row.last) { number, action in
+                try SQLiteLogRow.forEach(in: bytes, from: first, to: last) { number, action in
                     #expect(number == first &+ Int64(read.count))
                     read.append(action)
                 }
                 return read
             }
-            if try read(row) != actions { throw Wrong(description: "input \(input): not as it was written") }
-            let whole = row
-            row.bytes.append(0)
-            if (try? read(row)) != nil { throw Wrong(description: "input \(input): a byte more is not seen") }
-            (row.bytes, row.last) = (whole.bytes, whole.last &+ 1)
-            if (try? read(row)) != nil { throw Wrong(description: "input \(input): an action less is not seen") }
-            (row.bytes, row.last) = (Data(), first &- 1)
-            if (try? read(row)) != nil { throw Wrong(description: "input \(input): a row of nothing is not seen") }
-            row = whole
+            let (bytes, last) = (row.bytes, row.last)
+            if try read(bytes, to: last) != actions {
+                throw Wrong(description: "input \(input): not as it was written")
+            }
+            for (bytes, last, what) in [
+                (bytes + [0], last, "a byte more"), (bytes, last &+ 1, "an action less"),
+                (Data(), first &- 1, "a row of nothing"),
+            ] where (try? read(bytes, to: last)) != nil {
+                throw Wrong(description: "input \(input): \(what) is not seen")
+            }
             // Whatever it is, it stops nothing.
-            row.bytes = Self.bytes(row.bytes + [0], &random)
-            _ = try? read(row)
+            _ = try? read(Self.bytes(bytes + [0], &random), to: last)
         }
     }
 

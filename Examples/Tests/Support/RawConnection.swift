@@ -74,9 +74,15 @@ public final class RawConnection: @unchecked Sendable {
     }
 
     /// Reads all there is to the end.
-    public func readToEnd() async -> String {
+    public func readToEnd() async -> String { await read { _ in false } }
+
+    /// Reads until there is enough, or to the end.
+    ///
+    /// - Parameter isEnough: Looks at all that was read.
+    /// - Returns: All that was read.
+    public func read(until isEnough: (String) -> Bool) async -> String {
         var text = ""
-        while let more = await read() { text += more }
+        while !isEnough(text), let more = await read() { text += more }
         return text
     }
 

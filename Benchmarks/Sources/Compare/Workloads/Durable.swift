@@ -205,21 +205,14 @@ extension Effort {
         let durable = try make(folder.path)
         let each = max(1, 64 / callers)
         return try measure(callers * each, total: durable.total) { _ in
-            let wrong = Shared<(any Error)?>(nil)
-            blocking {
-                await withTaskGroup(of: Void.self) { group in
+            try outcome {
+                try await withThrowingTaskGroup(of: Void.self) { group in
                     for _ in 0..<callers {
-                        group.addTask {
-                            do {
-                                for _ in 0..<each { try await durable.dispatch() }
-                            } catch {
-                                wrong.value.withLock { $0 = error }
-                            }
-                        }
+                        group.addTask { for _ in 0..<each { try await durable.dispatch() } }
                     }
+                    try await group.waitForAll()
                 }
             }
-            if let error = wrong.value.withLock({ $0 }) { throw error }
         }
     }
 
@@ -231,30 +224,31 @@ extension Effort {
         let folder = try DiskFolder()
         let path = folder.path
         let actions = seconds == 0 ? 10_000 : 1_000_000
-        let total = Shared(0)
-        let wrong = Shared<(any Error)?>(nil)
-        blocking {
-            do { try await write(path, actions) } catch { wrong.value.withLock { $0 = error } }
-        }
-        if let error = wrong.value.withLock({ $0 }) { throw error }
+        try outcome { try await write(path, actions) }
         return try measure {
-            let time = ContinuousClock().measure {
-                blocking {
-                    let count = (try? await restart(path)) ?? -1
-                    total.value.withLock { $0 = count }
-                }
-            }
-            try expect("total", total.value.withLock { $0 }, actions)
+            var total = 0
+            let time = try ContinuousClock().measure { total = try outcome { try await restart(path) } }
+            try expect("total", total, actions)
             return time / .nanoseconds(actions)
         }
     }
 }
 
-/// A value that a task leaves for the thread that waits for it.
-private final class Shared<Value: Sendable>: Sendable {
-    let value: Mutex<Value>
-
-    init(_ value: Value) {
-        self.value = Mutex(value)
+/// Waits for asynchronous work on this thread, and hands out what it returns or throws.
+private func outcome<Value: Sendable>(of work: @escaping @Sendable () async throws -> Value) throws -> Value {
+    let result = Left<Value>()
+    blocking {
+        do {
+            let value = try await work()
+            result.value.withLock { $0 = .success(value) }
+        } catch {
+            result.value.withLock { $0 = .failure(error) }
+        }
     }
+    return try result.value.withLock { $0! }.get()
+}
+
+/// What a task leaves for the thread that waits for it.
+private final class Left<Value: Sendable>: Sendable {
+    let value = Mutex<Result<Value, any Error>?>(nil)
 }

@@ -715,7 +715,7 @@ byId("editor-form").addEventListener("submit", async (event) => {
 function refuse(problem) {
     editor.error.textContent = problem.card ? "" : problem.detail ?? problem.title;
     if (!problem.card) return;
-    Object.assign(edited, { revision: problem.card.revision, title: problem.card.title, text: problem.card.text });
+    Object.assign(edited, problem.card);
     showConflict(problem.card);
     noteInEditor();
     editor.conflict.scrollIntoView({ block: "nearest" });
