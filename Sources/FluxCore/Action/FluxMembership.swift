@@ -114,9 +114,8 @@ nonisolated extension FluxStoreHandle {
             return dispatcher
         }
         // Let go of outside the lock.
-        return withExtendedLifetime(dispatcher) {
-            FluxRegistration { [self, weak reducer] in remove { $0 === reducer } }
-        }
+        withExtendedLifetime(dispatcher) {}
+        return FluxRegistration { [self, weak reducer] in remove { $0 === reducer } }
     }
 
     /// Takes reactions out, which are the user's.

@@ -50,46 +50,51 @@
 
         /// Lets those go on who wait.
         @inlinable mutating func open() {
-            if waiters.isEmpty { return }
             for latch in waiters.values { latch.open() }
             waiters = [:]
         }
     }
 
-    @usableFromInline let delivery: FluxStateDelivery<State>
+    /// How it comes to its delivery, which that of the store's own queue makes with its first change: most stores are quiet.
+    @usableFromInline enum Way { case plain(FluxStoreHandle<State>), made(FluxStateDelivery<State>) }
+
+    /// The id of the mailbox of the store's own queue that keeps each state.
+    @inlinable static var plain: UInt64 { 2 }
+
+    @usableFromInline var way: Way
+    @inlinable var made: FluxStateDelivery<State>? { if case .made(let delivery) = way { delivery } else { nil } }
     /// Where a drain has them too, a change copies the list.
     @usableFromInline var members = FluxList<Member>()
     /// Behind the list, whose last word it shares.
     @usableFromInline var phase = FluxDrainPhase.idle
     /// How many states there are that the members have not got, in a mailbox that conflates; 2 stands for any more, which are a burst.
     @usableFromInline var marks: UInt8 = 0
+    @usableFromInline let isConflated: Bool
     @usableFromInline var starters: ContiguousArray<Starter> = []
     @usableFromInline var pending: ContiguousArray<State?> = []
-    /// The empty buffer that `pending` is swapped for, while no drain has it.
-    @usableFromInline var spare: ContiguousArray<State?> = []
     @usableFromInline var waiters: [ObjectIdentifier: FluxLatch] = [:]
     /// Those who left while a drain had them.
     @usableFromInline var gone: ContiguousArray<Member> = []
 
-    @inlinable init(_ delivery: FluxStateDelivery<State>) { self.delivery = delivery }
+    @inlinable init(_ way: Way, isConflated: Bool = false) { (self.way, self.isConflated) = (way, isConflated) }
 
     /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.
     @inlinable var isAbandoned: Bool { members.isEmpty && phase != .draining }
 
     // MARK: - Inputs of the store
 
-    /// Keeps a state for delivery; true: schedule a drain.
-    @inlinable @inline(__always) mutating func put(_ state: inout State) -> Bool {
-        if members.isEmpty { return false }
-        if delivery.isConflated { marks = Swift.min(marks + 1, 2) } else { pending.append(state) }
+    /// Keeps a state for delivery; hands out what is to schedule a drain.
+    @inlinable @inline(__always) mutating func put(_ state: inout State) -> FluxStateDelivery<State>? {
+        if members.isEmpty { return nil }
+        if isConflated { marks = Swift.min(marks + 1, 2) } else { pending.append(state) }
         return schedule()
     }
 
-    /// Adds a member; true: schedule a drain.
-    @inlinable mutating func join(_ member: FluxSubscriber<State>, startingWith state: State?) -> Bool {
+    /// Adds a member; hands out what is to schedule a drain.
+    @inlinable mutating func join(_ member: FluxSubscriber<State>, with state: State?) -> FluxStateDelivery<State>? {
         members.insert(.passRetained(member), id: member.id)
-        guard let state else { return false }
-        starters.append((member, delivery.isConflated ? nil : state))
+        guard let state else { return nil }
+        starters.append((member, isConflated ? nil : state))
         return schedule()
     }
 
@@ -139,10 +144,8 @@
         _ step: FluxDrainStep, _ batch: inout Batch, newest: UInt64, current: State?, isEnded: Bool
     ) -> Bool {
         swap(&gone, &batch.gone)
-        if step == .begin {
-            swap(&spare, &batch.states)
-            phase = .draining
-        }
+        if batch.states.capacity > FluxLimits.keptCapacity(State?.self) { batch.states = [] }
+        if step == .begin { phase = .draining }
         guard isDue else {
             pause(&batch)
             phase = .idle
@@ -153,12 +156,11 @@
             pause(&batch)
             return true
         }
-        if batch.states.capacity > FluxLimits.keptCapacity(State?.self) { batch.states = [] }
         swap(&pending, &batch.states)
         swap(&starters, &batch.starters)
         swap(&waiters, &batch.waiters)
         batch.members = members
-        if delivery.isConflated {
+        if isConflated {
             // Those who joined before the newest state get that with all others.
             batch.starters.removeAll { $0.member.takes(newest) }
             for index in batch.starters.indices { batch.starters[index].state = current }
@@ -173,16 +175,17 @@
     /// Gives a drain that stops between two batches its place back, so that another can begin.
     @inlinable mutating func pause(_ batch: inout Batch) {
         batch.members = FluxList()
-        if batch.states.capacity <= FluxLimits.keptCapacity(State?.self) { swap(&spare, &batch.states) }
+        if pending.capacity == 0 { swap(&pending, &batch.states) }
         phase = .scheduled
     }
 
     /// Whether a drain would find something to do.
     @inlinable var isDue: Bool { !pending.isEmpty || marks > 0 || !starters.isEmpty || !waiters.isEmpty }
 
-    @inlinable @inline(__always) mutating func schedule() -> Bool {
-        if phase != .idle { return false }
+    @inlinable @inline(__always) mutating func schedule() -> FluxStateDelivery<State>? {
+        if phase != .idle { return nil }
         phase = .scheduled
-        return true
+        if case .plain(let handle) = way { way = .made(FluxStateDelivery(handle, id: Self.plain, queue: nil)) }
+        return made
     }
 }

@@ -10,10 +10,8 @@ import Dispatch
     @usableFromInline var list = FluxList<FluxMailbox<State>>()
     /// Whether the store was let go: all end after what is due.
     @usableFromInline var isEnded = false
-    @usableFromInline var lastID: UInt64 = 0
-
-    /// How many revisions were left out, since states are numbered without a gap where they wait.
-    @usableFromInline var skipped: UInt64 = 0
+    /// That of the newest subscription; it begins with that of the mailbox that has no delivery of its own.
+    @usableFromInline var lastID: UInt64 = 1
 
     @inlinable init() {}
 
@@ -24,27 +22,30 @@ import Dispatch
     /// The state comes by its address: passed as a value it is retained once more, and each count costs what two threads fight over.
     @inlinable mutating func announce(_ state: inout State, _ wakes: inout FluxWakes) {
         list.updateEach { mailbox in
-            if mailbox.put(&state) { wakes.append(.some(mailbox.delivery, isFirst: true)) }
+            if let due = mailbox.put(&state) { wakes.append(.some(due, isFirst: true)) }
         }
     }
 
-    /// Adds a handler to the mailbox of a queue, which is opened if there is none; says whether that is to be woken.
+    /// Adds a handler to the mailbox of a queue, which is opened if there is none; hands out what is to be woken.
     @inlinable mutating func join(
         _ handle: FluxStoreHandle<State>, _ delivery: FluxDelivery, _ queue: DispatchQueue?, _ snapshot: State?,
         _ handler: @escaping @Sendable (State) -> Void
-    ) -> (member: FluxSubscriber<State>, isDue: Bool) {
-        let isConflated = delivery == .latest
-        var found: FluxStateDelivery<State>?
-        list.updateEach { mailbox in
-            let known = mailbox.delivery
-            if known.isConflated == isConflated && fluxIsSame(known.queue, queue) { found = known }
-        }
+    ) -> (member: FluxSubscriber<State>, due: FluxStateDelivery<State>?) {
         lastID += 1
-        let target = found ?? FluxStateDelivery(handle, id: lastID, queue: queue, isConflated: isConflated)
-        if found == nil { list.insert(FluxMailbox(target), id: target.id) }
-        let place = target.id
-        let member = FluxSubscriber(id: lastID, after: newest &- skipped, delivery: consume target, handler: handler)
-        return (member, list.update(id: place) { $0.join(member, startingWith: snapshot) } == true)
+        let isConflated = delivery == .latest
+        var target: FluxStateDelivery<State>?
+        if queue != nil || isConflated {
+            target = FluxStateDelivery(handle, id: lastID << 1 | (isConflated ? 1 : 0), queue: queue)
+            list.updateEach {
+                if let made = $0.made, made.isConflated == isConflated, fluxIsSame(made.queue, queue) { target = made }
+            }
+        }
+        let place = target?.id ?? FluxMailbox<State>.plain
+        if list.position(of: place) == nil {
+            list.insert(FluxMailbox(target.map { .made($0) } ?? .plain(handle), isConflated: isConflated), id: place)
+        }
+        let member = FluxSubscriber<State>(id: lastID, after: newest, leaving: target ?? handle, handler: handler)
+        return (member, list.update(id: place) { $0.join(member, with: snapshot) } ?? nil)
     }
 
     /// Removes a handler.
@@ -67,7 +68,7 @@ import Dispatch
     @inlinable mutating func step(
         _ step: FluxDrainStep, _ delivery: UInt64, _ batch: inout FluxMailbox<State>.Batch, current: State?
     ) -> Bool {
-        let (newest, isEnded) = (newest &- skipped, isEnded)
+        let (newest, isEnded) = (newest, isEnded)
         let isDue = list.update(id: delivery) {
             $0.step(step, &batch, newest: newest, current: current, isEnded: isEnded)
         }

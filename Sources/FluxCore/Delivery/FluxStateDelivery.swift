@@ -3,7 +3,7 @@ import Dispatch
 /// Delivers what is announced to the subscriptions of a store on one queue.
 ///
 /// At most one drain of it is scheduled or running at any time; its mailbox sees to that.
-@usableFromInline nonisolated final class FluxStateDelivery<State: FluxState>: FluxLeaving {
+@usableFromInline nonisolated final class FluxStateDelivery<State: FluxState>: FluxSettling, FluxLeaving {
     @usableFromInline typealias Batch = FluxMailbox<State>.Batch
 
     @usableFromInline let handle: FluxStoreHandle<State>
@@ -12,8 +12,8 @@ import Dispatch
     /// The queue to deliver on; nil: the store's own.
     @usableFromInline let queue: DispatchQueue?
 
-    @inlinable init(_ handle: FluxStoreHandle<State>, id: UInt64, queue: DispatchQueue?, isConflated: Bool) {
-        (self.handle, self.queue, self.id) = (handle, queue, id << 1 | (isConflated ? 1 : 0))
+    @inlinable init(_ handle: FluxStoreHandle<State>, id: UInt64, queue: DispatchQueue?) {
+        (self.handle, self.queue, self.id) = (handle, queue, id)
     }
 
     @inlinable var isConflated: Bool { id & 1 == 1 }
@@ -23,7 +23,7 @@ import Dispatch
         (queue ?? handle.queue).async { _ = self.handle.work(self.handle, .drain(self)) }
     }
 
-    @usableFromInline func leave(_ id: UInt64) { _ = handle.work(handle, .leave(id, self)) }
+    @usableFromInline func leave(_ id: UInt64) { _ = handle.work(handle, .leave(id, self.id)) }
 
     @usableFromInline func waitForCall() async { await handle.wait(for: id, forCall: true) }
 
@@ -58,8 +58,8 @@ import Dispatch
     }
 }
 
-/// What wakes the queue of a subscription, and ends it.
-@usableFromInline nonisolated protocol FluxLeaving: FluxSettling {
+/// What ends a subscription: what delivers to it, or the store that it is one of, if a mailbox has no delivery of its own.
+@usableFromInline nonisolated protocol FluxLeaving: AnyObject, Sendable {
     /// Takes a subscription out.
     func leave(_ id: UInt64)
     /// Waits until no call is under way.

@@ -17,7 +17,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     @inlinable public var state: State { current }
 
     /// The number of the newest announced change; 0 before the first.
-    @inlinable public var revision: UInt64 { mailboxes.newest }
+    @inlinable public var revision: UInt64 { mailboxes.newest &+ (observing?.skipped ?? 0) }
 
     /// Grows with each change that was applied, announced or not.
     @inlinable var stamp: UInt64 { mailboxes.newest &+ silent }
@@ -54,7 +54,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
         if let observing { swap(&observers, &observing.observers) }
         defer { if let observing { swap(&observers, &observing.observers) } }
         for index in observers.indices { observers[index].applying(change) }
-        let revision = change.apply(to: &current) ? announce(&wakes) : nil
+        let revision = change.apply(to: &current) ? announce(&wakes) &+ (observing?.skipped ?? 0) : nil
         if revision == nil {
             guard case .action = change else { return nil }
             silent &+= 1
@@ -96,10 +96,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
         fluxRequire(revision ?? 0 <= Int64.max, "\(revision ?? 0) is no revision: too few could come after it.")
         letGo(of: current)
         current = state
-        if let revision, revision > mailboxes.newest {
-            mailboxes.skipped &+= revision &- 1 &- mailboxes.newest
-            mailboxes.newest = revision &- 1
-        }
+        if let revision, revision > self.revision { makeObserving().skipped &+= revision &- 1 &- self.revision }
         return apply(.replaced(by: action), pastGate: true) ?? self.revision
     }
 
@@ -157,6 +154,6 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     @inlinable mutating func takeRest(_ rest: inout (wakes: FluxWakes, gone: [Any])) {
         guard let observing else { return }
         swap(&rest, &observing.rest)
-        if observing.observers.isEmpty && observing.gate == nil { self.observing = nil }
+        if observing.observers.isEmpty && observing.gate == nil && observing.skipped == 0 { self.observing = nil }
     }
 }

@@ -14,7 +14,7 @@ import Synchronization
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
 /// `FluxState.handle(action:)`.
-nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling {
+nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling, FluxLeaving {
     @usableFromInline typealias Answer = (reducer: FluxReducer?, stamp: UInt64, state: (@Sendable () -> State)?)
 
     // The two that each dispatch looks at, side by side.
@@ -33,8 +33,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         work = { handle, job in
             switch job {
             case .drain(let delivery): delivery.drain()
-            case .leave(let id, let delivery):
-                var rest = handle.lock.withLock { $0.mailboxes.leave(id, delivery.id) }
+            case .leave(let id, let mailbox):
+                var rest = handle.lock.withLock { $0.mailboxes.leave(id, mailbox) }
                 rest.retire()
                 rest.open()
             case .end: handle.end(after: handle.lock.withLock { $0.observers }[...])
@@ -85,13 +85,16 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         threads.requireImpure("subscribe")
-        let (member, isDue) = lock.withLock { machine in
+        let (member, due) = lock.withLock { machine in
             machine.mailboxes.join(self, delivery, queue, startsWithCurrent ? machine.state : nil, handler)
         }
-        // Its delivery is there: nobody has the token yet to end it by, and what is due is delivered though the store goes.
-        if isDue { member.delivery.withLock { $0 }?.settle() }
+        due?.settle()
         return FluxSubscription(member)
     }
+
+    @usableFromInline func leave(_ id: UInt64) { _ = work(self, .leave(id, FluxMailbox<State>.plain)) }
+
+    @usableFromInline func waitForCall() async { await wait(for: FluxMailbox<State>.plain, forCall: true) }
 
     /// Waits until all that is due on a delivery has been handed over, or no call there is under way; false: the task was cancelled.
     @inlinable @discardableResult func wait(for delivery: UInt64, forCall: Bool) async -> Bool {
@@ -202,8 +205,8 @@ nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) 
 /// What the handle of a store has done where the types are known.
 @usableFromInline nonisolated enum FluxStoreJob<State: FluxState> {
     case drain(FluxStateDelivery<State>)
-    /// Takes a subscription out, by its id.
-    case leave(UInt64, FluxStateDelivery<State>)
+    /// Takes a subscription out, by its id and that of its mailbox.
+    case leave(UInt64, UInt64)
     /// Ends all subscriptions, after those who look on.
     case end
     /// Makes what leads to `handle`, and keeps a store if it is given one.

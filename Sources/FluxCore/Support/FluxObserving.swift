@@ -7,5 +7,7 @@
     @exclusivity(unchecked) @usableFromInline var ids: ContiguousArray<ObjectIdentifier> = []
     /// Who decides on changes, and may hold some back.
     @exclusivity(unchecked) @usableFromInline var gate: (@Sendable (FluxChange<State>) -> Bool)?
+    /// How many revisions were left out: states are numbered without a gap where they wait.
+    @exclusivity(unchecked) @usableFromInline var skipped: UInt64 = 0
     @usableFromInline var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
 }

@@ -21,31 +21,30 @@ import Synchronization
     /// Borrowed by each call, and taken away only by who was handed this by the mailbox: then no call is under way.
     @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxCall<State>?
     /// Where it is delivered, without the type of the state, which would be looked up as it ends; nil once it is retired.
-    @usableFromInline let delivery: FluxLock<(any FluxLeaving)?>
+    @usableFromInline let leaving: FluxLock<(any FluxLeaving)?>
 
-    @inlinable
-    init(id: UInt64, after: UInt64, delivery: FluxStateDelivery<State>, handler: @escaping @Sendable (State) -> Void) {
+    @inlinable init(id: UInt64, after: UInt64, leaving: any FluxLeaving, handler: @escaping @Sendable (State) -> Void) {
         self.id = id
         self.start = Synchronization.Atomic(after)
         self.handler = FluxCall(handler)
-        self.delivery = FluxLock(delivery)
+        self.leaving = FluxLock(leaving)
     }
 
     /// Ends it: from here on no call of it is decided on (C7).
     @usableFromInline override func cancel() {
         // Relaxed: one of several goes on. All that it shows anybody is that this one has ended, which need be in no order with others.
         if start.exchange(.max, ordering: .relaxed) == .max { return }
-        guard let delivery = delivery.withLock({ $0 }) else { return }
-        FluxPureCode.after { [id] in delivery.leave(id) }
+        guard let leaving = leaving.withLock({ $0 }) else { return }
+        FluxPureCode.after { [id] in leaving.leave(id) }
     }
 
-    @usableFromInline override func finish() async { await delivery.withLock { $0 }?.waitForCall() }
+    @usableFromInline override func finish() async { await leaving.withLock { $0 }?.waitForCall() }
 
     /// Lets go of the handler and of the delivery: the mailbox has let go of this.
     @inlinable func retire() {
         handler = nil
         // Let go of outside the lock.
-        _ = delivery.withLock { fluxTake(&$0) }
+        _ = leaving.withLock { fluxTake(&$0) }
     }
 
     /// Whether it gets a state: it began before that was announced, and has not ended.

@@ -44,6 +44,33 @@ enum C5 {
                 token.value = nil
             }
         },
+        Scenario("c5-next", "One that begins after the only one before it has left gets each change from then on once") {
+            scene in
+            let (store, seen, calls, before) = (makeLog(), Noted<[Int]>([]), Noted(0), Noted(0))
+            let token = Noted<FluxSubscription?>(store.subscribe { _ in })
+            scene.thread("dispatches") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("comes and goes") {
+                token.value = nil
+                before.value = store.entries.count
+                token.value = store.subscribe(startingWithCurrent: true) {
+                    calls.value += 1
+                    scene.expect(calls.value == 1, "two calls at once")
+                    scene.point()
+                    calls.value -= 1
+                    seen.value.append($0.entries.count)
+                }
+                store.add(3)
+            }
+            scene.finally {
+                let first = seen.value.first ?? 4
+                scene.expect(first >= before.value, "it began with \(first), after \(before.value)")
+                scene.expect(seen.value, is: Array(min(first, 3)...3), "how long the states were")
+                token.value = nil
+            }
+        },
         Scenario("c5-latest", "A subscription to the latest never goes back, repeats nothing, and ends on the newest") {
             scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
