@@ -4,9 +4,10 @@ import Dispatch
     import FluxCore
 #endif
 
-/// The part of a view that lives as long as anything is due; its handle, ``FluxView``, may go before.
+/// What a view is made of, and computes with.
 ///
-/// It holds the last value in a store of its own, so that it is watched in all the ways a store is.
+/// It holds the last value in a store of its own, so that it is watched in all the ways a store is. It keeps the sources, and so nobody
+/// keeps it longer than its ``FluxView``: a store would take actions of a time in which nobody has it any more.
 @usableFromInline
 nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     private struct Watchers {
@@ -25,6 +26,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     /// Takes a cut and computes the value.
     @usableFromInline let take: @Sendable (FluxViewSources) -> (number: UInt64, value: Value)
     private let watchers = FluxLock(Watchers())
+    /// How those reach this who may outlive it.
+    @usableFromInline let reach = FluxViewReach<Value>()
     /// Where the view computes for those who watch it.
     private let queue = DispatchQueue(label: "FluxView", autoreleaseFrequency: .workItem, target: .global())
 
@@ -39,6 +42,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         let first = take(sources)
         inner = FluxStore(
             initialState: FluxDerived(value: first.value, stamp: stamp, cut: first.number), dispatcher: nil)
+        reach.core.withLock { $0 = self }
     }
 
     // MARK: - Computing
@@ -61,17 +65,18 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     @inlinable @inline(never)
     func refresh(_ old: FluxDerived<Value>, _ stamp: UInt64) -> FluxDerived<Value> {
         let cut = take(sources)
-        var known = old
-        while known.cut < cut.number {
-            // Compared with no lock held; where another thread was faster, compared again.
-            let next = FluxDerived(value: cut.value, stamp: stamp, cut: cut.number)
-            let isSame = isSame(known.announced, cut.value)
-            if inner.dispatch(action: FluxDerived.Action(next: next, known: known.cut, isSame: isSame)) != nil {
-                return next
-            }
-            known = inner.state
+        return inner.replace(old, with: FluxDerived(value: cut.value, stamp: stamp, cut: cut.number), by: isSame)
+    }
+
+    /// Does so in two steps: takes a cut, and hands out what computes, which keeps no source.
+    func cut() -> @Sendable () -> Void {
+        let (known, stamp, inner, isSame) = (inner.state, sources.stamp(), inner, isSame)
+        // What is known may be the last of it by now, and is let go of once no lock is held.
+        if known.stamp == stamp { return { withExtendedLifetime(known) {} } }
+        let (number, compute) = sources.take(capture) { $0 }
+        return {
+            _ = inner.replace(known, with: FluxDerived(value: compute(), stamp: stamp, cut: number), by: isSame)
         }
-        return known
     }
 
     /// Takes what the value follows from for the cut of another view.
@@ -99,9 +104,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         }
         if isFirst {
             // It computes once for all changes that come before it does. Who joins meanwhile is told by what follows here.
-            let alarm = FluxViewAlarm(on: queue) { [weak self] in
-                if let self, isWatched { upToDate() }
-            }
+            let alarm = FluxViewAlarm(on: queue) { [reach] in reach.bringUp() }
             let token = sources.watch { alarm.ring() }
             watchers.withLock { $0.token = token }
         }
@@ -121,14 +124,47 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         token?.unsubscribe()
     }
 
-    /// Computes what is due, and lets go of the rest: the view was let go.
+    /// Reads what is due and has it computed, and is reached by nobody from here on: the view was let go.
     ///
-    /// Elsewhere, for computing is the user's, and the last reference may go under a lock. Then this goes, and with it the
-    /// store that ends the subscriptions.
+    /// Elsewhere, for computing is the user's, and the last reference may go under a lock. Then the store goes that ends the
+    /// subscriptions.
     @usableFromInline
     func end() {
-        if isWatched { queue.async { self.upToDate() } }
+        let due = isWatched ? cut() : nil
+        reach.core.withLock { $0 = nil }
+        if let due { queue.async(execute: due) }
     }
 
-    private var isWatched: Bool { watchers.withLock { $0.users > 0 } }
+    var isWatched: Bool { watchers.withLock { $0.users > 0 } }
+}
+
+/// Leads to what a view is made of for as long as there is the view, and keeps that for no longer: whoever uses it has the lock.
+@usableFromInline
+nonisolated final class FluxViewReach<Value: Sendable>: Sendable {
+    @usableFromInline let core = FluxLock<FluxViewCore<Value>?>(nil)
+
+    @usableFromInline init() {}
+
+    /// Brings the value up to the sources, where there are any left.
+    func bringUp() {
+        let compute = core.withLock { core in core.flatMap { $0.isWatched ? $0.cut() : nil } }
+        compute?()
+    }
+}
+
+nonisolated extension FluxStore {
+    /// Puts a value of a view in the place of an older one, and announces it if it is another; returns the newest.
+    @inlinable
+    func replace<Value>(
+        _ old: FluxDerived<Value>, with next: FluxDerived<Value>, by isSame: (Value, Value) -> Bool
+    ) -> FluxDerived<Value> where State == FluxDerived<Value> {
+        var known = old
+        while known.cut < next.cut {
+            // Compared with no lock held; where another thread was faster, compared again.
+            let action = FluxDerived.Action(next: next, known: known.cut, isSame: isSame(known.announced, next.value))
+            if dispatch(action: action) != nil { return next }
+            known = state
+        }
+        return known
+    }
 }

@@ -141,6 +141,19 @@ enum C11 {
                 withExtendedLifetime(token) { scene.expect(seen.value.count, is: applied.value, "calls after the end") }
             }
         },
+        Scenario("c11-store-goes", "A store goes with the view that has it, though that be at work") { scene in
+            let dispatcher = FluxDispatcher()
+            let store = Noted<FluxStore<Log>?>(makeLog(dispatcher))
+            let view = Noted(store.value?.view(\.entries.count))
+            let find = { @Sendable [weak store = store.value] in store }
+            let token = view.value?.subscribe { _ in }
+            scene.thread("dispatches") { dispatcher.add(1) }
+            scene.thread("lets go") {
+                (view.value, store.value) = (nil, nil)
+                scene.expect(find() == nil, "the store is kept")
+            }
+            scene.finally { withExtendedLifetime(token) {} }
+        },
         Scenario(
             "c11-watchers-come-and-go", "A view that loses its last watcher while another comes tells that one all"
         ) { scene in
