@@ -100,4 +100,7 @@ nonisolated final class FluxCancellationFlag: Sendable {
     var isVoid: Bool { isSet.withLock { $0 } || whole?.isVoid ?? false }
 
     func void() { isSet.withLock { $0 = true } }
+
+    /// Whether both are parts of one load: a persistence of one's own may look at its file more than once.
+    func isPart(with other: FluxCancellationFlag) -> Bool { whole != nil && whole === other.whole }
 }

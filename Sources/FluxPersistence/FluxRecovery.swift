@@ -34,8 +34,10 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     init(_ contents: FluxLogContents<State>, initialState: State) throws {
         var (state, last) = (contents.snapshot?.state ?? initialState, contents.snapshot?.number ?? 0)
         var revision = contents.snapshot?.revision ?? 0
-        // So that there is room for what comes after it.
-        if Swift.max(last, revision) > UInt64.max / 2 { throw FluxLogOverflow(number: last, revision: revision) }
+        // So that there is room for what comes after it, here and later.
+        if Swift.max(last, revision) > UInt64.max / 2 - UInt64(contents.entries.count) {
+            throw FluxLogOverflow(number: last, revision: revision)
+        }
         // As in a store: a `handle` that dispatches stops here too, or it would do so for the first time in a recovery.
         let gap: FluxLogGap? = FluxPureCode.run("FluxState.handle(action:)") {
             // An append that was reported as failed may be there twice, and a snapshot may have been taken after it.

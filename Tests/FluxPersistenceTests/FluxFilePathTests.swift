@@ -87,10 +87,32 @@ import Testing
         #expect(folder.names == ["state.new"])
     }
 
-    @Test func `A name that leaves no room for that of the new file is refused by the load`() async {
-        let path = folder.path + "/" + String(repeating: "x", count: 252)
+    @Test(arguments: [(252, ".new"), (251, ".unreadable-999"), (241, ".unreadable-999")])
+    func `A name that leaves no room for those that a file may need is refused by the load`(
+        count: Int, ending: String
+    ) async {
+        let path = folder.path + "/" + String(repeating: "x", count: count)
         let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).load() }
-        #expect(error?.description == "\(path): stat \(path).new: File name too long")
+        #expect(error?.description == "\(path): stat \(path)\(ending): File name too long")
+        #expect(error?.isPermanent == true)
+    }
+
+    @Test func `The longest name that there may be has room for what cannot be read`() async throws {
+        let name = String(repeating: "x", count: 240)
+        for number in 1...9 {
+            folder.write(Array("garbage".utf8), to: name)
+            await #expect(throws: FluxFileError.self) { try await Folder.file(at: folder.path + "/" + name).load() }
+            try await Folder.file(at: folder.path + "/" + name).save("new")
+            #expect(folder.names.count == number + 1)
+        }
+    }
+
+    @Test func `What is left of a save and may not be opened is told by the load`() async {
+        folder.write(Array("half a st".utf8), to: "state.new")
+        let new = folder.state + ".new"
+        let file = folder.file(fault: { call, path in call == .open && path == new ? .code(EACCES) : nil })
+        let error = await #expect(throws: FluxFileError.self) { try await file.load() }
+        #expect(error?.description == "\(folder.state): open \(new): Permission denied")
         #expect(error?.isPermanent == true)
     }
 

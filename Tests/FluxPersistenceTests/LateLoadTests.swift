@@ -168,13 +168,16 @@ import Testing
         #expect(try content("state.unreadable") == "42")
     }
 
-    @Test func `What a persistence of one's own has read and refused does not count as read`() async throws {
+    @Test(arguments: [1, 2, 3])
+    func `What a persistence of one's own has read and refused does not count as read`(looks: Int) async throws {
         struct Strict: FluxPersistence {
             struct TooMany: Error {}
 
             let slow: Slow
+            let looks: Int
 
             func load() async throws -> Counter? {
+                for _ in 1..<looks { _ = try await slow.load() }
                 if let state = try await slow.load(), state.count > 10 { throw TooMany() }
                 return nil
             }
@@ -183,7 +186,8 @@ import Testing
         }
         try await prepare()
         let store = FluxStore(
-            initialState: Counter(), dispatcher: nil, persistence: Strict(slow: Slow(folder)), onFailure: { _ in })
+            initialState: Counter(), dispatcher: nil, persistence: Strict(slow: Slow(folder), looks: looks),
+            onFailure: { _ in })
         expect(await store.ready, is: "failed")
         store.dispatch(action: .add(1))
         await store.flush()

@@ -200,6 +200,18 @@ import Testing
         #expect(error.map { "\($0)" } == text)
     }
 
+    @Test func `So is one whose last action would get a revision that there is not`() async throws {
+        let revision = UInt64.max / 2
+        let log = HostileLog(
+            snapshot: FluxSnapshot(state: Counter(), number: 1, revision: revision),
+            entries: [FluxLogEntry(number: 2, action: .add(1))])
+        let error = await #expect(throws: (any Error).self) {
+            try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
+        }
+        let text = "no store has written this log: it counts up to action 1, revision \(revision)"
+        #expect(error.map { "\($0)" } == text)
+    }
+
     @Test func `Letting go of the store appends what is due`() async throws {
         let log = MemoryLog<Counter>()
         do {
@@ -306,8 +318,9 @@ import Testing
 /// Has what no store has written.
 private struct HostileLog: FluxLog {
     let snapshot: FluxSnapshot<Counter>
+    var entries: [FluxLogEntry<Counter.Action>] = []
 
-    func load() async throws -> FluxLogContents<Counter> { FluxLogContents(snapshot: snapshot) }
+    func load() async throws -> FluxLogContents<Counter> { FluxLogContents(snapshot: snapshot, entries: entries) }
     func append(_ entries: [FluxLogEntry<Counter.Action>]) async throws {}
     func compact(_ snapshot: FluxSnapshot<Counter>) async throws {}
 }

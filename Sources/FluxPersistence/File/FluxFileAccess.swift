@@ -21,7 +21,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         try calls.checkPath()
         let found = try readStored(for: load)
         try calls.checkFolder()
-        known.withLock { $0 = .found(found?.identity, by: load, before: $0.valid) }
+        known.withLock { $0 = .found(found?.identity, by: load, before: $0.before(load)) }
         return found?.state
     }
 
@@ -176,10 +176,10 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     /// Returns the first name for what is kept that can be taken.
     private func freeName(_ take: (String) throws(FluxFileError) -> Bool) throws(FluxFileError) -> String {
-        var (number, name) = (1, calls.path + ".unreadable")
+        var (number, name) = (1, calls.path + FluxFileCalls.keptEnding)
         while try !take(name) {
             number += 1
-            name = calls.path + ".unreadable-\(number)"
+            name = calls.path + FluxFileCalls.keptEnding + "-\(number)"
         }
         return name
     }
@@ -203,12 +203,18 @@ nonisolated enum FluxFileKnown: Sendable {
     case nothing
     /// The file as it was last read or written here; nil: there was none, and what is there now is another's.
     case file(FluxFileCalls.Identity?)
-    /// What a load has found; once that is void, what was known before.
+    /// What a load has found; once that is void, what was known before it.
     indirect case found(FluxFileCalls.Identity?, by: FluxCancellationFlag, before: FluxFileKnown)
 
     /// What counts now.
     var valid: FluxFileKnown {
         guard case .found(let file, let load, let before) = self else { return self }
         return load.isVoid ? before : .file(file)
+    }
+
+    /// What was known before a load, and before all that is void with it.
+    func before(_ load: FluxCancellationFlag) -> FluxFileKnown {
+        guard case .found(_, let earlier, let before) = self, earlier.isPart(with: load) else { return valid }
+        return before
     }
 }

@@ -67,6 +67,8 @@ nonisolated struct FluxFileCalls: Sendable {
     /// Where a save writes before it renames: a path that no ``FluxFile`` has.
     var newPath: String { path + Self.newEnding }
     static let newEnding = ".new"
+    /// What the name of a file ends with that could not be read; of those after the first with a number behind it.
+    static let keptEnding = ".unreadable"
 
     /// What tells the path from all others, however it is written; nil: its folder is not to be found.
     var place: String? {
@@ -90,6 +92,10 @@ nonisolated struct FluxFileCalls: Sendable {
     func checkFolder() throws(FluxFileError) {
         try perform(.access, at: folder) { system.mayWrite(in: folder) }
         if try identity(at: newPath)?.isFile == false { throw FluxFileError(path, .notAFile, at: newPath) }
+        // A save removes what a crash has left there, and has to open it for that.
+        _ = try withFile(newPath, for: .writing) { _ in }
+        // Room for the name of what cannot be read.
+        _ = try identity(at: path + Self.keptEnding + "-999")
     }
 
     /// What is at a path; nil: nothing.
