@@ -263,6 +263,8 @@ nonisolated struct FluxReplicaMachine {
         var step = FluxReplicaStep()
         (self.ledger, isLoaded, checks, lastDue) = (ledger, true, [], ledger.position)
         step.effects.tellsStatus = true
+        // Who starts over from a snapshot that was saved there has to know which of two was right.
+        step.isCheckDue = ledger.count > 0 && ledger.count.isMultiple(of: checkEvery)
         read(upTo: ledger.position, &step.effects)
         for number in waits.keys.sorted() where isUnderWay(number) {
             switch ledger.hasApplied(number, of: writer, base: waits[number]!.base) {

@@ -593,6 +593,25 @@ import Testing
         #expect(one.lines == [[1, 1], [1, 2], [1, 3], [1, 4]])
     }
 
+    @Test("So does one that starts over from a snapshot, saved where they differ", .timeLimit(.minutes(1)))
+    func objectionBehindSnapshot() async throws {
+        let log = FluxTestLog()
+        let one = try await join(log, checkEvery: 2, snapshotEvery: 2)
+        let wrong = try await join(log, initialState: Journal(isWrong: true), checkEvery: 2)
+        for number in UInt8(1)...2 { try await one.dispatch(action: [1, number]) }
+        while try await log.snapshot() == nil { await Task.yield() }
+        try await wrong.upToDate()
+        let others = FluxRecorder.changes(of: wrong.status)
+        try await wrong.dispatch(action: [2, 3])
+        await others.count(2)
+        guard case .diverged = others.elements[0].state.condition, wrong.status.state.condition == .following else {
+            throw Unexpected(it: "\(others.elements)")
+        }
+        #expect(wrong.lines == [[1, 1], [1, 2], [2, 3]])
+        try await one.upToDate()
+        #expect(one.lines == wrong.lines)
+    }
+
     @Test("Who joins a log in which another node was once wrong reads it once more, and joins")
     func joinsBehindOneThatWasWrong() async throws {
         let log = FluxTestLog()
