@@ -7,7 +7,7 @@ import Synchronization
 /// A connection to a cluster of NATS servers, for many tasks at once: requests with their answers, and deliveries.
 ///
 /// The C client connects again by itself, has the threads, and calls back on them; nothing of it is called on a thread of
-/// Swift's tasks, since it may block.
+/// Swift's tasks, since it may block. Where a server's error has made it close for good, there is another one with the next call.
 ///
 /// Thread safety: all of it may be used from any thread.
 final class NatsConnection: Sendable {
@@ -27,12 +27,11 @@ final class NatsConnection: Sendable {
     let timeout: Swift.Duration
     /// The largest message that the servers take.
     let limit: Int
-    private let connection: Handle
+    private let link: Link
     private let inbox: String
     private let answers: Answers
-    /// All calls of the C client that may block.
-    private let queue = DispatchQueue(label: "NatsConnection")
-    private let subscription: Subscription
+    /// All calls of the C client, which may block.
+    private let queue: DispatchQueue
     private let ticking: Task<Void, Never>
 
     /// Connects to the first server that answers.
@@ -41,28 +40,19 @@ final class NatsConnection: Sendable {
     ///   - servers: Their addresses, as `nats://127.0.0.1:4222`; the client connects to no others.
     ///   - timeout: How long an answer may take.
     /// - Throws: ``FluxSharedLogError/unavailable(_:)`` where none answers, or ``FluxSharedLogError/refused(_:)``.
-    convenience init(servers: [String], timeout: Swift.Duration) async throws(FluxSharedLogError) {
-        let answers = Answers()
-        let connected: Result<Handle, FluxSharedLogError> = await withCheckedContinuation { continuation in
-            DispatchQueue.global().async {
-                continuation.resume(returning: Self.connect(servers: servers, answers: answers))
+    init(servers: [String], timeout: Swift.Duration) async throws(FluxSharedLogError) {
+        let (queue, answers, inbox) = (DispatchQueue(label: "NatsConnection"), Answers(), Self.newInbox())
+        let result: Result<Link, FluxSharedLogError> = await withCheckedContinuation { continuation in
+            queue.async {
+                continuation.resume(
+                    returning: Result { () throws(FluxSharedLogError) in
+                        try Link(servers: servers, answers: answers, inbox: inbox)
+                    })
             }
         }
-        try self.init(connection: connected.get(), answers: answers, timeout: timeout)
-    }
-
-    private init(connection: Handle, answers: Answers, timeout: Swift.Duration) throws(FluxSharedLogError) {
-        self.connection = connection
-        self.answers = answers
-        self.timeout = timeout
-        limit = Int(natsConnection_GetMaxPayload(connection.pointer))
-        inbox = Self.newInbox()
-        do {
-            subscription = try Subscription(connection, subject: inbox + ".*") { answers.received($0) }
-        } catch {
-            natsConnection_Destroy(connection.pointer)
-            throw error
-        }
+        link = try result.get()
+        (self.queue, self.answers, self.inbox, self.timeout) = (queue, answers, inbox, timeout)
+        limit = link.limit
         ticking = Task {
             while !Task.isCancelled {
                 try? await Task.sleep(for: .milliseconds(100))
@@ -74,47 +64,7 @@ final class NatsConnection: Sendable {
     deinit {
         ticking.cancel()
         // Behind whatever is still to be sent, such as that a consumer may go.
-        queue.async { [connection, subscription] in
-            subscription.end()
-            natsConnection_FlushTimeout(connection.pointer, 1_000)
-            natsConnection_Destroy(connection.pointer)
-        }
-    }
-
-    private static func connect(servers: [String], answers: Answers) -> Result<Handle, FluxSharedLogError> {
-        var options: OpaquePointer?
-        guard natsOptions_Create(&options) == NATS_OK else { return .failure(.unavailable("out of memory")) }
-        defer { natsOptions_Destroy(options) }
-        let addresses = servers.map { strdup($0) }
-        defer { for address in addresses { free(address) } }
-        var pointers = addresses.map { UnsafePointer($0) }
-        let events = Unmanaged.passRetained(answers).toOpaque()
-        let steps = [
-            natsOptions_SetServers(options, &pointers, Int32(pointers.count)),
-            natsOptions_SetIgnoreDiscoveredServers(options, true),
-            natsOptions_UseGlobalMessageDelivery(options, true),
-            natsOptions_SetTimeout(options, 2_000),
-            natsOptions_SetMaxReconnect(options, -1),
-            natsOptions_SetReconnectWait(options, 100),
-            // Else whatever is sent waits a millisecond for more.
-            natsOptions_SetSendAsap(options, true),
-            // A server that is stopped keeps its connections: only silence tells.
-            natsOptions_SetPingInterval(options, 1_000),
-            natsOptions_SetMaxPingsOut(options, 2),
-            natsOptions_SetWriteDeadline(options, 2_000),
-            natsOptions_SetDisconnectedCB(options, { _, events in Answers.from(events)?.lostConnection() }, events),
-            natsOptions_SetClosedCB(
-                options, { _, events in if let events { Unmanaged<Answers>.fromOpaque(events).release() } }, events),
-            natsOptions_SetErrorHandler(options, { _, _, _, _ in }, nil),
-        ]
-        var connection: OpaquePointer?
-        var status = steps.first { $0 != NATS_OK } ?? natsConnection_Connect(&connection, options)
-        if status == NATS_OK, connection == nil { status = NATS_ERR }
-        guard status == NATS_OK, let connection else {
-            Unmanaged<Answers>.fromOpaque(events).release()
-            return .failure(failure(status, "connecting to \(JetStreamLog.shown(servers))"))
-        }
-        return .success(Handle(pointer: connection))
+        queue.async { [link] in link.end() }
     }
 
     /// A subject that nobody else has.
@@ -180,7 +130,9 @@ final class NatsConnection: Sendable {
     }
 
     private func send(_ outgoing: Outgoing, failed: @escaping @Sendable (FluxSharedLogError) -> Void) {
-        queue.async { [connection] in
+        queue.async { [link] in
+            let connection: OpaquePointer
+            do throws(FluxSharedLogError) { connection = try link.standing() } catch { return failed(error) }
             var message: OpaquePointer?
             var status = outgoing.body.withUnsafeBytes { bytes in
                 natsMsg_Create(
@@ -191,7 +143,7 @@ final class NatsConnection: Sendable {
             for (name, value) in outgoing.headers where status == NATS_OK {
                 status = natsMsgHeader_Set(message, name, value)
             }
-            if status == NATS_OK { status = natsConnection_PublishMsg(connection.pointer, message) }
+            if status == NATS_OK { status = natsConnection_PublishMsg(connection, message) }
             if status != NATS_OK { failed(Self.failure(status, "sending to \(outgoing.subject)")) }
         }
     }
@@ -203,10 +155,10 @@ final class NatsConnection: Sendable {
         to subject: String, _ receive: @escaping @Sendable (Message) -> Void
     ) async throws(FluxSharedLogError) -> Subscription {
         let result: Result<Subscription, FluxSharedLogError> = await withCheckedContinuation { continuation in
-            queue.async { [connection] in
+            queue.async { [link] in
                 continuation.resume(
                     returning: Result { () throws(FluxSharedLogError) in
-                        try Subscription(connection, subject: subject, receive)
+                        try Subscription(link.standing(), subject: subject, receive)
                     })
             }
         }
@@ -230,12 +182,12 @@ final class NatsConnection: Sendable {
         private let handle: Mutex<Handle?>
 
         fileprivate init(
-            _ connection: Handle, subject: String, _ receive: @escaping @Sendable (Message) -> Void
+            _ connection: OpaquePointer, subject: String, _ receive: @escaping @Sendable (Message) -> Void
         ) throws(FluxSharedLogError) {
             let receiver = Unmanaged.passRetained(Receiver(receive)).toOpaque()
             var subscription: OpaquePointer?
             var status = natsConnection_Subscribe(
-                &subscription, connection.pointer, subject,
+                &subscription, connection, subject,
                 { _, _, message, receiver in
                     if let message, let receiver {
                         Unmanaged<Receiver>.fromOpaque(receiver).takeUnretainedValue().receive(Message(message))
@@ -260,6 +212,117 @@ final class NatsConnection: Sendable {
             natsSubscription_Destroy(handle.pointer)
         }
     }
+}
+
+/// The C client's connection, and the next one where a server has closed it for good.
+///
+/// The client connects again by itself after most losses, but not where a server says that something is wrong with what it was sent,
+/// or twice that it does not let anybody in. What was right once may be right again.
+///
+/// It belongs to the queue of a ``NatsConnection``.
+private final class Link: @unchecked Sendable {
+    private let servers: [String]
+    private let answers: Answers
+    /// The subject of all answers.
+    private let inbox: String
+    private var connection: OpaquePointer?
+    private var subscription: NatsConnection.Subscription?
+    /// When it was connected, or that was tried, the last time.
+    private var tried = ContinuousClock.now
+
+    init(servers: [String], answers: Answers, inbox: String) throws(FluxSharedLogError) {
+        (self.servers, self.answers, self.inbox) = (servers, answers, inbox)
+        try connect()
+    }
+
+    /// The largest message that the servers take.
+    var limit: Int { Int(natsConnection_GetMaxPayload(connection)) }
+
+    /// The connection, which stands or is being made again by the client itself.
+    func standing() throws(FluxSharedLogError) -> OpaquePointer {
+        if let connection, !natsConnection_IsClosed(connection) { return connection }
+        // As the client itself would: whoever calls is told the reason meanwhile.
+        if .now - tried > .milliseconds(100) {
+            end()
+            do throws(FluxSharedLogError) {
+                return try connect()
+            } catch .unavailable(let reason), .refused(let reason) {
+                answers.told(reason)
+            } catch {}
+        }
+        throw .unavailable(answers.explained("a server has closed the connection"))
+    }
+
+    @discardableResult private func connect() throws(FluxSharedLogError) -> OpaquePointer {
+        tried = .now
+        let connection = try Self.connect(servers: servers, answers: answers)
+        do throws(FluxSharedLogError) {
+            subscription = try .init(connection, subject: inbox + ".*") { [answers] in answers.received($0) }
+        } catch {
+            natsConnection_Destroy(connection)
+            throw error
+        }
+        self.connection = connection
+        return connection
+    }
+
+    /// Closes the connection, after what is still to be sent.
+    func end() {
+        subscription?.end()
+        natsConnection_FlushTimeout(connection, 1_000)
+        natsConnection_Destroy(connection)
+        (subscription, connection) = (nil, nil)
+    }
+
+    private static func connect(servers: [String], answers: Answers) throws(FluxSharedLogError) -> OpaquePointer {
+        var options: OpaquePointer?
+        guard natsOptions_Create(&options) == NATS_OK else { throw .unavailable("out of memory") }
+        defer { natsOptions_Destroy(options) }
+        let addresses = servers.map { strdup($0) }
+        defer { for address in addresses { free(address) } }
+        var pointers = addresses.map { UnsafePointer($0) }
+        let events = Unmanaged.passRetained(answers).toOpaque()
+        let steps = [
+            natsOptions_SetServers(options, &pointers, Int32(pointers.count)),
+            natsOptions_SetIgnoreDiscoveredServers(options, true),
+            natsOptions_UseGlobalMessageDelivery(options, true),
+            natsOptions_SetTimeout(options, 2_000),
+            natsOptions_SetMaxReconnect(options, -1),
+            natsOptions_SetReconnectWait(options, 100),
+            // Else whatever is sent waits a millisecond for more.
+            natsOptions_SetSendAsap(options, true),
+            // A server that is stopped keeps its connections: only silence tells.
+            natsOptions_SetPingInterval(options, 1_000),
+            natsOptions_SetMaxPingsOut(options, 2),
+            natsOptions_SetWriteDeadline(options, 2_000),
+            natsOptions_SetDisconnectedCB(
+                options,
+                { connection, events in
+                    // What makes it close for good is told to no error handler.
+                    Answers.from(events)?.told(lastError(of: connection))
+                    Answers.from(events)?.lostConnection()
+                }, events),
+            natsOptions_SetClosedCB(
+                options, { _, events in if let events { Unmanaged<Answers>.fromOpaque(events).release() } }, events),
+            natsOptions_SetErrorHandler(
+                options, { connection, _, _, events in Answers.from(events)?.told(lastError(of: connection)) }, events),
+        ]
+        var connection: OpaquePointer?
+        var status = steps.first { $0 != NATS_OK } ?? natsConnection_Connect(&connection, options)
+        if status == NATS_OK, connection == nil { status = NATS_ERR }
+        guard status == NATS_OK, let connection else {
+            Unmanaged<Answers>.fromOpaque(events).release()
+            throw NatsConnection.failure(status, "connecting to \(JetStreamLog.shown(servers))")
+        }
+        return connection
+    }
+}
+
+/// What a server has said last that was wrong; nil: nothing.
+private func lastError(of connection: OpaquePointer?) -> String? {
+    var text: UnsafePointer<CChar>?
+    guard natsConnection_GetLastError(connection, &text) != NATS_OK, let text, text.pointee != 0 else { return nil }
+    return String(cString: text)
 }
 
 /// A pointer to an object of the C client, which has locks of its own.
@@ -314,6 +377,10 @@ private final class Answers: Sendable {
         /// Whose task was cancelled before it began to wait.
         var cancelled: Set<UInt64> = []
         var watchers: [UInt64: @Sendable (ContinuousClock.Instant) -> Void] = [:]
+        /// What was wrong last, until an answer comes.
+        var trouble: String?
+
+        func explained(_ text: String) -> String { trouble.map { "\(text), and last of all was heard: \($0)" } ?? text }
     }
 
     private let state = Mutex(State())
@@ -361,30 +428,39 @@ private final class Answers: Sendable {
 
     func received(_ message: NatsConnection.Message) {
         guard let number = message.subject.split(separator: ".").last.flatMap({ UInt64($0) }) else { return }
+        state.withLock { $0.trouble = nil }
         finish(number, .success(message))
     }
 
+    /// Something is wrong, which a server has said or the client has found.
+    func told(_ trouble: String?) {
+        guard let trouble else { return }
+        state.withLock { $0.trouble = trouble }
+    }
+
+    /// Adds to a text what was wrong last.
+    func explained(_ text: String) -> String { state.withLock { $0.explained(text) } }
+
     /// Whoever was asked can answer no longer: that is known before the deadline.
     func lostConnection() {
-        let all = state.withLock { state in
+        let (all, text) = state.withLock { state in
             defer { state.expected = [:] }
-            return state.expected.values.map(\.continuation)
+            return (state.expected.values, state.explained("the connection was lost before the answer came"))
         }
-        for continuation in all {
-            continuation.resume(returning: .failure(.unavailable("the connection was lost before the answer came")))
-        }
+        for expected in all { expected.continuation.resume(returning: .failure(.unavailable(text))) }
     }
 
     func tick(_ now: ContinuousClock.Instant) {
         let (late, watchers) = state.withLock { state in
             let late = state.expected.filter { $0.value.deadline < now }
             for number in late.keys { state.expected[number] = nil }
-            return (late.values, state.watchers.values)
+            return (
+                late.values.map {
+                    ($0, state.explained("no answer in time for what was sent to \($0.subject)"))
+                }, state.watchers.values
+            )
         }
-        for expected in late {
-            expected.continuation.resume(
-                returning: .failure(.unavailable("no answer in time for what was sent to \(expected.subject)")))
-        }
+        for (expected, text) in late { expected.continuation.resume(returning: .failure(.unavailable(text))) }
         for watcher in watchers { watcher(now) }
     }
 

@@ -3,6 +3,7 @@ import FluxTesting
 import Foundation
 import LocalServers
 import ProgramTesting
+import Synchronization
 import Testing
 
 @testable import JetStreamLog
@@ -82,6 +83,61 @@ struct JetStreamLogTests {
             }
         }
         #expect(error == wanted)
+    }
+
+    @Test("Where a server closes the connection for what it was sent, that is told, and the log and its readers go on")
+    func survivesError() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let logs = try await eventually {
+            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
+        }
+        let log = logs.log(for: "b1")
+        let first = try await log.append([1], key: "1")
+        let (begun, begin) = AsyncStream<Void>.makeStream()
+        let reading = Task {
+            let read = Mutex<[[UInt8]]>([])
+            try? await log.read(after: 0) { entries in
+                read.withLock { $0 += entries.map(\.entry) }
+                begin.yield()
+                if read.withLock({ $0.count }) == 2 { throw CancellationError() }
+            }
+            return read.withLock { $0 }
+        }
+        for await _ in begun { break }
+        // No key leads to such a subject: it is longer than a line may be that a server reads.
+        let lost = "the log is not available: the connection was lost before the answer came"
+        await expect("\(lost), and last of all was heard: maximum control line exceeded") {
+            _ = try await logs.add([], as: String(repeating: "x", count: 5_000))
+        }
+        let second = try await eventually { try await log.append([2], key: "2") }
+        #expect(first < second)
+        #expect(await reading.value == [[1], [2]])
+    }
+
+    @Test("Servers that let nobody in for a while are told as that, and the log goes on once they do again")
+    func survivesRejection() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let log = try await eventually {
+            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
+        }.log(for: "b1")
+        let settings = folder.url.appending(path: "n1/server.conf")
+        let right = try String(contentsOf: settings, encoding: .utf8)
+        try (right + "authorization { user: x, password: y }").write(to: settings, atomically: true, encoding: .utf8)
+        cluster.servers[0].send(SIGHUP)
+        // The C client tries again until it has been turned away twice.
+        var reason = ""
+        while !reason.lowercased().contains("closed") {
+            do { _ = try await log.append([1], key: "1") } catch { reason = "\(error)" }
+        }
+        #expect(reason.hasPrefix("the log is not available") && reason.contains("Violation"), "\(reason)")
+        try right.write(to: settings, atomically: true, encoding: .utf8)
+        cluster.servers[0].send(SIGHUP)
+        let position = try await eventually { try await log.append([2], key: "2") }
+        #expect(try await log.end() == position)
     }
 
     @Test("A head of a snapshot that nobody can have saved ends no program")
