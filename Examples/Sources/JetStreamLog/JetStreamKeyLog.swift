@@ -15,6 +15,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
     let entries: String
     private let ends = Mutex(Ends())
     private let appender: JetStreamAppender
+    /// So that no line of the protocol is longer than the 4,096 bytes that a server reads, unless it is told otherwise.
+    private static let largestToken = 2_600
 
     init(_ logs: JetStreamLog, key: String) {
         self.logs = logs
@@ -34,6 +36,13 @@ public final class JetStreamKeyLog: FluxSharedLog {
     private var trims: String { "\(logs.stream).\(token).trimmed" }
     private var all: String { "\(logs.stream).\(token).*" }
 
+    /// What is too long for a server would end the connection, for all keys.
+    private func requireKey() throws(FluxSharedLogError) {
+        guard token.utf8.count <= Self.largestToken else {
+            throw .refused("a key of \(token.utf8.count) bytes as a word of a subject: 2,600 at most")
+        }
+    }
+
     /// Adds an entry at the end, again if it was added before: whoever reads applies each key once.
     ///
     /// What is added at the same time goes as one message, which costs little more than one entry.
@@ -45,6 +54,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// - Returns: Its position, once a majority of the servers has it.
     /// - Throws: Why there is no such answer.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        try requireKey()
         // A little is left for what goes around it.
         guard entry.count <= logs.connection.limit - 512 else {
             throw .refused(
@@ -80,6 +90,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// - Returns: Its position; 0 where there never was one.
     /// - Throws: Why the servers cannot tell.
     public func end() async throws(FluxSharedLogError) -> UInt64 {
+        try requireKey()
         let task = ends.withLock { ends in
             if let waiting = ends.waiting { return waiting }
             let before = ends.running
@@ -149,6 +160,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     /// All heads, of which there are several where some have saved at the same time; the newest is that of the last entry.
     private func heads() async throws(FluxSharedLogError) -> [(head: Head, place: UInt64)] {
+        try requireKey()
         var heads: [(Head, UInt64)] = []
         for stored in try await logs.all(of: head, in: logs.snapshots) {
             do {
@@ -230,7 +242,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     /// Up to which position entries may be gone.
     func trimmed() async throws(FluxSharedLogError) -> UInt64 {
-        try await logs.all(of: trims, in: logs.stream).map(Self.position(in:)).max() ?? 0
+        try requireKey()
+        return try await logs.all(of: trims, in: logs.stream).map(Self.position(in:)).max() ?? 0
     }
 
     /// The highest of some positions, by the places where they are stored, up to a place; nil where nothing is at the place itself.

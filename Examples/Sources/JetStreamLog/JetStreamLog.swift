@@ -64,7 +64,7 @@ public final class JetStreamLog: Sendable {
 
     /// The log of one key.
     ///
-    /// - Parameter key: Any text.
+    /// - Parameter key: Any text, of at most 2,600 bytes, where each that is no letter, digit, `-` or `_` counts as three.
     /// - Returns: Its log; make one for each replica, and keep it.
     public func log(for key: String) -> JetStreamKeyLog { JetStreamKeyLog(self, key: key) }
 

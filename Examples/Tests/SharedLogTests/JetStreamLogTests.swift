@@ -140,6 +140,37 @@ struct JetStreamLogTests {
         #expect(try await log.end() == position)
     }
 
+    @Test("A key may be as long as it is said, and one that is longer is refused and does no other any harm")
+    func keys() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(3, folder: folder.url.path)
+        defer { cluster.end() }
+        // As long as a stream's name may be.
+        let name = String(repeating: "s", count: 240)
+        let logs = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: name) }
+        let log = logs.log(for: String(repeating: "é", count: 433) + "ab")
+        #expect(log.token.utf8.count == 2_600)
+        let position = try await log.append([1], key: "1")
+        #expect(try await log.end() == position)
+        #expect(try await entries(1, of: log).map(\.entry) == [[1]])
+        try await log.save(FluxSharedSnapshot(position: position, state: [2]))
+        #expect(try await log.snapshot()?.state == [2])
+        try await log.trim(through: position)
+        await #expect(throws: FluxSharedLogError.trimmed(through: position)) { try await log.read(after: 0) { _ in } }
+
+        let longer = logs.log(for: String(repeating: "é", count: 433) + "abc")
+        let calls: [@Sendable () async throws -> Void] = [
+            { _ = try await longer.append([1], key: "1") }, { _ = try await longer.end() },
+            { _ = try await longer.snapshot() }, { try await longer.trim(through: 1) },
+            { try await longer.save(FluxSharedSnapshot(position: 1, state: [1])) },
+            { try await longer.read(after: 0) { _ in } },
+        ]
+        for call in calls {
+            await expect("the log has refused it: a key of 2601 bytes as a word of a subject: 2,600 at most", call)
+        }
+        #expect(try await log.append([3], key: "3") > position)
+    }
+
     @Test("A head of a snapshot that nobody can have saved ends no program")
     func foreignHead() async throws {
         let folder = try TemporaryFolder()
