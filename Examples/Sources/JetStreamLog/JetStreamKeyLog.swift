@@ -102,7 +102,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
             ends.waiting = task
             return task
         }
-        return try await task.value.get()
+        guard let end = await task.valueUnlessCancelled else { throw .unavailable("the task was cancelled") }
+        return try end.get()
     }
 
     /// Asks no leader a question that one could answer wrongly who is not the leader any more.
@@ -257,5 +258,17 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     private static func position(in stored: JetStream.StoredAnswer.Stored) -> UInt64 {
         UInt64(String(decoding: stored.data ?? Data(), as: UTF8.self)) ?? 0
+    }
+}
+
+extension Task where Failure == Never {
+    /// Its value; nil, and soon, where the task that waits for it is cancelled: several may, so this one goes on.
+    fileprivate var valueUnlessCancelled: Success? {
+        get async {
+            let (values, giving) = AsyncStream<Success>.makeStream()
+            Task<Void, Never> { giving.yield(await value) }
+            for await value in values { return value }
+            return nil
+        }
     }
 }

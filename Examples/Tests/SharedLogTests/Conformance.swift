@@ -82,6 +82,30 @@ func expectOneLog(
     try await waiting.value
 }
 
+/// Expects that each call ends soon once its task is cancelled, where nobody answers; the log has entries up to a position.
+func expectCancelled(_ log: some FluxSharedLog<[UInt8]>, after position: UInt64) async throws {
+    let calls: [@Sendable () async throws -> Void] = [
+        { _ = try await log.append([2], key: "2") }, { _ = try await log.append([3], key: "3") },
+        { _ = try await log.end() }, { _ = try await log.snapshot() }, { try await log.trim(through: position) },
+        { try await log.save(FluxSharedSnapshot(position: position, state: [])) },
+        { try await log.read(after: position) { _ in } },
+    ]
+    // Before it waits, most of all, and while it does.
+    for pause in [0, 20] { for call in calls { try await expectCancelled(after: .milliseconds(pause), call) } }
+}
+
+/// Expects that a call ends soon once its task is cancelled.
+func expectCancelled(after pause: Duration, _ call: @escaping @Sendable () async throws -> Void) async throws {
+    let task = Task { try await call() }
+    try await Task.sleep(for: pause)
+    task.cancel()
+    do {
+        try await task.value
+    } catch {
+        #expect(error as? FluxSharedLogError == .unavailable("the task was cancelled"))
+    }
+}
+
 /// Expects an error whose text begins so.
 func expect(_ start: String, _ body: () async throws -> Void) async {
     do {

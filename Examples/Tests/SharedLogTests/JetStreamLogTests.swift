@@ -171,6 +171,21 @@ struct JetStreamLogTests {
         #expect(try await log.append([3], key: "3") > position)
     }
 
+    @Test("Whatever waits for a server that stands still ends soon when its task is cancelled")
+    func cancels() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let log = try await eventually {
+            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
+        }.log(for: "b1")
+        let position = try await log.append([1], key: "1")
+        cluster.servers[0].send(SIGSTOP)
+        try await expectCancelled(log, after: position)
+        cluster.servers[0].send(SIGCONT)
+        #expect(try await eventually { try await log.end() } >= position)
+    }
+
     @Test("A head of a snapshot that nobody can have saved ends no program")
     func foreignHead() async throws {
         let folder = try TemporaryFolder()

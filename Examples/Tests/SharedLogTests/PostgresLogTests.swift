@@ -153,24 +153,10 @@ struct PostgresLogTests {
         }
         signal(SIGSTOP)
         defer { signal(SIGCONT) }
-        let calls: [@Sendable () async throws -> Void] = [
-            { _ = try await log.append([2], key: "2") }, { _ = try await log.append([3], key: "3") },
-            { _ = try await log.end() }, { _ = try await log.snapshot() }, { try await log.trim(through: 1) },
-            { try await log.save(FluxSharedSnapshot(position: 1, state: [])) },
-            { try await log.read(after: 1) { _ in } },
-            { _ = try await PostgresLog(address, name: "others") },
-        ]
-        // Before it waits, most of all, and while it does.
+        try await expectCancelled(log, after: 1)
         for pause in [0, 20] {
-            for call in calls {
-                let task = Task { try await call() }
-                try await Task.sleep(for: .milliseconds(pause))
-                task.cancel()
-                do {
-                    try await task.value
-                } catch {
-                    #expect(error as? FluxSharedLogError == .unavailable("the task was cancelled"))
-                }
+            try await expectCancelled(after: .milliseconds(pause)) {
+                _ = try await PostgresLog(address, name: "others")
             }
         }
         signal(SIGCONT)
