@@ -71,7 +71,7 @@ final class JetStreamAppender: Sendable {
     private let state = Mutex(State())
     private let limit: Int
     private let add: @Sendable ([UInt8]) async -> Answer
-    private static let patience = Swift.Duration.milliseconds(50)
+    static let patience = Swift.Duration.milliseconds(50)
 
     /// Makes one.
     ///

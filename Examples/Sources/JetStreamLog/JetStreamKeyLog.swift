@@ -78,6 +78,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     // MARK: - The end
 
+    // All who ask at the same time cost one mark. One that is lost, as in an election, holds up nobody for long.
     private struct Ends {
         /// Has begun: it may have marked the end already.
         var running: Task<Result<UInt64, FluxSharedLogError>, Never>?
@@ -95,7 +96,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
             if let waiting = ends.waiting { return waiting }
             let before = ends.running
             let task = Task {
-                _ = await before?.value
+                await before?.ended(within: JetStreamAppender.patience)
                 self.ends.withLock { ($0.running, $0.waiting) = ($0.waiting, nil) }
                 return await self.findEnd()
             }
@@ -270,5 +271,16 @@ extension Task where Failure == Never {
             for await value in values { return value }
             return nil
         }
+    }
+
+    /// Waits for its end, but no longer than that.
+    fileprivate func ended(within patience: Swift.Duration) async {
+        let waiting = Task<Void, Never> { _ = await valueUnlessCancelled }
+        let limit = Task<Void, Never> {
+            try? await Task<Never, Never>.sleep(for: patience)
+            waiting.cancel()
+        }
+        await waiting.value
+        limit.cancel()
     }
 }

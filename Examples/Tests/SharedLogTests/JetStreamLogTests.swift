@@ -186,6 +186,33 @@ struct JetStreamLogTests {
         #expect(try await eventually { try await log.end() } >= position)
     }
 
+    @Test("Whoever asks for the end does not wait behind one whose question was lost in an election")
+    func asksAgain() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(3, folder: folder.url.path)
+        defer { cluster.end() }
+        let all = try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
+        let leader = try await #require(all.leader())
+        let other = try #require(cluster.servers.first { $0.name != leader })
+        let logs = try await JetStreamLog(servers: [other.address], stream: "boards", timeout: .seconds(100))
+        let log = logs.log(for: "b1")
+        let position = try await log.append([1], key: "1")
+        try #require(cluster.servers.first { $0.name == leader }).send(SIGSTOP)
+        let isLost = Atomic(true)
+        let lost = Task {
+            defer { isLost.store(false, ordering: .relaxed) }
+            return try await log.end()
+        }
+        defer { lost.cancel() }
+        while true {
+            let leads = try? await logs.leader()
+            if let leads, leads != leader { break }
+        }
+        #expect(try await log.end() == position)
+        let isStillLost = isLost.load(ordering: .relaxed)
+        #expect(isStillLost)
+    }
+
     @Test("A head of a snapshot that nobody can have saved ends no program")
     func foreignHead() async throws {
         let folder = try TemporaryFolder()
