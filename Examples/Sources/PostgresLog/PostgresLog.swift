@@ -72,6 +72,8 @@ public final class PostgresKeyLog: FluxSharedLog {
     private let appends = Mutex<[Append]>([])
     private static let largest = 256 << 20
     private static let largestKey = 64
+    /// How many entries a transaction has, which costs more for each of them the more they are.
+    private static let most = 1_000
 
     fileprivate init(_ log: PostgresLog, key: String) { (self.log, self.key) = (log, key) }
 
@@ -108,7 +110,7 @@ public final class PostgresKeyLog: FluxSharedLog {
         while true {
             let batch = appends.withLock { appends in
                 var size = 0
-                let fitting = appends.prefix { append in
+                let fitting = appends.prefix(Self.most).prefix { append in
                     size += append.id.count + append.entry.count
                     return size <= Self.largest + Self.largestKey
                 }

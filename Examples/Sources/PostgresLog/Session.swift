@@ -69,10 +69,20 @@ final class Session: @unchecked Sendable {
         let text = "connecting to PostgreSQL: \(message)"
         if isFirst, PQstatus(connection) != CONNECTION_OK { try askForCode(text) }
         guard let connection, PQstatus(connection) == CONNECTION_OK else { throw .unavailable(text) }
-        // Nobody waits for good, whoever holds a lock; what the network does is up to the address.
-        PQclear(PQexec(connection, "SET statement_timeout = '5s'; SET client_min_messages = error"))
+        PQclear(PQexec(connection, "SET client_min_messages = error"))
+        limit(0)
         return connection
     }
+
+    /// Sets how long a statement may take that has so many bytes.
+    ///
+    /// Nobody waits for good, whoever holds a lock; what the network does is up to the address. One of 256 MB was seen to take 8 s.
+    private func limit(_ size: Int) {
+        PQclear(PQexec(connection, "SET statement_timeout = '\(5 + size / Self.pace)s'"))
+    }
+
+    /// How many bytes a server stores in a second, even if it is slow.
+    private static let pace = 4 << 20
 
     private var message: String { String(cString: PQerrorMessage(connection)) }
 
@@ -99,13 +109,16 @@ final class Session: @unchecked Sendable {
         let connection = try connected()
         let values = parameters.map(\.bytes)
         // As large as a message to the server may be.
-        guard values.reduce(0, { $0 + $1.count }) < 1 << 30 else { throw .refused("more than PostgreSQL takes: 1 GB") }
+        let size = values.reduce(0) { $0 + $1.count }
+        guard size < 1 << 30 else { throw .refused("more than PostgreSQL takes: 1 GB") }
         let copies = values.map { value in
             let copy = UnsafeMutableBufferPointer<CChar>.allocate(capacity: max(1, value.count))
-            _ = copy.update(from: value.lazy.map(CChar.init(bitPattern:)))
+            UnsafeMutableRawBufferPointer(copy).copyBytes(from: value)
             return copy
         }
         defer { for copy in copies { copy.deallocate() } }
+        if size >= Self.pace { limit(size) }
+        defer { if size >= Self.pace { limit(0) } }
         // Without parameters it may be several statements, in one transaction.
         let result =
             parameters.isEmpty

@@ -80,6 +80,19 @@ struct PostgresLogTests {
         #expect("\(trouble)".contains("syntax error") || "\(trouble)".contains("zero-length"), "\(trouble)")
     }
 
+    @Test("As many as append at once, to one key, all are answered at the first attempt")
+    func crowd() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        let log = try await PostgresLog(server.address, name: "boards").log(for: "b1")
+        let positions = try await withThrowingTaskGroup(of: UInt64.self) { group in
+            for number in 0..<40_000 { group.addTask { try await log.append([1], key: "\(number)") } }
+            return try await group.reduce(into: Set()) { $0.insert($1) }
+        }
+        #expect(positions == Set(1...40_000))
+    }
+
     @Test("What is too large is refused by itself, and what is just not is taken")
     func sizes() async throws {
         let folder = try TemporaryFolder()
@@ -98,6 +111,11 @@ struct PostgresLogTests {
         await expect("the log has refused it: an entry's key of 65 bytes: 64 at most") {
             _ = try await log.append([], key: id + "x")
         }
+        // What cannot be compressed takes longest.
+        let source = try FileHandle(forReadingFrom: URL(filePath: "/dev/urandom"))
+        let random = try #require(try source.read(upToCount: 256 << 20))
+        #expect(try await log.append(Array(random), key: "1") == 2)
+        #expect(try await entries(1, of: log, after: 1).first?.entry.count == 256 << 20)
         let large = [UInt8](repeating: 0, count: 256 << 20 + 1)
         await expect("the log has refused it: an entry of 268435457 bytes: 256 MB at most") {
             _ = try await log.append(large, key: "2")
