@@ -305,7 +305,13 @@ private final class Link: @unchecked Sendable {
             natsOptions_SetClosedCB(
                 options, { _, events in if let events { Unmanaged<Answers>.fromOpaque(events).release() } }, events),
             natsOptions_SetErrorHandler(
-                options, { connection, _, _, events in Answers.from(events)?.told(lastError(of: connection)) }, events),
+                options,
+                { _, _, status, events in
+                    // That of the connection may be a later one already.
+                    var last = NATS_OK
+                    guard let text = nats_GetLastError(&last), last == status else { return }
+                    Answers.from(events)?.told(String(cString: text))
+                }, events),
         ]
         var connection: OpaquePointer?
         var status = steps.first { $0 != NATS_OK } ?? natsConnection_Connect(&connection, options)
@@ -435,7 +441,20 @@ private final class Answers: Sendable {
     /// Something is wrong, which a server has said or the client has found.
     func told(_ trouble: String?) {
         guard let trouble else { return }
-        state.withLock { $0.trouble = trouble }
+        let denied = state.withLock { state in
+            state.trouble = trouble
+            let denied = state.expected.filter { Self.isDenied($0.value.subject, by: trouble) }
+            for number in denied.keys { state.expected[number] = nil }
+            return denied.values
+        }
+        // Not refused: which of the messages to a subject is meant it does not say, and one before it may have been stored.
+        for expected in denied { expected.continuation.resume(returning: .failure(.unavailable(trouble))) }
+    }
+
+    /// Whether a server has said that nobody may publish to a subject here; the client cuts off what is long.
+    private static func isDenied(_ subject: String, by trouble: String) -> Bool {
+        let start = "Permissions Violation for Publish to \""
+        return trouble.hasPrefix(start) && "\(start)\(subject)\"".hasPrefix(trouble)
     }
 
     /// Adds to a text what was wrong last.

@@ -213,6 +213,38 @@ struct JetStreamLogTests {
         #expect(isStillLost)
     }
 
+    @Test("Who may not publish something is told so at once, for as long as that is so")
+    func permissions() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let settings = folder.url.appending(path: "n1/server.conf")
+        let right = try String(contentsOf: settings, encoding: .utf8)
+        func permit(_ permissions: String) throws {
+            try (right + "authorization { users: [ { user: u, password: p, permissions: { \(permissions) } } ] }")
+                .write(to: settings, atomically: true, encoding: .utf8)
+        }
+        try permit(#"publish: { deny: ["boards.*.entry"] }"#)
+        cluster.servers[0].kill()
+        try cluster.servers[0].start()
+        let logs = try await eventually {
+            try await JetStreamLog(
+                servers: ["nats://u:p@127.0.0.1:\(cluster.servers[0].port)"], stream: "boards", replicas: 1,
+                timeout: .seconds(100))
+        }
+        // The client cuts off what is long.
+        for key in ["b1", String(repeating: "k", count: 300)] {
+            let log = logs.log(for: key)
+            let reason = #"the log is not available: Permissions Violation for Publish to "boards.\#(key).entry""#
+            await expect(String(reason.prefix(250))) { _ = try await log.append([1], key: "1") }
+            #expect(try await log.end() == 0)
+        }
+        try permit("")
+        cluster.servers[0].send(SIGHUP)
+        let position = try await eventually { try await logs.log(for: "b1").append([2], key: "2") }
+        #expect(try await logs.log(for: "b1").end() == position)
+    }
+
     @Test("A head of a snapshot that nobody can have saved ends no program")
     func foreignHead() async throws {
         let folder = try TemporaryFolder()
