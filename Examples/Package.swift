@@ -137,7 +137,7 @@ let package = Package(
         .testTarget(
             name: "FluxInspectorTests",
             dependencies: flux("FluxCore", "FluxDiagnostics", "FluxEffects") + [
-                "FluxInspector",
+                "FluxInspector", "ProgramTesting",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdTesting", package: "hummingbird"),

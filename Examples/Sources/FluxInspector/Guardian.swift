@@ -1,6 +1,7 @@
 import HTTPTypes
 import Hummingbird
 import NIOCore
+import ServiceLifecycle
 
 /// Lets those in who may look, and tells browsers what a page may do.
 struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
@@ -23,6 +24,12 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
         if let refusal = refusal(of: request, from: context.remoteAddress) {
             return request.method == .head ? refusal.createHeadResponse() : refusal
         }
+        // A body that nobody reads would keep a stream from hearing that who reads it goes, and the server from its end.
+        let body = request.body
+        var request = request
+        // What follows has to know that it was read.
+        request.body = RequestBody(
+            buffer: try await cancelWhenGracefulShutdown { try await body.collect(upTo: 0) })
         var response = try await next(request, context)
         for (name, value) in [
             (

@@ -42,7 +42,7 @@ extension FluxInspector {
     /// | *path*`/rows/N`       | all arguments of a row, and what it changed                                             |
     /// | *path*`/rows/N/state` | the state that it left, as text                                                        |
     ///
-    /// What is not kept any more is 404.
+    /// What is not kept any more is 404, and a request with a body 413.
     ///
     /// - Parameters:
     ///   - router: The router, or a group of it; its context has to know the address of the peer, as ``FluxInspectorContext``

@@ -24,7 +24,10 @@ func makeRouter(_ lists: Lists) -> Router<TodoContext> {
         return HTTPResponse.Status.noContent
     }
     router.get("events/:list") { request, context in
-        events(of: try await lists.lease(context.name("list")), for: request)
+        // A body that nobody reads would keep the stream from hearing that the client goes.
+        var request = request
+        _ = try await request.collectBody(upTo: context.maxUploadSize)
+        return events(of: try await lists.lease(context.name("list")), for: request)
     }
     return router
 }

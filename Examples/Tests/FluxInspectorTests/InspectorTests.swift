@@ -2,6 +2,7 @@ import FluxCore
 import FluxDiagnostics
 import FluxEffects
 import Foundation
+import ProgramTesting
 import Testing
 
 @testable import FluxInspector
@@ -498,6 +499,29 @@ struct InspectorTests {
             try await #expect(served.stream(after: id).rows { $0.number == 6 }.map(\.number) == [6])
             try await #expect(served.stream(after: "other-3").rows { $0.number == 6 }.map(\.number) == Array(1...6))
         }
+    }
+
+    @Test(
+        "refuses a body, read or not, and shuts down whether the rest of it comes or not",
+        arguments: ["stream", "stores/1"])
+    func body(path: String) async throws {
+        inspector.inspect(store)
+        let clients = FluxLock<[RawConnection]>([])
+        try await serving(inspector) { served in
+            for announced in [5, 100_000, 1_000_000] {
+                let client = try RawConnection(port: served.port)
+                clients.withLock { $0.append(client) }
+                client.send("GET /inspect/\(path) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(announced)\r\n\r\n")
+                client.send(String(repeating: "x", count: min(announced, 300_000)))
+                let head = await client.read { $0.contains("\r\n\r\n") }
+                #expect(head.hasPrefix("HTTP/1.1 413 "), "\(head)")
+            }
+            // Nothing of this one has come when the server ends.
+            let silent = try RawConnection(port: served.port)
+            clients.withLock { $0.append(silent) }
+            silent.send("GET /inspect/\(path) HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n")
+        }
+        clients.withLock { #expect($0.count == 4) }
     }
 
     @Test("delays nobody for somebody who reads nothing, and shuts down in spite of those who still read")

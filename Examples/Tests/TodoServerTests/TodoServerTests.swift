@@ -193,6 +193,23 @@ import Testing
         await #expect(throws: (any Error).self) { try await server.todos("groceries") }
     }
 
+    @Test(
+        "A body that comes with the request for a stream keeps nothing from its end",
+        arguments: [(50, 50, 200), (1_000_000, 70_000, 413), (1_000_000, 1_000_000, 413)])
+    func streamsWithBodies(announced: Int, sent: Int, status: Int) async throws {
+        let server = try await Server(folder)
+        do {
+            let connection = try RawConnection(port: server.port)
+            connection.send("GET /events/groceries HTTP/1.1\r\nHost: a\r\nContent-Length: \(announced)\r\n\r\n")
+            connection.send(String(repeating: "x", count: sent))
+            let head = await connection.read { $0.contains("\r\n\r\n") }
+            #expect(head.hasPrefix("HTTP/1.1 \(status) "), "\(head)")
+        }
+        server.command.send(SIGTERM)
+        let end = await server.command.finish()
+        #expect(end.status == 0, "\(end.errors)")
+    }
+
     @Test("What was being put when SIGTERM came is answered, or is not there")
     func ends() async throws {
         let server = try await Server(folder)
