@@ -119,7 +119,7 @@ let package = Package(
         .testTarget(
             name: "AuctionHouseTests",
             dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + [
-                "ProgramTesting", "auction-house",
+                "ProgramTesting", "Terminal", "auction-house",
             ]
         ),
         // What happens inside a program, as pages of its own server: to mount on any router.

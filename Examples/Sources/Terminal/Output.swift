@@ -24,13 +24,21 @@ public struct Output: Sendable {
 
     private init(descriptor: Int32, name: String) { (self.descriptor, self.name) = (descriptor, name) }
 
-    /// Writes to the end of a file, which is made if there is none.
+    /// Writes to the end of a file of lines, which is made if there is none; a last line that was cut short is cut away.
     ///
     /// - Parameter path: The file; it stays open.
     /// - Throws: ``SystemFailure`` if it cannot be opened.
     public init(appendingTo path: String) throws(SystemFailure) {
-        self.init(descriptor: open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o600), name: path)
+        self.init(descriptor: open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0o600), name: path)
         if descriptor < 0 { throw SystemFailure(path) }
+        let size = lseek(descriptor, 0, SEEK_END)
+        var (end, byte) = (size, UInt8(0))
+        while end > 0 {
+            if pread(descriptor, &byte, 1, end - 1) != 1 { throw SystemFailure(path) }
+            if byte == UInt8(ascii: "\n") { break }
+            end -= 1
+        }
+        if end < size && ftruncate(descriptor, end) != 0 { throw SystemFailure(path) }
     }
 
     /// Whether somebody may look at it.

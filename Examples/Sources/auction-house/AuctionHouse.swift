@@ -111,17 +111,19 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         try await reporting {
-            guard let lines = FileManager.default.contents(atPath: place.receipts) else {
+            guard let file = FileManager.default.contents(atPath: place.receipts) else {
                 throw Failure("\(place.receipts): cannot be read")
             }
-            let receipts = String(decoding: lines, as: UTF8.self).split(separator: "\n").compactMap {
-                Receipt(String($0))
-            }
+            let lines = Receipt.all(in: file)
+            let receipts = lines.compactMap(\.self)
             let house = House(folder: place.folder, repository: SlowRepository(latency: .zero))
             let lost = try await house.lost(of: receipts)
             try await house.close()
             if let first = lost.first {
                 throw Failure("\(lost.count) acknowledged bids are lost, such as \(first.bid) in room \(first.room)")
+            }
+            if let wrong = lines.firstIndex(of: nil) {
+                throw Failure("\(place.receipts):\(wrong + 1): is no receipt; no bid of the other lines is lost")
             }
             try Output.standard.write("\(receipts.count) bids were acknowledged, and none is lost\n")
         }

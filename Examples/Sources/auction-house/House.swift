@@ -2,6 +2,7 @@ import FluxCore
 import FluxEffects
 import FluxObservation
 import FluxRouting
+import Foundation
 
 /// All rooms of a folder, each of which is opened when somebody asks for it and put away when nobody needs it.
 final class House: Sendable {
@@ -75,5 +76,14 @@ extension Receipt {
         let numbers = line.split(separator: " ").compactMap { Int($0) }
         if numbers.count != 3 { return nil }
         self.init(room: numbers[0], bid: Bid(bidder: numbers[1], amount: numbers[2]))
+        if description != line { return nil }
+    }
+
+    /// Reads the file; nil for a line that is none.
+    ///
+    /// What has no end of line was cut short, and acknowledges nothing.
+    static func all(in file: Data) -> [Receipt?] {
+        String(decoding: file, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+            .map { Receipt($0) }
     }
 }

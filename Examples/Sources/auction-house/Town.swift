@@ -9,11 +9,12 @@ final class Town: Sendable {
 
     private let house: House
     private let rooms: Int
-    private let receipts: Output
+    private let receipts: Mutex<Result<Output, any Error>>
     private let counted = Mutex(Tally())
 
     init(house: House, rooms: Int, receipts: Output) {
-        (self.house, self.rooms, self.receipts) = (house, rooms, receipts)
+        (self.house, self.rooms) = (house, rooms)
+        self.receipts = Mutex(.success(receipts))
     }
 
     var tally: Tally { counted.withLock { $0 } }
@@ -26,7 +27,7 @@ final class Town: Sendable {
                 try await house.desks.with(room) { desk in
                     let bid = Bid(bidder: bidder, amount: desk.store.state.highest + .random(in: 1...9))
                     try await desk.take(bid)
-                    try receipts.write("\(Receipt(room: room, bid: bid))\n")
+                    try acknowledge(Receipt(room: room, bid: bid))
                 }
                 counted.withLock { $0.taken += 1 }
             } catch Refusal.outbid {
@@ -36,6 +37,18 @@ final class Town: Sendable {
             } catch is FluxFamilyError {
                 return
             }
+        }
+    }
+
+    /// Hands out a receipt; after one that failed there is no other, which would go on in the middle of its line.
+    func acknowledge(_ receipt: Receipt) throws {
+        try receipts.withLock { receipts in
+            receipts = Result { [receipts] in
+                let file = try receipts.get()
+                try file.write("\(receipt)\n")
+                return file
+            }
+            _ = try receipts.get()
         }
     }
 

@@ -12,8 +12,7 @@ import Testing
 
     let folder = FileManager.default.temporaryDirectory.appending(component: "AuctionHouse-\(UUID().uuidString)").path
     var receipts: [Receipt] {
-        let lines = FileManager.default.contents(atPath: folder + "/receipts") ?? Data()
-        return String(decoding: lines, as: UTF8.self).split(separator: "\n").compactMap { Receipt($0) }
+        Receipt.all(in: FileManager.default.contents(atPath: folder + "/receipts") ?? Data()).compactMap(\.self)
     }
 
     deinit { try? FileManager.default.removeItem(atPath: folder) }
@@ -81,6 +80,31 @@ import Testing
         let (status, output, errors) = try await program(["check", folder]).finish()
         #expect(status == 1 && output == "")
         #expect(errors == "auction-house: 1 acknowledged bids are lost, such as Bid(bidder: 1, amount: 5) in room 3\n")
+    }
+
+    @Test(arguments: ["3", "3 1", "3 1 5"])
+    func `A receipt that was cut short acknowledges nothing, and the next begins on a line of its own`(
+        cut: String
+    ) async throws {
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try cut.write(toFile: folder + "/receipts", atomically: true, encoding: .utf8)
+        let before = try await program(["check", folder]).finish()
+        #expect(before.status == 0 && before.output == "0 bids were acknowledged, and none is lost\n", "\(before)")
+        let few = ["run", folder, "--rooms", "3", "--bids", "9", "--watchers", "0", "--latency", "0"]
+        #expect(try await program(few).finish().status == 0)
+        let after = try await program(["check", folder]).finish()
+        #expect(after.status == 0 && after.output.hasPrefix("\(receipts.count) bids were"), "\(after)")
+        #expect(try rooms().values.reduce(0) { $0 + $1.bids.count } == receipts.count)
+    }
+
+    @Test(arguments: ["3 1", "3 1 5 5", "3 x 1 5", "3  1 5", "", "é"])
+    func `A line that is no receipt is told of`(line: String) async throws {
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try "\(line)\n".write(toFile: folder + "/receipts", atomically: true, encoding: .utf8)
+        let (status, output, errors) = try await program(["check", folder]).finish()
+        #expect(status == 1 && output == "")
+        #expect(
+            errors == "auction-house: \(folder)/receipts:1: is no receipt; no bid of the other lines is lost\n")
     }
 
     @Test(arguments: [

@@ -4,6 +4,7 @@ import FluxPersistence
 import FluxRouting
 import Foundation
 import Synchronization
+import Terminal
 import Testing
 
 @testable import auction_house
@@ -101,6 +102,33 @@ import Testing
         #expect(try await next.lost(of: receipts).isEmpty)
         #expect(try await next.lost(of: [Receipt(room: 0, bid: Bid(bidder: 2, amount: 1))]).count == 1)
     }
+
+    #if os(Linux)
+        @Test func `After a receipt that was cut short there is no other`() async {
+            // In a process of its own, whose files may be so large only.
+            await #expect(processExitsWith: .success) {
+                let path = FileManager.default.temporaryDirectory.appending(component: "receipts-\(UUID())").path
+                let town = Town(
+                    house: House(folder: path, repository: HandRepository()), rooms: 1,
+                    receipts: try Output(appendingTo: path))
+                let files = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
+                var limit = rlimit()
+                getrlimit(files, &limit)
+                limit.rlim_cur = 9
+                signal(SIGXFSZ, SIG_IGN)
+                setrlimit(files, &limit)
+                let receipt = Receipt(room: 1, bid: Bid(bidder: 2, amount: 3))
+                try town.acknowledge(receipt)
+                let second = (try? town.acknowledge(receipt)) == nil
+                limit.rlim_cur = limit.rlim_max
+                setrlimit(files, &limit)
+                let third = (try? town.acknowledge(receipt)) == nil
+                let file = try String(contentsOfFile: path, encoding: .utf8)
+                try FileManager.default.removeItem(atPath: path)
+                exit(second && third && file == "1 2 3\n1 2" ? 0 : 1)
+            }
+        }
+    #endif
 
     @Test func `The board shows the rooms that are open, as they come and go`() async throws {
         repository.open()
