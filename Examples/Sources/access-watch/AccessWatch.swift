@@ -20,7 +20,7 @@ struct AccessWatch: AsyncParsableCommand {
     @Argument(help: "The logs to read; - is the standard input, which is also read if none is named.")
     var files: [String] = []
 
-    @Flag(help: "Go on when the end is reached, also if a file is rotated or truncated. Ends with SIGINT or SIGTERM.")
+    @Flag(help: "Go on at the end, also if a file is rotated or truncated, until SIGINT, SIGTERM or SIGHUP comes.")
     var follow = false
 
     @Flag(help: "Print the summary as one line of JSON, for programs.")

@@ -9,8 +9,8 @@ struct AuctionHouseCommand: AsyncParsableCommand {
         commandName: "auction-house",
         abstract: "An auction house of many rooms, with bidders and watchers that it makes up itself.",
         discussion: """
-            Run it, kill it at any moment, run it again: no bid that was acknowledged is lost, and check proves it. SIGINT \
-            and SIGTERM close the house in order. The exit status is 0; 1 with a line on standard \
+            Run it, kill it at any moment, run it again: no bid that was acknowledged is lost, and check proves it. SIGINT, \
+            SIGTERM and SIGHUP close the house in order. The exit status is 0; 1 with a line on standard \
             error; or 64 for arguments that are none.
             """,
         subcommands: [Run.self, Check.self])

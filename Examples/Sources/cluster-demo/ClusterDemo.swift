@@ -12,8 +12,8 @@ struct ClusterDemo: AsyncParsableCommand {
         commandName: "cluster-demo",
         abstract: "Three NATS servers and three nodes on this machine, and what goes wrong among them.",
         discussion: """
-            Prints the addresses, and runs until SIGINT or SIGTERM; then everything it has started ends too. Its files are in a \
-            temporary folder, which goes. It needs nats-server.
+            Prints the addresses, and runs until SIGINT, SIGTERM or SIGHUP; then everything it has started ends too. Its files \
+            are in a temporary folder, which goes. It needs nats-server.
 
             The exit status is 0, or 1 with a line for each thing that did not hold.
             """,
@@ -50,7 +50,7 @@ struct Run: AsyncParsableCommand {
         let work = Task { try await self.work() }
         let interrupt = Interrupt {
             // What comes now is too late to stop anything sooner, and would leave the servers behind.
-            for number in [SIGINT, SIGTERM] { signal(number, SIG_IGN) }
+            for number in Interrupt.signals { signal(number, SIG_IGN) }
             work.cancel()
         }
         defer { interrupt.stop() }

@@ -51,6 +51,20 @@ struct FollowTests {
         #expect(end.errors == "\(path):3: no identity\n")
     }
 
+    @Test("goes on after SIGHUP where that was ignored from the start, as nohup does")
+    func ignoredHangUp() async throws {
+        let shell = URL(filePath: "/bin/sh")
+        let line = #"trap "" HUP; exec "$0" "$@""#
+        let command = try Command(
+            program: shell, ["-c", line, Command.accessWatch.path, "--follow", "--json", path])
+        _ = try await summary(of: command, lines: 1)
+        command.send(SIGHUP)
+        try append(goodLine(path: "/second"))
+        _ = try await summary(of: command, lines: 2)
+        command.interrupt()
+        #expect(await command.finish().status == 0)
+    }
+
     @Test("begins anew where the file is truncated, and numbers its lines anew")
     func truncated() async throws {
         try append(goodLine() + "half a line")

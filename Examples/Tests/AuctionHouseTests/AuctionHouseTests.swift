@@ -51,7 +51,7 @@ import Testing
         #expect(check.status == 0 && check.output == "\(known) bids were acknowledged, and none is lost\n")
     }
 
-    @Test(arguments: [SIGTERM, SIGINT])
+    @Test(arguments: [SIGTERM, SIGINT, SIGHUP])
     func `A signal closes it in order: what is in the rooms is what was acknowledged`(signal: Int32) async throws {
         let running = try program(["run", folder, "--rooms", "20", "--bids", "1000000", "--watchers", "100"])
         while receipts.count < 20 && running.isRunning { try await Task.sleep(for: .milliseconds(1)) }
