@@ -77,7 +77,7 @@ struct Run: AsyncParsableCommand {
         tell("nats-server \(version)\(ServerVersion(version).warning.map { ": \($0)" } ?? "")")
         for server in cluster.servers { tell("server \(server.name): \(server.address)") }
         for node in cluster.nodes {
-            try await waitUntilServing(node)
+            try await waitUntilServing(node, of: cluster)
             tell("node \(node.name): \(node.address)")
         }
         guard let chaos else {
@@ -129,18 +129,22 @@ struct Run: AsyncParsableCommand {
             kinds: wanted.isEmpty ? kinds : kinds.filter(wanted.contains), tell: tell)
     }
 
-    private func waitUntilServing(_ node: NodeProcess) async throws {
+    private func waitUntilServing(_ node: NodeProcess, of cluster: Cluster) async throws {
         let deadline = ContinuousClock.now + .seconds(60)
-        while true {
-            do {
-                let request = HTTPClientRequest(url: "\(node.address)/health")
-                let response = try await HTTPClient.shared.execute(request, timeout: .seconds(1))
-                if response.status == .ok { return }
-            } catch  where !node.isRunning || ContinuousClock.now > deadline {
+        while await !isServing(node) {
+            if let server = cluster.servers.first(where: { !$0.isRunning }) {
+                throw ServerFailure(description: "the server \(server.name) has ended: \(server.lastWords)")
+            }
+            if !node.isRunning || .now > deadline {
                 throw ServerFailure(description: "\(node.name) does not serve: \(node.lastWords)")
-            } catch {}
+            }
             try await Task.sleep(for: .milliseconds(100))
         }
+    }
+
+    private func isServing(_ node: NodeProcess) async -> Bool {
+        let request = HTTPClientRequest(url: "\(node.address)/health")
+        return (try? await HTTPClient.shared.execute(request, timeout: .seconds(1)))?.status == .ok
     }
 
     @Sendable private func tell(_ line: String) { try? Output.standard.write(line + "\n") }

@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import Foundation
 import NIOCore
 import ProgramTesting
 import Testing
@@ -45,5 +46,46 @@ struct ClusterDemoTests {
         for node in nodes {
             await #expect(throws: (any Error).self) { try await ask("\(node)/health") }
         }
+    }
+
+    /// Starts the demo with its files in a folder, and waits for its end.
+    private func failed(
+        _ folder: TemporaryFolder, program: URL = Command.built("cluster-demo"), _ settings: [String] = []
+    ) async throws -> String {
+        let end = try await Command(
+            program: URL(filePath: "/usr/bin/env"), ["TMPDIR=\(folder.url.path)"] + settings + [program.path]
+        ).finish()
+        #expect(end.status == 1, "\(end)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).isEmpty, "its files stay")
+        return end.errors
+    }
+
+    @Test("A server that cannot start ends the demo soon, with what it has said and without its files")
+    func brokenServer() async throws {
+        let programs = try TemporaryFolder()
+        let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo v2.15.1 || { echo boom; exit 3; }\n"
+        let fake = try programs.file("nats-server", Data(script.utf8))
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: fake)
+        let errors = try await failed(TemporaryFolder(), ["PATH=\(programs.url.path):/usr/bin:/bin"])
+        #expect(errors == "cluster-demo: the server s0 has ended: boom\n")
+    }
+
+    @Test("Without a live-board beside it the demo says what to build, and leaves no files")
+    func noBoard() async throws {
+        let programs = try TemporaryFolder()
+        let program = programs.url.appending(component: "cluster-demo")
+        try FileManager.default.copyItem(at: Command.built("cluster-demo"), to: program)
+        let errors = try await failed(TemporaryFolder(), program: program)
+        let board = programs.url.appending(component: "live-board").path
+        #expect(errors == "cluster-demo: there is no \(board): build it with swift build --product live-board\n")
+    }
+
+    @Test("Where no folder can be made is told in one line")
+    func noFolder() async throws {
+        let end = try await Command(
+            program: URL(filePath: "/usr/bin/env"), ["TMPDIR=/dev/null", Command.built("cluster-demo").path]
+        ).finish()
+        #expect(end.status == 1 && end.errors.hasPrefix("cluster-demo: /dev/null/"), "\(end)")
+        #expect(end.errors.hasSuffix(": Not a directory\n") && end.errors.count { $0 == "\n" } == 1)
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import LocalServers
 import Synchronization
+import Terminal
 
 /// Three NATS servers and three nodes on the loopback, with a link between any two that speak to each other.
 final class Cluster: Sendable {
@@ -25,8 +26,23 @@ final class Cluster: Sendable {
 
     /// Starts all of it; without a program, the servers alone.
     init(program: NodeProgram?) async throws {
-        folder = NSTemporaryDirectory() + "/cluster-demo-\(UUID())"
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        if let path = program?.path, !FileManager.default.isExecutableFile(atPath: path) {
+            let name = path.split(separator: "/").last ?? ""
+            throw ServerFailure(description: "there is no \(path): build it with swift build --product \(name)")
+        }
+        let folder = NSTemporaryDirectory() + "/cluster-demo-\(UUID())"
+        if mkdir(folder, 0o700) != 0 { throw SystemFailure(folder) }
+        var servers: [NatsServer] = []
+        var nodes: [NodeProcess] = []
+        var isStarted = false
+        // Before the files go, what was started of it.
+        defer {
+            if !isStarted {
+                for node in nodes { node.kill() }
+                for server in servers { server.kill() }
+                try? FileManager.default.removeItem(atPath: folder)
+            }
+        }
         let ports = try freePorts(9)
         var links: [String: Link] = [:]
         for from in 0..<3 {
@@ -35,9 +51,6 @@ final class Cluster: Sendable {
                 links["n\(from) s\(to)"] = try await Link(to: ports[to])
             }
         }
-        self.links = links
-        var servers: [NatsServer] = []
-        var nodes: [NodeProcess] = []
         for number in 0..<3 {
             servers.append(
                 try NatsServer(
@@ -57,7 +70,8 @@ final class Cluster: Sendable {
                         ], output: "\(folder)/n\(number).log"))
             }
         }
-        (self.servers, self.nodes) = (servers, nodes)
+        (self.folder, self.links, self.servers, self.nodes) = (folder, links, servers, nodes)
+        isStarted = true
     }
 
     /// Where clients of the servers connect that nothing comes between.
