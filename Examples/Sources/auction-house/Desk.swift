@@ -25,7 +25,7 @@ final class Desk: Sendable {
     }
 
     /// Takes a bid, and returns once it is on disk: who hears of that may tell the bidder.
-    func take(_ bid: Bid) async throws {
+    func take(_ bid: Bid, within patience: Duration = .seconds(10)) async throws {
         switch await creator.fire(bid).outcome {
         case .completed: break
         case .failed(let error): throw error
@@ -33,19 +33,28 @@ final class Desk: Sendable {
         case .cancelled: throw CancellationError()
         }
         guard store.state.has(bid) else { throw Refusal.outbid }
-        try await save()
+        try await save(within: patience)
     }
 
     /// Ends what is under way, the bids first and then the file: a bidder may have left while the bid was looked at.
     func close() async throws {
         await creator.flush()
-        try await save()
+        try await save(within: .seconds(10))
     }
 
-    private func save() async throws {
-        if await store.flush(within: .seconds(10)) { return }
-        if case .failed(let error) = await store.ready { throw error }
-        try Task.checkCancellation()
-        throw Failure("the room was not saved within 10 seconds; it is still tried")
+    private func save(within patience: Duration) async throws {
+        let end = ContinuousClock.now + patience
+        // It is also false where only a change that came meanwhile has just failed to be saved.
+        while await !store.flush(within: max(.zero, end - .now)) {
+            if case .failed(let error) = await store.ready { throw error }
+            try Task.checkCancellation()
+            if .now < end { continue }
+            // Cancelled, so that it tells what is known by now, and waits for nothing.
+            let failure = Task { [store] in await store.handle.failure() }
+            failure.cancel()
+            guard let error = await failure.value else { return }
+            let cause = error is CancellationError ? "it takes longer than \(patience)" : "\(error)"
+            throw Failure("the room is not saved: \(cause); it is still tried")
+        }
     }
 }

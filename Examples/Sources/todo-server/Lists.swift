@@ -39,8 +39,12 @@ final class OpenList: Sendable {
     }
 
     private func save() async throws {
-        if await store.flush(within: .seconds(5)) { return }
-        throw await isLost ? Refusal.lost : Refusal.notSaved
+        let end = ContinuousClock.now + .seconds(5)
+        // It is also false where only a change that came meanwhile has just failed to be saved.
+        while await !store.flush(within: max(.zero, end - .now)) {
+            if await isLost { throw Refusal.lost }
+            if Task.isCancelled || .now >= end { throw Refusal.notSaved }
+        }
     }
 
     /// Some errors no other attempt can cure, as where something else has written the file.

@@ -1,4 +1,5 @@
 import FluxCore
+import FluxEffects
 import FluxObservation
 import FluxPersistence
 import FluxRouting
@@ -151,6 +152,49 @@ import Testing
         await #expect(throws: FluxFamilyError.self) { try await house.desks.with(4) { _ in } }
         lease.release()
     }
+
+    #if os(Linux)
+        @Test func `A disk that is full for a moment ends nobody's bid, and one that stays full is told of as that`()
+            async
+        {
+            // In a process of its own, whose files may be so large only: one bid is saved, and what comes meanwhile is not.
+            await #expect(processExitsWith: .success) {
+                let path = FileManager.default.temporaryDirectory.appending(component: "room-\(UUID())").path
+                let repository = HandRepository()
+                let desk = try await Desk(path: path, repository: repository, limit: FluxLimit(40))
+                let files = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
+                var limit = rlimit()
+                getrlimit(files, &limit)
+                limit.rlim_cur = 100
+                signal(SIGXFSZ, SIG_IGN)
+                setrlimit(files, &limit)
+                let bids = (1...40).map { amount in
+                    Task { try await desk.take(Bid(bidder: amount, amount: amount)) }
+                }
+                await repository.asked(40)
+                repository.open()
+                while await desk.store.handle.failure() == nil {}
+                // Nothing of it is over yet, for better or worse.
+                let impatient = Task { try await desk.take(Bid(bidder: 41, amount: 41), within: .milliseconds(1)) }
+                let told = await impatient.result
+                limit.rlim_cur = limit.rlim_max
+                setrlimit(files, &limit)
+                var isRight = false
+                if case .failure(let error) = told {
+                    isRight = "\(error)".hasPrefix("the room is not saved: ") && "\(error)".contains("File too large")
+                    if !isRight { print(error) }
+                }
+                for bid in bids {
+                    do { try await bid.value } catch Refusal.outbid {} catch {
+                        print(error)
+                        isRight = false
+                    }
+                }
+                try FileManager.default.removeItem(atPath: path)
+                exit(isRight ? 0 : 1)
+            }
+        }
+    #endif
 
     @Test func `A room that cannot be saved is told of, and nothing of it is acknowledged`() async throws {
         repository.open()
