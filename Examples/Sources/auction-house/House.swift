@@ -24,7 +24,13 @@ final class House: Sendable {
     ) {
         let limit = FluxLimit(questions)
         desks = FluxFamily(idle: idle, limit: open) { room in
-            try await Desk(path: "\(folder)/room-\(room)", repository: repository, limit: limit)
+            let name = "room-\(room)"
+            // For as long as it is there: a room without bids would look as if there had never been any.
+            if FileManager.default.fileExists(atPath: "\(folder)/\(name).unreadable") {
+                let what = "what it had is in \(name).unreadable"
+                throw Failure("room \(room): \(what): move that back mended, or remove it to go on")
+            }
+            return try await Desk(path: "\(folder)/\(name)", repository: repository, limit: limit)
         } close: { desk in
             try await desk.close()
         }

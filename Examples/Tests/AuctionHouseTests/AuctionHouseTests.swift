@@ -107,6 +107,39 @@ import Testing
             errors == "auction-house: \(folder)/receipts:1: is no receipt; no bid of the other lines is lost\n")
     }
 
+    @Test func `A damaged room is told of until it is mended; check moves nothing, and run does not begin it anew`()
+        async throws
+    {
+        let few = ["run", folder, "--rooms", "1", "--bids", "9", "--watchers", "0", "--latency", "0"]
+        #expect(try await program(few).finish().status == 0)
+        let room = URL(filePath: folder + "/room-0")
+        let whole = try Data(contentsOf: room)
+        var broken = whole
+        broken[broken.count - 3] ^= 1
+        try broken.write(to: room)
+        let aside = room.path + ".unreadable"
+
+        for _ in 1...2 {
+            let check = try await program(["check", folder]).finish()
+            #expect(check.status == 1 && check.output == "")
+            #expect(check.errors == "auction-house: \(room.path): cannot be read: damaged\n")
+        }
+        #expect(try Data(contentsOf: room) == broken && !FileManager.default.fileExists(atPath: aside))
+
+        let run = try await program(few).finish()
+        #expect(run.status == 1 && run.errors.contains(aside), "\(run)")
+        for arguments in [few, ["check", folder]] {
+            let again = try await program(arguments).finish()
+            let told = "room 0: what it had is in room-0.unreadable: move that back mended, or remove it to go on"
+            #expect(again.status == 1 && again.errors == "auction-house: \(told)\n", "\(again)")
+        }
+        #expect(try Data(contentsOf: URL(filePath: aside)) == broken)
+
+        try whole.write(to: room)
+        try FileManager.default.removeItem(atPath: aside)
+        #expect(try await program(["check", folder]).finish().status == 0)
+    }
+
     @Test(arguments: [
         (["run", "/dev/null/house"], 1, "auction-house: /dev/null/house: Not a directory\n"),
         (["check", "/nowhere"], 1, "auction-house: /nowhere/receipts: cannot be read\n"),
