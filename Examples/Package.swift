@@ -197,6 +197,7 @@ let package = Package(
         .executableTarget(
             name: "todo-server",
             dependencies: flux("FluxCore", "FluxObservation", "FluxPersistence", "FluxRouting") + [
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),

@@ -1,3 +1,4 @@
+import ArgumentParser
 import FluxRouting
 import Foundation
 import Hummingbird
@@ -6,29 +7,36 @@ import Logging
 import ServiceLifecycle
 
 @main
-struct TodoServer {
-    static func main() async {
+struct TodoServer: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "todo-server", abstract: "A server for lists of things to do.",
+        discussion: """
+            It reads three variables of the environment: HOST, the address that it listens on (127.0.0.1 if not set); PORT \
+            (8080); and FOLDER, where the lists are (lists), which is made if it is not there. It prints its address, and \
+            SIGTERM or SIGINT ends it in order. The exit status is 0; 1 with a line of the log that says why; or 64 for \
+            arguments, of which it takes none.
+            """)
+
+    func run() async throws {
         let logger = Logger(label: "todo-server")
         do {
-            try await run(logger)
+            try await serve(logger)
         } catch {
             logger.critical("\(error)")
-            exit(1)
+            throw ExitCode.failure
         }
     }
 
-    static func run(_ logger: Logger) async throws {
+    private func serve(_ logger: Logger) async throws {
         let settings = ProcessInfo.processInfo.environment
         let host = settings["HOST"] ?? "127.0.0.1"
         guard let port = UInt16(settings["PORT"] ?? "8080").map(Int.init) else {
-            logger.critical("PORT has to be a number up to 65535")
-            exit(1)
+            throw Failure(description: "PORT has to be a number up to 65535")
         }
         let folder = settings["FOLDER"] ?? "lists"
         try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         guard !folder.isEmpty, FileManager.default.isWritableFile(atPath: folder + "/.") else {
-            logger.critical("FOLDER has to be a folder that can be written to, and \"\(folder)\" is none")
-            exit(1)
+            throw Failure(description: "FOLDER has to be a folder that can be written to, and \"\(folder)\" is none")
         }
 
         let lists = Lists(folder: folder, logger: logger)
@@ -48,12 +56,17 @@ struct TodoServer {
 
         // No request is under way any more: the lists are saved and put away.
         let report = await lists.shutdown(within: .seconds(10))
-        if !report.failed.isEmpty || !report.late.isEmpty {
-            logger.error("\(report)")
-            throw Refusal.notSaved
+        let unsaved = Set(report.failed.keys).union(report.late).map(\.description).sorted()
+        if !unsaved.isEmpty {
+            throw Failure(description: "not all lists are saved: \(unsaved.joined(separator: ", "))")
         }
         try served.get()
     }
+}
+
+/// Why the server ends, as the last line of the log.
+struct Failure: Error, CustomStringConvertible {
+    let description: String
 }
 
 extension HTTPServerBuilder {

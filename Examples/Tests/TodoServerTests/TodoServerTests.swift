@@ -61,6 +61,8 @@ import Testing
         let end = await server.command.finish()
         #expect(end.status == 1, "It must not look as if all were saved.")
         #expect(end.errors.contains("\(file.path): something else has written the file"), "\(end.errors)")
+        let last = try #require(end.errors.split(separator: "\n").last)
+        #expect(last.contains("critical") && last.hasSuffix("not all lists are saved: groceries"), "\(last)")
     }
 
     @Test(
@@ -243,6 +245,18 @@ import Testing
         connection.send(body)
         #expect(await connection.read()?.hasPrefix("HTTP/1.1 204 No Content\r\n") == true)
         #expect(try await server.todos("groceries") == ["milk": Item(title: "Milk", isDone: false)])
+    }
+
+    @Test("--help names what it reads of the environment; what is no argument is a usage error; neither starts it")
+    func help() async throws {
+        let path = folder.url.appending(path: "lists").path
+        let settings = ["FOLDER=\(path)", "PORT=0", Command.built("todo-server").path]
+        let help = try await Command(program: URL(filePath: "/usr/bin/env"), settings + ["--help"]).finish()
+        #expect(help.status == 0)
+        for name in ["HOST", "PORT", "FOLDER"] { #expect(help.output.contains(name), "\(help.output)") }
+        let mistake = try await Command(program: URL(filePath: "/usr/bin/env"), settings + ["lists"]).finish()
+        #expect(mistake.status == 64 && mistake.errors.contains("Usage: todo-server"), "\(mistake)")
+        #expect(!FileManager.default.fileExists(atPath: path))
     }
 
     @Test("What is no port is one line of the log and status 1", arguments: ["abc", "70000", "-1", ""])
