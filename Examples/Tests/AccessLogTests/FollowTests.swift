@@ -99,6 +99,28 @@ struct FollowTests {
         #expect(end.errors == "access-watch: \(path) was replaced: reading the new file\n")
     }
 
+    @Test("does not wait for who writes into a pipe that takes the name, and goes on in the file that takes it then")
+    func pipe() async throws {
+        let other = path
+        let first = try folder.file("first.log", Data(goodLine(path: "/first").utf8))
+        let command = try Command(["--follow", "--json", first, other])
+        _ = try await summary(of: command, lines: 2)
+        try FileManager.default.removeItem(atPath: first)
+        #expect(mkfifo(first, 0o600) == 0)
+        // Each is told once both were looked at.
+        for lines in 3...7 {
+            try append(goodLine(path: "/other"))
+            _ = try await summary(of: command, lines: lines)
+        }
+        try FileManager.default.removeItem(atPath: first)
+        _ = try folder.file("first.log", Data(goodLine(path: "/new").utf8))
+        _ = try await summary(of: command, lines: 8)
+        command.send(SIGTERM)
+        let end = await command.finish()
+        #expect(end.status == 0)
+        #expect(end.errors == "access-watch: \(first) was replaced: reading the new file\n")
+    }
+
     @Test("shows with --inspect what happens inside, on this machine, while it follows")
     func inspected() async throws {
         let command = try Command(["--follow", "--json", "--inspect", "0", path])

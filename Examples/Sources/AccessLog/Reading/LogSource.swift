@@ -62,7 +62,8 @@ struct LogSource: Sendable {
             try descriptor.rewind()
             return restart(reason: "\(name) was truncated: reading it from its beginning")
         }
-        guard let other = FileStatus(path: path), other.id != now.id else {
+        // To open a pipe is to wait for who writes into it.
+        guard let other = FileStatus(path: path), other.isRegular, other.id != now.id else {
             isReplaced = false
             return .nothingYet
         }
