@@ -35,7 +35,8 @@ nonisolated public protocol FluxPersistence<State>: Sendable {
     /// What tells the place it saves to from all others of this process; by default nil.
     ///
     /// Who loads from a place waits until the older stores of that place have saved what is due. A persistence
-    /// around another hands on that of the other. It is read once, when a store is made.
+    /// around another hands on that of the other. It is read once, when a store is made. After a load that has timed out two
+    /// stores may write there: unless a save can tell, as that of a ``FluxFile`` can, the later one counts.
     var place: String? { get }
 }
 

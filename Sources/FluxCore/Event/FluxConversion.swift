@@ -120,7 +120,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
 
     /// Has a closure called where the work is cancelled; at once if it was.
     ///
-    /// - Parameter body: Ends what is under way; let go of at the end.
+    /// - Parameter body: Ends what is under way; let go of at the end, and so not to keep the conversion, which would never end.
     public func onCancel(_ body: @escaping @Sendable () -> Void) { task.onCancel(body) }
 
     /// Ends the conversion with nothing more to send; apart from `end`, where an optional action of a generic type costs more than

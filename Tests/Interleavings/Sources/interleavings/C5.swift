@@ -44,7 +44,8 @@ enum C5 {
                 token.value = nil
             }
         },
-        Scenario("c5-next", "One that begins after the only one before it has left gets each change from then on once") {
+        Scenario("c5-next", "One that begins after the only one before it has left gets each change from then on once")
+        {
             scene in
             let (store, seen, calls, before) = (makeLog(), Noted<[Int]>([]), Noted(0), Noted(0))
             let token = Noted<FluxSubscription?>(store.subscribe { _ in })
