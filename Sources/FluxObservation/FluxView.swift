@@ -22,7 +22,8 @@ import Dispatch
 /// the store.
 ///
 /// A view keeps its sources, and the dispatchers that it found their stores at: middleware that uses a view of a store of its
-/// own dispatcher captures it weakly. When its last reference goes, it delivers what is due and ends its subscriptions (C10).
+/// own dispatcher captures it weakly. When its last reference goes, it reads its sources once more if somebody watches it, delivers
+/// what is due, lets go of the sources at once, and ends its subscriptions (C10).
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
 /// `FluxState.handle(action:)`.

@@ -68,12 +68,14 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         return inner.replace(old, with: FluxDerived(value: cut.value, stamp: stamp, cut: cut.number), by: isSame)
     }
 
-    /// Does so in two steps: takes a cut, and hands out what computes, which keeps no source.
-    func cut() -> @Sendable () -> Void {
+    /// Takes a cut, the first of two steps, and hands out the second, which computes and keeps no source; nil: nothing is due.
+    ///
+    /// What may be the last of it by now, and the user's, goes into `spent`, to be let go of once no lock is held.
+    func cut(_ spent: inout [Any]) -> (@Sendable () -> Void)? {
         let (known, stamp, inner, isSame) = (inner.state, sources.stamp(), inner, isSame)
-        // What is known may be the last of it by now, and is let go of once no lock is held.
-        if known.stamp == stamp { return { withExtendedLifetime(known) {} } }
-        let (number, compute) = sources.take(capture) { $0 }
+        spent.append(known)
+        if known.stamp == stamp { return nil }
+        let (number, compute) = sources.take(capture, { $0 }, spent: { spent.append($0) })
         return {
             _ = inner.replace(known, with: FluxDerived(value: compute(), stamp: stamp, cut: number), by: isSame)
         }
@@ -130,7 +132,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     /// subscriptions.
     @usableFromInline
     func end() {
-        let due = isWatched ? cut() : nil
+        var spent: [Any] = []
+        let due = isWatched ? cut(&spent) : nil
         reach.core.withLock { $0 = nil }
         if let due { queue.async(execute: due) }
     }
@@ -147,8 +150,9 @@ nonisolated final class FluxViewReach<Value: Sendable>: Sendable {
 
     /// Brings the value up to the sources, where there are any left.
     func bringUp() {
-        let compute = core.withLock { core in core.flatMap { $0.isWatched ? $0.cut() : nil } }
-        compute?()
+        var spent: [Any] = []
+        let compute = core.withLock { core in core.flatMap { $0.isWatched ? $0.cut(&spent) : nil } }
+        withExtendedLifetime(spent) { compute?() }
     }
 }
 

@@ -71,14 +71,18 @@ nonisolated final class FluxViewSources: Sendable {
         watch = { members.watch($0) }
     }
 
-    /// Takes a cut, and what is made of it once no dispatcher is stopped.
+    /// Takes a cut, and what is made of it once no dispatcher is stopped; what was read for it and is of no use any more may be the
+    /// last of it, and is shown to who has a lock.
     @inlinable
-    func take<States, Value>(_ read: (FluxCut) -> States, _ compute: (States) -> Value) -> (
-        number: UInt64, value: Value
-    ) {
+    func take<States, Value>(
+        _ read: (FluxCut) -> States, _ compute: (States) -> Value, spent: (Any) -> Void = { _ in }
+    ) -> (number: UInt64, value: Value) {
         while true {
             var states: States?
-            if let number = cut({ states = read($0) }), let states = consume states { return (number, compute(states)) }
+            let number = cut({ states = read($0) }, spent)
+            guard let states = consume states else { continue }
+            if let number { return (number, compute(states)) }
+            spent(states)
         }
     }
 
@@ -86,14 +90,16 @@ nonisolated final class FluxViewSources: Sendable {
     ///
     /// It reads once at most: what was read before would go with the dispatchers stopped.
     @usableFromInline
-    func cut(_ read: (FluxCut) -> Void) -> UInt64? {
+    func cut(_ read: (FluxCut) -> Void, _ spent: (Any) -> Void) -> UInt64? {
         if !isFixed {
             let (places, cut) = (FluxPlaces(of: stores()), FluxCut())
+            spent((places, cut))
             let number = cuts.withLock { $0.take(cut, places, read) }
             return places.include(stores(), cut.found.places) ? number : nil
         }
         // Let go of outside the lock, with what was read.
         let shared = isShared ? FluxCut() : nil
+        if let shared { spent(shared) }
         let known = cuts.withLock { cuts -> (number: UInt64, isSame: Bool)? in
             guard let places = cuts.places else { return nil }
             let number = cuts.take(shared ?? cuts.unshared, places, read)
@@ -103,6 +109,7 @@ nonisolated final class FluxViewSources: Sendable {
         // What was known is let go of outside the lock.
         var places: FluxPlaces? = FluxPlaces(of: stores())
         cuts.withLock { swap(&$0.places, &places) }
+        if let places { spent(places) }
         return nil
     }
 }

@@ -97,6 +97,12 @@ import Testing
         #expect(error?.isPermanent == true)
     }
 
+    @Test func `Where a file is there by such a name it is read`() async throws {
+        let path = folder.path + "/" + String(repeating: "x", count: 251)
+        try await Folder.file(at: path).save("old")
+        #expect(try await Folder.file(at: path).load() == "old")
+    }
+
     @Test func `The longest name that there may be has room for what cannot be read`() async throws {
         let name = String(repeating: "x", count: 240)
         for number in 1...9 {

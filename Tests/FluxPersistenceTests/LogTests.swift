@@ -147,6 +147,21 @@ import Testing
         #expect(recovered.revision == 20)
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `A snapshot that is taken once the store has gone has its revision`() async throws {
+        let (log, gate) = (MemoryLog<Counter>(), Gate())
+        try await log.compact(FluxSnapshot(state: Counter(count: 1), number: 10, revision: 1_000))
+        do {
+            let store = try await FluxStore.restored(
+                from: log, initialState: Counter(), dispatcher: nil, compactEvery: 3)
+            log.script.block(until: gate)
+            for _ in 0..<3 { store.dispatch(action: .add(1)) }
+        }
+        gate.open()
+        while log.contents.snapshot?.number != 13 { await Task.yield() }
+        #expect(log.contents.snapshot?.revision == 1_003)
+    }
+
     @Test func `A snapshot that fails delays nobody who waits for an append`() async throws {
         let log = MemoryLog<Counter>()
         let failures = Recorder<FluxPersistenceFailure>()

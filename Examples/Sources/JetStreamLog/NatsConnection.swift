@@ -254,7 +254,7 @@ private final class Link: @unchecked Sendable {
     }
 
     @discardableResult private func connect() throws(FluxSharedLogError) -> OpaquePointer {
-        tried = .now
+        defer { tried = .now }
         let connection = try Self.connect(servers: servers, answers: answers)
         do throws(FluxSharedLogError) {
             subscription = try .init(connection, subject: inbox + ".*") { [answers] in answers.received($0) }

@@ -59,13 +59,11 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchWitness?) -> Int
     ) -> Int { begin(action, to: end) }
 
-    @usableFromInline func begin(_ action: any FluxAction) -> Int { begin(action, to: nil) }
-
-    @inline(__always)
-    func begin(_ action: any FluxAction, from outer: FluxDispatchContext? = nil, to end: FluxDispatchEnd?) -> Int {
+    @usableFromInline
+    func begin(_ action: any FluxAction, from top: FluxDispatchContext? = nil, to end: FluxDispatchEnd? = nil) -> Int {
         let origin = threads.requireImpure("dispatch(action:)").task
         // Not kept in a constant, which would be retained.
-        return FluxDispatchContext(self, chain.entries, of: origin, from: outer, to: end).begin(action)
+        return FluxDispatchContext(self, chain.entries, of: origin, from: top, to: end).begin(action)
     }
 
     /// Applies an action to the attached stores that take its type, past all interceptors.

@@ -93,7 +93,7 @@ public typealias FluxDispatchWitness =
     @Sendable (_ action: any FluxAction, _ witness: FluxDispatchWitness?) -> Int
 
 /// One action on its way past the interceptors of a dispatcher, until everybody has let go of its ``FluxNext``.
-nonisolated final class FluxDispatchContext: Sendable {
+@usableFromInline nonisolated final class FluxDispatchContext: Sendable {
     let dispatcher: FluxDispatcher
     /// As they were when the action came.
     let interceptors: ContiguousArray<FluxInterceptors.Entry>

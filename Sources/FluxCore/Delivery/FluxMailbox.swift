@@ -10,7 +10,7 @@
 /// | `leave`      | given back                        | given back                           | given back by the next exchange     |
 /// | `wait`       | nothing to wait for               | with the next batch                  | with the next batch                 |
 /// | … for a call | no call is under way              | no call is under way                 | with the next batch                 |
-/// | `begin`      | never                             | the first batch; idle if none is due | never                               |
+/// | `begin`      | idle again                        | the first batch; idle if none is due | never                               |
 /// | `exchange`   | never                             | never                                | the next batch; idle if none is due |
 /// | `pause`      | never                             | never                                | scheduled; idle if none is due      |
 /// | `end`        | taken out                         | after what is due                    | after what is due                   |

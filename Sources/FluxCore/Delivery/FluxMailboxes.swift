@@ -13,8 +13,6 @@ import Dispatch
     /// That of the newest subscription; it begins with that of the mailbox that has no delivery of its own.
     @usableFromInline var lastID: UInt64 = 1
 
-    @inlinable init() {}
-
     // MARK: - Inputs of the store
 
     /// Puts the newest state, whose revision was counted, into all mailboxes, and adds whom to wake outside the lock.
@@ -35,13 +33,13 @@ import Dispatch
         let isConflated = delivery == .latest
         var target: FluxStateDelivery<State>?
         if queue != nil || isConflated {
-            target = FluxStateDelivery(handle, id: lastID << 1 | (isConflated ? 1 : 0), queue: queue)
             list.updateEach {
                 if let made = $0.made, made.isConflated == isConflated, fluxIsSame(made.queue, queue) { target = made }
             }
+            target = target ?? FluxStateDelivery(handle, id: lastID << 1 | (isConflated ? 1 : 0), queue: queue)
         }
         let place = target?.id ?? FluxMailbox<State>.plain
-        if list.position(of: place) == nil {
+        if list.update(id: place, { _ in }) == nil {
             list.insert(FluxMailbox(target.map { .made($0) } ?? .plain(handle), isConflated: isConflated), id: place)
         }
         let member = FluxSubscriber<State>(id: lastID, after: newest, leaving: target ?? handle, handler: handler)

@@ -8,8 +8,6 @@
     @usableFromInline var pending: ContiguousArray<Element> = []
     @usableFromInline var isDraining = false
 
-    @inlinable init() {}
-
     /// Keeps an element for the drain; true: schedule one.
     @inlinable mutating func put(_ element: consuming Element) -> Bool {
         pending.append(element)

@@ -109,7 +109,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     // MARK: - What few stores need
 
     /// The store's own serial queue, made when it is first needed.
-    public var queue: DispatchQueue { extras.queue }
+    public var queue: DispatchQueue { extras.queue.object(fluxQueue("FluxStore")) }
 
     /// What the store is called in messages; nil: by its type.
     ///
@@ -184,7 +184,12 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         var mailboxes = lock.withLock { $0.mailboxes.end() }
         mailboxes.updateEach { $0.letGo() }
         endFeatures()
-        _ = lock.withLock { fluxTake(&$0.observing) }
+        _ = lock.withLock { machine in
+            let gone = fluxTake(&machine.observing)
+            // Who still saves asks for the revision.
+            if let gone, gone.skipped > 0 { machine.makeObserving().skipped = gone.skipped }
+            return gone
+        }
     }
 
     @usableFromInline func endFeatures() { lazyExtras.object?.features.removeAll() }
@@ -192,11 +197,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
 /// What a store needs only once it does more than hold a state.
 nonisolated final class FluxStoreExtras: Sendable {
-    private let lazyQueue = FluxLazy<DispatchQueue>()
-    let features = FluxFeatures()
-
     /// Made on first use: it costs more than all the rest.
-    var queue: DispatchQueue { lazyQueue.object(fluxQueue("FluxStore")) }
+    let queue = FluxLazy<DispatchQueue>()
+    let features = FluxFeatures()
 }
 
 /// What few stores are called; with the features, for it would make every store larger.

@@ -36,11 +36,11 @@
     ///
     /// - Parameters:
     ///   - element: What to add.
-    ///   - id: What to remove it by, other than 0 and those before.
+    ///   - id: What to remove it by, other than 0 and those that are there; the lowest may come again.
     /// - Complexity: O(1), amortised, where the id is the highest so far; else O(*n*) for *n* elements.
     @inlinable mutating func insert(_ element: consuming Element, id: UInt64) {
         filled += 1
-        if firstID == 0 {
+        if firstID == 0 || firstID == id {
             (firstElement, firstID) = (element, id)
         } else if id > rest.last?.id ?? firstID {
             rest.append((id, element))

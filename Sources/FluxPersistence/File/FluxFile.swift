@@ -28,10 +28,10 @@ import Dispatch
 /// one for each store. Where a store was let go, the next load of its path in the same process waits for the save
 /// that is due.
 ///
-/// Its directory has to exist and to allow new files, and its name to leave room for `.unreadable-999`, or a load throws. A directory
-/// that may be written but not read, or whose file system syncs none, is not synced: a save counts once the file has its
-/// name, and a loss of power may bring the old state back. The file can be read and written by its owner alone. A
-/// symbolic link is not followed: it is not a file.
+/// Its directory has to exist and to allow new files, and its name to leave room for `.unreadable-999`, or the first load
+/// throws. A directory that may be written but not read, or whose file system syncs none, is not synced: a save counts once
+/// the file has its name, and a loss of power may bring the old state back. The file can be read and written by its owner
+/// alone. A symbolic link is not followed: it is not a file.
 ///
 /// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {

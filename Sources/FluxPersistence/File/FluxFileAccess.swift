@@ -20,7 +20,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         if load.isVoid { throw _Concurrency.CancellationError() }
         try calls.checkPath()
         let found = try readStored(for: load)
-        try calls.checkFolder()
+        try calls.checkFolder(isFirst: found == nil)
         known.withLock { $0 = .found(found?.identity, by: load, before: $0.before(load)) }
         return found?.state
     }

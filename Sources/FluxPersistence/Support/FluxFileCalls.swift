@@ -88,14 +88,14 @@ nonisolated struct FluxFileCalls: Sendable {
         }
     }
 
-    /// Sees that new files may be made in the folder, that the name of one is not too long, and that nothing else is in its place.
-    func checkFolder() throws(FluxFileError) {
+    /// Sees that new files may be made in the folder, and that nothing is in the place of one but what a save may remove; where there is
+    /// no file yet, also that its name leaves room for those that it may need.
+    func checkFolder(isFirst: Bool) throws(FluxFileError) {
         try perform(.access, at: folder) { system.mayWrite(in: folder) }
         if try identity(at: newPath)?.isFile == false { throw FluxFileError(path, .notAFile, at: newPath) }
         // A save removes what a crash has left there, and has to open it for that.
         _ = try withFile(newPath, for: .writing) { _ in }
-        // Room for the name of what cannot be read.
-        _ = try identity(at: path + Self.keptEnding + "-999")
+        if isFirst { _ = try identity(at: path + Self.keptEnding + "-999") }
     }
 
     /// What is at a path; nil: nothing.

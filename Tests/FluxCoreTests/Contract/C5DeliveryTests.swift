@@ -15,6 +15,37 @@ import Testing
         subscription.unsubscribe()
     }
 
+    /// Where one that stays is delivered to.
+    enum Place: CaseIterable { case plain, latest, queue, latestOnQueue }
+
+    @Test(arguments: Place.allCases, Place.allCases)
+    func `Who begins after others have left gets each change, whoever has stayed`(stays: Place, comes: Place) async {
+        let queue = DispatchQueue(label: "mine")
+        func subscribe(_ place: Place, _ handler: @escaping @Sendable (Counter) -> Void) -> FluxSubscription {
+            switch place {
+            case .plain: store.subscribe(startingWithCurrent: true, handler)
+            case .latest: store.subscribe(.latest, startingWithCurrent: true, handler)
+            case .queue: store.subscribe(on: queue, startingWithCurrent: true, handler)
+            case .latestOnQueue: store.subscribe(.latest, on: queue, startingWithCurrent: true, handler)
+            }
+        }
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var before = Place.allCases.map { subscribe($0) { _ in } }
+        let others = [subscribe(stays) { _ in }]
+        for place in Place.allCases {
+            before.removeFirst().unsubscribe()
+            let seen = Recorder<Int>()
+            let count = store.state.count
+            let token = subscribe(comes) { seen.record($0.count) }
+            await store.flush()
+            store.dispatch(action: .add(1))
+            await store.flush()
+            #expect(seen.values == [count, count + 1], "\(place) has left")
+            await token.finish()
+        }
+        withExtendedLifetime(others) {}
+    }
+
     @Test func `A subscription on a queue is called there, and only there`() async {
         let key = DispatchSpecificKey<String>()
         let queue = DispatchQueue(label: "mine")

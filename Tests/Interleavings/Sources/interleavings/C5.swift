@@ -49,6 +49,7 @@ enum C5 {
             scene in
             let (store, seen, calls, before) = (makeLog(), Noted<[Int]>([]), Noted(0), Noted(0))
             let token = Noted<FluxSubscription?>(store.subscribe { _ in })
+            let other = store.subscribe(.latest) { _ in }
             scene.thread("dispatches") {
                 store.add(1)
                 store.add(2)
@@ -70,6 +71,7 @@ enum C5 {
                 scene.expect(first >= before.value, "it began with \(first), after \(before.value)")
                 scene.expect(seen.value, is: Array(min(first, 3)...3), "how long the states were")
                 token.value = nil
+                withExtendedLifetime(other) {}
             }
         },
         Scenario("c5-latest", "A subscription to the latest never goes back, repeats nothing, and ends on the newest") {
