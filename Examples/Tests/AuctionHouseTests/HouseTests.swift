@@ -112,17 +112,11 @@ import Testing
                 let town = Town(
                     house: House(folder: path, repository: HandRepository()), rooms: 1,
                     receipts: try Output(appendingTo: path))
-                let files = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
-                var limit = rlimit()
-                getrlimit(files, &limit)
-                limit.rlim_cur = 9
-                signal(SIGXFSZ, SIG_IGN)
-                setrlimit(files, &limit)
+                limitFiles(to: 9)
                 let receipt = Receipt(room: 1, bid: Bid(bidder: 2, amount: 3))
                 try town.acknowledge(receipt)
                 let second = (try? town.acknowledge(receipt)) == nil
-                limit.rlim_cur = limit.rlim_max
-                setrlimit(files, &limit)
+                limitFiles(to: nil)
                 let third = (try? town.acknowledge(receipt)) == nil
                 let file = try String(contentsOfFile: path, encoding: .utf8)
                 try FileManager.default.removeItem(atPath: path)
@@ -162,12 +156,7 @@ import Testing
                 let path = FileManager.default.temporaryDirectory.appending(component: "room-\(UUID())").path
                 let repository = HandRepository()
                 let desk = try await Desk(path: path, repository: repository, limit: FluxLimit(40))
-                let files = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
-                var limit = rlimit()
-                getrlimit(files, &limit)
-                limit.rlim_cur = 100
-                signal(SIGXFSZ, SIG_IGN)
-                setrlimit(files, &limit)
+                limitFiles(to: 100)
                 let bids = (1...40).map { amount in
                     Task { try await desk.take(Bid(bidder: amount, amount: amount)) }
                 }
@@ -177,8 +166,7 @@ import Testing
                 // Nothing of it is over yet, for better or worse.
                 let impatient = Task { try await desk.take(Bid(bidder: 41, amount: 41), within: .milliseconds(1)) }
                 let told = await impatient.result
-                limit.rlim_cur = limit.rlim_max
-                setrlimit(files, &limit)
+                limitFiles(to: nil)
                 var isRight = false
                 if case .failure(let error) = told {
                     isRight = "\(error)".hasPrefix("the room is not saved: ") && "\(error)".contains("File too large")
@@ -269,3 +257,15 @@ final class HandRepository: Repository {
         for continuation in asked { continuation.resume() }
     }
 }
+
+#if os(Linux)
+    /// Has the process write no file beyond a size; nil: as far as it may.
+    private func limitFiles(to size: rlim_t?) {
+        let files = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
+        var limit = rlimit()
+        getrlimit(files, &limit)
+        limit.rlim_cur = size ?? limit.rlim_max
+        signal(SIGXFSZ, SIG_IGN)
+        setrlimit(files, &limit)
+    }
+#endif

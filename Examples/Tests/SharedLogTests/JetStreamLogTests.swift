@@ -62,9 +62,7 @@ struct JetStreamLogTests {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
         defer { cluster.end() }
-        let log = try await eventually {
-            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
-        }.log(for: "b1")
+        let log = try await boards(on: cluster).log(for: "b1")
         cluster.servers[0].kill()
         try FileManager.default.removeItem(at: folder.url.appending(path: "n1/jetstream"))
         try cluster.servers[0].start()
@@ -90,9 +88,7 @@ struct JetStreamLogTests {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
         defer { cluster.end() }
-        let logs = try await eventually {
-            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
-        }
+        let logs = try await boards(on: cluster)
         let log = logs.log(for: "b1")
         let first = try await log.append([1], key: "1")
         let (begun, begin) = AsyncStream<Void>.makeStream()
@@ -121,9 +117,7 @@ struct JetStreamLogTests {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
         defer { cluster.end() }
-        let log = try await eventually {
-            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
-        }.log(for: "b1")
+        let log = try await boards(on: cluster).log(for: "b1")
         let settings = folder.url.appending(path: "n1/server.conf")
         let right = try String(contentsOf: settings, encoding: .utf8)
         try (right + "authorization { user: x, password: y }").write(to: settings, atomically: true, encoding: .utf8)
@@ -176,9 +170,7 @@ struct JetStreamLogTests {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
         defer { cluster.end() }
-        let log = try await eventually {
-            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
-        }.log(for: "b1")
+        let log = try await boards(on: cluster).log(for: "b1")
         let position = try await log.append([1], key: "1")
         cluster.servers[0].send(SIGSTOP)
         try await expectCancelled(log, after: position)
@@ -250,9 +242,7 @@ struct JetStreamLogTests {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
         defer { cluster.end() }
-        let logs = try await eventually {
-            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
-        }
+        let logs = try await boards(on: cluster)
         for (parts, bytes, wanted) in [
             (0, Int.max, "the log is not"), (-1, 0, "the log has refused"), (0, -1, "the log has refused"),
         ] {
@@ -270,9 +260,7 @@ struct JetStreamLogTests {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
         defer { cluster.end() }
-        let logs = try await eventually {
-            try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1)
-        }
+        let logs = try await boards(on: cluster)
         let log = logs.log(for: "b1")
         await #expect(
             throws: FluxSharedLogError.refused(
@@ -294,4 +282,9 @@ struct JetStreamLogTests {
         await expect("the log is not") { _ = try await log.end() }
         await expect("the log is not") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards") }
     }
+}
+
+/// A stream on one server, once that serves.
+private func boards(on cluster: NatsCluster) async throws -> JetStreamLog {
+    try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1) }
 }

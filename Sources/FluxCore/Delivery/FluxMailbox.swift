@@ -76,7 +76,7 @@
     /// Those who left while a drain had them.
     @usableFromInline var gone: ContiguousArray<Member> = []
 
-    @inlinable init(_ way: Way, isConflated: Bool = false) { (self.way, self.isConflated) = (way, isConflated) }
+    @inlinable init(_ way: Way, isConflated: Bool) { (self.way, self.isConflated) = (way, isConflated) }
 
     /// True when the mailbox can be dropped: nobody is left to deliver to, and no drain has its members.
     @inlinable var isAbandoned: Bool { members.isEmpty && phase != .draining }
