@@ -21,7 +21,7 @@ nonisolated extension FluxStore {
     ///   - dispatcher: The dispatcher whose actions it receives; nil: only what is dispatched to the store itself.
     ///   - persistence: Where to load from and to save to; used by this store alone.
     ///   - loadTimeout: How long to wait for the load, not negative; nil: for good.
-    ///   - backoff: How long to wait before a save that failed is tried again.
+    ///   - backoff: How long to wait before a save that failed is tried again; by default 5 seconds at most.
     ///   - clock: What measures the timeout and the backoff.
     ///   - onFailure: Told of every load or save that fails, on any thread and not on two at once; of a load before the
     ///     store goes on, which waits for this to return. By default it goes to standard error.
@@ -31,7 +31,7 @@ nonisolated extension FluxStore {
         dispatcher: FluxDispatcher? = .shared,
         persistence: any FluxPersistence<State>,
         loadTimeout: Swift.Duration? = nil,
-        backoff: FluxBackoff = .exponential(.milliseconds(100)),
+        backoff: FluxBackoff = .exponential(.milliseconds(100), max: .seconds(5)),
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) {
@@ -58,7 +58,7 @@ nonisolated extension FluxStore {
     ///   - compactEvery: After how many actions, 1 or more, a snapshot takes their place; nothing is appended meanwhile.
     ///   - capacity: How many actions, 1 or more, may be unwritten before `dispatch(durably:)` waits.
     ///   - loadTimeout: How long to wait for the load, not negative; nil: for good.
-    ///   - backoff: How long to wait before a write that failed is tried again.
+    ///   - backoff: How long to wait before a write that failed is tried again; by default 5 seconds at most.
     ///   - clock: What measures the timeout and the backoff.
     ///   - onFailure: Told of everything that fails, on any thread and not on two at once; of a load before the store
     ///     goes on, which waits for this to return. By default it goes to standard error.
@@ -70,7 +70,7 @@ nonisolated extension FluxStore {
         compactEvery: Int = 10_000,
         capacity: Int = 4_096,
         loadTimeout: Swift.Duration? = nil,
-        backoff: FluxBackoff = .exponential(.milliseconds(100)),
+        backoff: FluxBackoff = .exponential(.milliseconds(100), max: .seconds(5)),
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) {
@@ -88,7 +88,7 @@ nonisolated extension FluxStore {
     ///   - persistence: Where to load from and to save to; used by this store alone.
     ///   - initialState: The state if none is stored.
     ///   - dispatcher: The dispatcher whose actions it receives from then on; nil: only what is dispatched to it itself.
-    ///   - backoff: How long to wait before a save that failed is tried again.
+    ///   - backoff: How long to wait before a save that failed is tried again; by default 5 seconds at most.
     ///   - clock: What measures the backoff.
     ///   - onFailure: Told of every save that fails; by default it goes to standard error.
     /// - Returns: A store with the stored state, at revision 1, or with the initial one.
@@ -98,7 +98,7 @@ nonisolated extension FluxStore {
         from persistence: any FluxPersistence<State>,
         initialState: State,
         dispatcher: FluxDispatcher? = .shared,
-        backoff: FluxBackoff = .exponential(.milliseconds(100)),
+        backoff: FluxBackoff = .exponential(.milliseconds(100), max: .seconds(5)),
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) async throws -> FluxStore {
@@ -117,7 +117,7 @@ nonisolated extension FluxStore {
     ///   - dispatcher: The dispatcher whose actions it receives from then on; nil: only what is dispatched to it itself.
     ///   - compactEvery: After how many actions, 1 or more, a snapshot takes their place; nothing is appended meanwhile.
     ///   - capacity: How many actions, 1 or more, may be unwritten before `dispatch(durably:)` waits.
-    ///   - backoff: How long to wait before a write that failed is tried again.
+    ///   - backoff: How long to wait before a write that failed is tried again; by default 5 seconds at most.
     ///   - clock: What measures the backoff.
     ///   - onFailure: Told of every write that fails; by default it goes to standard error.
     /// - Returns: A store with the state and the revision after the last action in the log.
@@ -130,7 +130,7 @@ nonisolated extension FluxStore {
         dispatcher: FluxDispatcher? = .shared,
         compactEvery: Int = 10_000,
         capacity: Int = 4_096,
-        backoff: FluxBackoff = .exponential(.milliseconds(100)),
+        backoff: FluxBackoff = .exponential(.milliseconds(100), max: .seconds(5)),
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)? = nil
     ) async throws -> FluxStore {

@@ -74,6 +74,24 @@ import Testing
         #expect(persistence.saved.values.map(\.count) == [4])
     }
 
+    @Test func `However often a save has failed, the next attempt is 5 seconds away at most by default`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence, clock: clock,
+            onFailure: { failures.record($0) })
+        _ = await store.ready
+        persistence.script.refuse(10)
+        store.dispatch(action: .add(1))
+        for _ in 0..<10 {
+            await clock.sleepers(1)
+            clock.advance(by: .seconds(60))
+        }
+        await store.flush()
+        #expect(failures.values.compactMap(\.retryAfter).max() == .seconds(5))
+        #expect(persistence.saved.values.map(\.count) == [1])
+    }
+
     @Test func `Letting go of the store saves what is due, also after a failure`() async {
         let persistence = MemoryPersistence<Counter>()
         let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
