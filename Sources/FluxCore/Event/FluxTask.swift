@@ -95,14 +95,16 @@ nonisolated public final class FluxTask: Sendable {
 
     /// Waits for the end; nil: the task that awaits was cancelled before.
     func settled() async -> Outcome? {
-        while !_Concurrency.Task.isCancelled && machine.withLock({ !$0.isSettled }) { await look { $0.isSettled } }
+        while !_Concurrency.Task.isCancelled && machine.withLock({ !$0.isSettled }) {
+            await look(isForEnd: true) { $0.isSettled }
+        }
         return machine.withLock { $0.isSettled ? $0.end : nil }
     }
 
-    /// Waits until something has happened, unless what is looked for is there.
-    private func look(_ isThere: (inout FluxTaskMachine) -> Bool) async {
+    /// Waits until something has happened, or the end alone, unless what is looked for is there.
+    private func look(isForEnd: Bool = false, _ isThere: (inout FluxTaskMachine) -> Bool) async {
         await FluxLatch.wait { latch in
-            machine.withLock { isThere(&$0) ? nil : $0.wait(latch) }
+            machine.withLock { isThere(&$0) ? nil : $0.wait(latch, isForEnd: isForEnd) }
         } withdrawing: { latch in
             machine.withLock { $0.waiters[ObjectIdentifier(latch)] = nil }
         }
@@ -203,7 +205,7 @@ nonisolated public final class FluxTask: Sendable {
             for closure in told.endings { closure.body(end) }
             if !told.endings.isEmpty { change { $0.leave(hasSent: false) } }
         }
-        for waiter in told.waiters.values { waiter.open() }
+        for waiter in told.waiters.values { waiter.latch.open() }
     }
 }
 

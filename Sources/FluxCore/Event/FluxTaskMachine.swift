@@ -17,13 +17,15 @@ nonisolated struct FluxTaskMachine {
         let end: FluxTask.Outcome?
         var cancellations: ContiguousArray<Cancellation> = []
         var endings: ContiguousArray<Ending> = []
-        var waiters: [ObjectIdentifier: FluxLatch] = [:]
+        var waiters: [ObjectIdentifier: Waiter] = [:]
     }
 
     /// What was to be cancelled of an attempt that failed, and the error that is no longer kept, to be let go of outside the lock.
     typealias Dropped = (cancellations: ContiguousArray<Cancellation>, error: (any Swift.Error)?)
 
     struct Cancellation { let body: @Sendable () -> Void }
+
+    typealias Waiter = (latch: FluxLatch, isForEnd: Bool)
 
     struct Ending { let body: @Sendable (FluxTask.Outcome) -> Void }
 
@@ -40,8 +42,8 @@ nonisolated struct FluxTaskMachine {
     /// Called once it is cancelled, and once it is settled.
     private var cancellations: ContiguousArray<Cancellation> = []
     private var endings: ContiguousArray<Ending> = []
-    /// Those who wait for the next event.
-    var waiters: [ObjectIdentifier: FluxLatch] = [:]
+    /// Those who wait for the next event, or for the end alone.
+    var waiters: [ObjectIdentifier: Waiter] = [:]
 
     // MARK: - The work
 
@@ -69,8 +71,7 @@ nonisolated struct FluxTaskMachine {
         let forgotten = retries.count == 64 ? retries.removeFirst().error : nil
         retries.append((happened, attempt, error))
         (happened, attempt) = (happened + 1, attempt + 1)
-        defer { cancellations = [] }
-        return (cancellations, forgotten)
+        return (Swift.exchange(&cancellations, with: []), forgotten)
     }
 
     /// Closes it, of an attempt or of any; what is sent with the end is a dispatch under way.
@@ -83,7 +84,7 @@ nonisolated struct FluxTaskMachine {
 
     /// Who is to be told after an input, outside the lock; nil: nobody.
     mutating func tell() -> Told? {
-        if isSettled || end == nil && waiters.isEmpty { return nil }
+        if isSettled || end == nil && (waiters.isEmpty || waiters.values.allSatisfy { $0.isForEnd }) { return nil }
         let isLast = end != nil && underWay == 0
         if isLast && endings.isEmpty { (isSettled, happened) = (true, happened + 1) }
         // Most end so: nobody looks, and nothing is to be let go of.
@@ -95,7 +96,8 @@ nonisolated struct FluxTaskMachine {
             swap(&told.endings, &endings)
             underWay = 1
         } else {
-            swap(&told.waiters, &waiters)
+            told.waiters = isSettled ? waiters : waiters.filter { !$0.value.isForEnd }
+            for id in told.waiters.keys { waiters[id] = nil }
         }
         return told
     }
@@ -116,8 +118,8 @@ nonisolated struct FluxTaskMachine {
     }
 
     /// Keeps a latch until something happens.
-    mutating func wait(_ latch: FluxLatch) -> FluxLatch {
-        waiters[ObjectIdentifier(latch)] = latch
+    mutating func wait(_ latch: FluxLatch, isForEnd: Bool) -> FluxLatch {
+        waiters[ObjectIdentifier(latch)] = (latch, isForEnd)
         return latch
     }
 

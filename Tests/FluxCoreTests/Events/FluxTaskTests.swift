@@ -44,6 +44,38 @@ import Testing
         #expect(await creator.fire(.add(1)).outcome.name == "completed", "a failure does not end the creator")
     }
 
+    @Test func `Who waits for the outcome is not woken by what is sent before it`() async {
+        let creator = FluxActionCreator<CounterConverter>(store: store)
+        let (hold, executor) = (HandlerHold<Counter.Action>(), CountingExecutor())
+        let task = creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        let waiting = Task(executorPreference: executor) { await task.outcome.name }
+        executor.finish()
+        let jobs = executor.jobs.current
+        for number in 0..<10 {
+            hold.send(.add(number))
+            executor.finish()
+        }
+        #expect(executor.jobs.current == jobs)
+        hold.letGo()
+        #expect(await waiting.value == "completed")
+    }
+
+    /// Runs jobs one after the other, and counts them.
+    private final class CountingExecutor: TaskExecutor {
+        let jobs = Locked(0)
+        private let queue = DispatchQueue(label: "CountingExecutor")
+
+        func enqueue(_ job: consuming ExecutorJob) {
+            let job = UnownedJob(job)
+            jobs.withLock { $0 += 1 }
+            queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+        }
+
+        /// Returns once those that were enqueued before have run.
+        func finish() { queue.sync {} }
+    }
+
     @Test func `Conversions overlap, and start in the order fired`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
