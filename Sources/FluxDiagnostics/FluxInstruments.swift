@@ -33,8 +33,7 @@ nonisolated extension FluxStore {
         handle.withAccess { $0.observe(observer) }
         let kept = FluxLock<(handle: FluxStoreHandle<State>, observer: FluxStoreInstrument<State>)?>((handle, observer))
         return FluxRegistration {
-            var gone: (handle: FluxStoreHandle<State>, observer: FluxStoreInstrument<State>)?
-            kept.withLock { swap(&$0, &gone) }
+            let gone = kept.withLock { Swift.exchange(&$0, with: nil) }
             if let (handle, observer) = gone { handle.withAccess { $0.remove(observer) } }
         }
     }

@@ -38,8 +38,7 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
     }
 
     private func remove(_ delivery: any FluxTapDelivery) {
-        var watches: [FluxStoreInfo: FluxSubscription]?
-        if readers.remove(delivery) { self.watches.withLock { swap(&$0, &watches) } }
+        if readers.remove(delivery) { _ = watches.withLock { Swift.exchange(&$0, with: nil) } }
     }
 
     func attached<State>(_ handle: FluxStoreHandle<State>) {

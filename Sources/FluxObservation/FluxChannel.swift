@@ -71,7 +71,7 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
     }
 
     mutating func settle() -> (wake: (iterator: Waiter, taken: FluxTaken<Element>)?, gone: ContiguousArray<Element>) {
-        defer { gone = [] }
+        let gone = Swift.exchange(&gone, with: [])
         guard let iterator = waiter, let taken = take() else { return (nil, gone) }
         waiter = nil
         return ((iterator, taken), gone)

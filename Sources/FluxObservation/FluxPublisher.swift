@@ -101,8 +101,7 @@
                     guard let downstream = account.downstream, !account.isHandingOn else { return nil }
                     if account.demand > .none, let first = account.waiting.indices.first {
                         // A slice keeps what was removed from it, to let go of that under the lock.
-                        var value: Input?
-                        swap(&value, &account.waiting[first])
+                        let value = Swift.exchange(&account.waiting[first], with: nil)
                         account.waiting.removeFirst()
                         account.isHandingOn = true
                         account.demand -= 1

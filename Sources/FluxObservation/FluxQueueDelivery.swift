@@ -216,10 +216,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     /// Lets go of what had no room, and schedules what has.
     @inlinable func letGo() {
-        let gone = lock.withLock { machine in
-            defer { machine.gone = [] }
-            return machine.gone
-        }
+        let gone = lock.withLock { Swift.exchange(&$0.gone, with: []) }
         turns.settle()
         withExtendedLifetime(gone) {}
     }

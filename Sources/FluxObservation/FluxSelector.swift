@@ -43,7 +43,7 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
         let entry = index.map { entries.remove(at: $0) } ?? (inputs: inputs, value: compute(repeat each inputs))
         entries.insert(entry, at: 0)
         if entries.count > capacity { entries.removeLast() }
-        memory.withLock { swap(&$0, &entries) }
+        _ = memory.withLock { Swift.exchange(&$0, with: entries) }
         return entry.value
     }
 }

@@ -261,20 +261,15 @@ nonisolated final class FluxFeed: Sendable {
 
     /// How it is stopped, once; nil: there is nothing to stop.
     @usableFromInline func stops(_ body: (@Sendable () -> Void)?) {
-        var stop = body.map { FluxRegistration($0) }
         // What was there goes outside the lock.
-        self.stop.withLock { swap(&$0, &stop) }
+        _ = stop.withLock { Swift.exchange(&$0, with: body.map { FluxRegistration($0) }) }
     }
 
     /// A token that stops it.
     var token: FluxSubscription {
         FluxSubscription {
             // What is let go of with some lock held is taken out once there is none.
-            FluxPureCode.after {
-                var stop: FluxRegistration?
-                self.stop.withLock { swap(&$0, &stop) }
-                stop?.remove()
-            }
+            FluxPureCode.after { self.stop.withLock { Swift.exchange(&$0, with: nil) }?.remove() }
         }
     }
 }

@@ -118,10 +118,9 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
 
     /// A subscription has ended; with the last, the view is told of no change and computes only when it is read.
     private func leave() {
-        var token: FluxSubscription?
-        watchers.withLock { watchers in
+        let token = watchers.withLock { watchers in
             watchers.users -= 1
-            if watchers.users == 0 { swap(&watchers.token, &token) }
+            return watchers.users == 0 ? Swift.exchange(&watchers.token, with: nil) : nil
         }
         token?.unsubscribe()
     }

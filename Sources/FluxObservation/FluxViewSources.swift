@@ -107,9 +107,8 @@ nonisolated final class FluxViewSources: Sendable {
         }
         if let known, known.isSame { return known.number }
         // What was known is let go of outside the lock.
-        var places: FluxPlaces? = FluxPlaces(of: stores())
-        cuts.withLock { swap(&$0.places, &places) }
-        if let places { spent(places) }
+        let places = FluxPlaces(of: stores())
+        if let gone = cuts.withLock({ Swift.exchange(&$0.places, with: places) }) { spent(gone) }
         return nil
     }
 }

@@ -76,13 +76,7 @@ nonisolated final class FluxStorageLog<State: FluxState>: Sendable {
     /// The log; nil once nothing is written to it any more.
     @usableFromInline var current: (any FluxLog<State>)? { log.withLock { $0 } }
 
-    func close() {
-        let gone = log.withLock { log in
-            defer { log = nil }
-            return log
-        }
-        withExtendedLifetime(gone) {}
-    }
+    func close() { _ = log.withLock { Swift.exchange(&$0, with: nil) } }
 }
 
 /// A persistence as a log that has nothing but snapshots, so that a store needs to know of logs alone.

@@ -122,16 +122,14 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         compacted = snapshot
         // No append will do before that: what is acknowledged by it would have a lower revision after the next start.
         if isUncounted { unlogged = last + 1 }
-        defer { held = [] }
-        return held
+        return Swift.exchange(&held, with: [])
     }
 
     /// All that was held back has been applied; whom to tell, and what to call, outside the lock.
     mutating func open() -> (told: ContiguousArray<Waiter>, finish: (@Sendable () -> Void)?) {
         isReady = true
         // It keeps who looks on at the store, and so whoever has this machine.
-        defer { finish = nil }
-        return (settle(), finish)
+        return (settle(), Swift.exchange(&finish, with: nil))
     }
 
     // MARK: - Inputs of the store
@@ -147,8 +145,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         if isLoading || isClosed || !(isAnnounced || isLog) { return false }
         last += 1
         if isLog, let action { pending.append(action) } else { unlogged = last }
-        defer { isWriting = true }
-        return !isWriting
+        return !Swift.exchange(&isWriting, with: true)
     }
 
     // MARK: - Inputs of those who wait

@@ -387,8 +387,7 @@ nonisolated struct FluxReplicaMachine {
     /// That is said, for a save may never return, and no clock is here to tell.
     mutating func beginSaving(_ effects: inout FluxReplicaEffects) -> Bool {
         if isSaving { (snapshotFailure, effects.tellsStatus) = ("the one before it is still being saved", true) }
-        defer { isSaving = true }
-        return !isSaving && !isOver
+        return !Swift.exchange(&isSaving, with: true) && !isOver
     }
 
     mutating func saved(_ failure: String?, _ effects: inout FluxReplicaEffects) {

@@ -46,10 +46,7 @@ nonisolated extension FluxNext {
             if let revision { changes.withLock { $0?.append((store, revision, state())) } }
         }
         let announced = next(action)
-        let told = changes.withLock { changes in
-            defer { changes = nil }
-            return changes ?? []
-        }
+        let told = changes.withLock { Swift.exchange(&$0, with: nil) } ?? []
         for change in told { body(change.store, change.revision, change.state) }
         return announced
     }

@@ -319,10 +319,7 @@ nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>
                     if fails { throw Failure() }
                     pause?.begun.open()
                     await pause?.end.wait()
-                    let wasBusy = isBusy.withLock { isBusy in
-                        defer { isBusy = true }
-                        return isBusy
-                    }
+                    let wasBusy = isBusy.withLock { Swift.exchange(&$0, with: true) }
                     if wasBusy { _ = faults.withLock { $0.insert("entries while it was busy with others") } }
                     if entries.isEmpty { _ = faults.withLock { $0.insert("no entries") } }
                     for entry in entries { self.entries.record(entry) }

@@ -227,9 +227,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// Changes what there is, and wakes those who read.
     private func change<Result>(_ body: (inout Machine) -> Result) -> Result {
         let (result, readers) = machine.withLock { machine in
-            let result = body(&machine)
-            defer { machine.readers = [] }
-            return (result, machine.readers)
+            (body(&machine), Swift.exchange(&machine.readers, with: []))
         }
         for reader in readers { reader.open() }
         return result

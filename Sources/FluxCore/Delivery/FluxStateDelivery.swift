@@ -49,7 +49,7 @@ import Dispatch
         batch.starters = []
         for offset in batch.states.indices {
             // Taken out rather than copied: a retain here would fight over the count with the thread that dispatches.
-            guard let state = fluxTake(&batch.states[offset]) else { continue }
+            guard let state = Swift.exchange(&batch.states[offset], with: nil) else { continue }
             batch.members.call(state, revision: batch.first &+ UInt64(offset))
         }
         batch.states.removeAll(keepingCapacity: true)

@@ -255,7 +255,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         if let queue = due.queue { return queue.async { [due] in self.work(self, due) } }
         // Moved into the inbox: a copy would retain all that is in it.
         var taken = Optional(due)
-        if inbox.withLock({ $0.put(fluxTake(&taken)) }) { startDrain() }
+        if inbox.withLock({ $0.put(Swift.exchange(&taken, with: nil)) }) { startDrain() }
     }
 
     @usableFromInline func startDrain() { account.queue.async { self.work(self, nil) } }
@@ -265,7 +265,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         for _ in 0..<FluxLimits.batchesInARow {
             guard inbox.withLock({ $0.take(&batch) }) else { return }
             // Taken out one by one: an event goes when it has ended, and not with those that were fired after it.
-            for index in batch.indices { if let due = fluxTake(&batch[index]) { begin(consume due) } }
+            for index in batch.indices { if let due = Swift.exchange(&batch[index], with: nil) { begin(consume due) } }
             batch.removeAll(keepingCapacity: true)
         }
         // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.

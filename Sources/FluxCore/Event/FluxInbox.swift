@@ -11,8 +11,7 @@
     /// Keeps an element for the drain; true: schedule one.
     @inlinable mutating func put(_ element: consuming Element) -> Bool {
         pending.append(element)
-        defer { isDraining = true }
-        return !isDraining
+        return !Swift.exchange(&isDraining, with: true)
     }
 
     /// Swaps an empty buffer for all that is kept; false, and idle from here on, if that is nothing.

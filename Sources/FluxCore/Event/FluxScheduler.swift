@@ -13,7 +13,7 @@
 ///         held.withLock { $0?.removeAll { $0 === ticket } }
 ///     }
 ///     func pause() { held.withLock { $0 = $0 ?? [] } }
-///     func resume() { for ticket in held.withLock({ held in defer { held = nil }; return held ?? [] }) { ticket.start() } }
+///     func resume() { for ticket in held.withLock({ Swift.exchange(&$0, with: nil) }) ?? [] { ticket.start() } }
 /// }
 /// ```
 ///

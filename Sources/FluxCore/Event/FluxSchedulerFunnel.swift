@@ -33,8 +33,7 @@ import Dispatch
         run(Step { ticket.task.isClosed ? nil : self.tell(ticket, 0) })
         ticket.task.onEnd { outcome in self.run(Step { self.end(ticket, outcome) }) }
         return ticket.place.withLock { place in
-            defer { place.isBegunByFire = false }
-            return place.isBegunByFire && place.index == schedulers.count
+            Swift.exchange(&place.isBegunByFire, with: false) && place.index == schedulers.count
         }
     }
 
@@ -118,10 +117,7 @@ import Dispatch
     }
 
     private func end(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) -> Effect? {
-        let last = ticket.place.withLock { place in
-            defer { place.index = -1 }
-            return place.index
-        }
+        let last = ticket.place.withLock { Swift.exchange(&$0.index, with: -1) }
         for scheduler in schedulers.prefix(last + 1).reversed() { scheduler.ended(ticket, outcome) }
         return nil
     }

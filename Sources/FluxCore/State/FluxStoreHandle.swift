@@ -185,7 +185,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         mailboxes.updateEach { $0.letGo() }
         endFeatures()
         _ = lock.withLock { machine in
-            let gone = fluxTake(&machine.observing)
+            let gone = Swift.exchange(&machine.observing, with: nil)
             // Who still saves asks for the revision.
             if let gone, gone.skipped > 0 { machine.makeObserving().skipped = gone.skipped }
             return gone

@@ -18,8 +18,5 @@ nonisolated struct FluxFeatures: ~Copyable, Sendable {
     }
 
     /// Lets go of all, outside the lock.
-    func removeAll() {
-        var gone: [ObjectIdentifier: any AnyObject & Sendable] = [:]
-        made.withLock { swap(&$0, &gone) }
-    }
+    func removeAll() { _ = made.withLock { Swift.exchange(&$0, with: [:]) } }
 }

@@ -24,7 +24,7 @@ nonisolated public final class FluxLatch: Sendable {
     public func open() {
         let continuation = gate.withLock { gate in
             gate.isOpen = true
-            return fluxTake(&gate.continuation)
+            return Swift.exchange(&gate.continuation, with: nil)
         }
         continuation?.resume()
     }

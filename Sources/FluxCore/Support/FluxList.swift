@@ -45,7 +45,7 @@
         } else if id > rest.last?.id ?? firstID {
             rest.append((id, element))
         } else if id < firstID {
-            rest.insert((firstID, fluxTake(&firstElement)), at: 0)
+            rest.insert((firstID, Swift.exchange(&firstElement, with: nil)), at: 0)
             (firstElement, firstID) = (element, id)
         } else {
             // From the end: most that come late belong shortly before it.
@@ -130,7 +130,8 @@
     }
 
     @inlinable mutating func take(_ position: Int) -> Element? {
-        position == 0 ? fluxTake(&firstElement) : fluxTake(&rest[position - 1].element)
+        if position == 0 { return Swift.exchange(&firstElement, with: nil) }
+        return Swift.exchange(&rest[position - 1].element, with: nil)
     }
 }
 

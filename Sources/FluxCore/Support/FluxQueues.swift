@@ -25,15 +25,6 @@ nonisolated func fluxQueue(_ label: String) -> DispatchQueue {
     @inlinable static func keptCapacity<Element>(_: Element.Type) -> Int { (1 << 19) / MemoryLayout<Element>.stride }
 }
 
-/// Moves a value out of its place and leaves nil behind, without a copy.
-///
-/// `Optional.take()` does that too, but a module that the sources are vendored into may have an extension of that name.
-@inlinable @inline(__always) nonisolated func fluxTake<Value>(_ place: inout Value?) -> Value? {
-    var value: Value?
-    swap(&value, &place)
-    return value
-}
-
 /// Waits for about two microseconds, or for as many times five nanoseconds as is said.
 ///
 /// In a burst of changes whoever makes them meets the lock of a drain less often then, and does not have to wake its queue again and

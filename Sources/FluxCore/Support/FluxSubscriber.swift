@@ -44,7 +44,7 @@ import Synchronization
     @inlinable func retire() {
         handler = nil
         // Let go of outside the lock.
-        _ = leaving.withLock { fluxTake(&$0) }
+        _ = leaving.withLock { Swift.exchange(&$0, with: nil) }
     }
 
     /// Whether it gets a state: it began before that was announced, and has not ended.

@@ -76,9 +76,9 @@ nonisolated extension UnsafeMutablePointer<FluxThread> {
         guard pointee.pure == nil, pointee.later != nil else { return }
         // Safe: this thread only puts it there. It is taken out on the other, or what the closures hold might go here after all, where
         // that is faster than this one comes back from `async`.
-        nonisolated(unsafe) var later = fluxTake(&pointee.later)
+        nonisolated(unsafe) var later = Swift.exchange(&pointee.later, with: nil)
         DispatchQueue.global().async {
-            for body in fluxTake(&later) ?? [] { body() }
+            for body in Swift.exchange(&later, with: nil) ?? [] { body() }
         }
     }
 

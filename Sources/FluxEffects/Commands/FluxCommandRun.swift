@@ -69,11 +69,7 @@ nonisolated final class FluxCommandMark: Sendable {
     deinit { goOn() }
 
     func goOn() {
-        let next = next.withLock { next in
-            defer { next = nil }
-            return next
-        }
-        next?.body()
+        next.withLock { Swift.exchange(&$0, with: nil) }?.body()
     }
 }
 

@@ -113,14 +113,10 @@ nonisolated struct FluxRuleMachine {
             next += 1
         }
         work = []
-        defer { effects = [] }
-        return effects
+        return Swift.exchange(&effects, with: [])
     }
 
-    mutating func takeGone() -> [AnyHashable] {
-        defer { gone = [] }
-        return gone
-    }
+    mutating func takeGone() -> [AnyHashable] { Swift.exchange(&gone, with: []) }
 
     // MARK: - The walk of an event
 

@@ -127,11 +127,5 @@ nonisolated final class FluxFamilyIntake<Key: Hashable & Sendable, Member: Senda
         return waiting.withLock { !$0.changes.isEmpty || !$0.isEnded }
     }
 
-    func settle() {
-        let latch = waiting.withLock { waiting in
-            defer { waiting.latch = nil }
-            return waiting.latch
-        }
-        latch?.open()
-    }
+    func settle() { waiting.withLock { Swift.exchange(&$0.latch, with: nil) }?.open() }
 }

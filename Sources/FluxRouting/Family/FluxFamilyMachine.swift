@@ -207,11 +207,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     // MARK: - Steps
 
-    private mutating func takeEffects() -> [Effect] {
-        if effects.isEmpty { return [] }
-        defer { effects = [] }
-        return effects
-    }
+    private mutating func takeEffects() -> [Effect] { Swift.exchange(&effects, with: []) }
 
     private mutating func add(_ key: Key) -> Int {
         let slot = free.popLast() ?? slots.count

@@ -40,12 +40,7 @@ nonisolated public final class FluxLease<Member: Sendable>: Sendable {
     /// - Complexity: O(1).
     public func release() { if isFirstRelease() { FluxPureCode.after(releasing) } }
 
-    private func isFirstRelease() -> Bool {
-        isReleased.withLock { isReleased in
-            defer { isReleased = true }
-            return !isReleased
-        }
-    }
+    private func isFirstRelease() -> Bool { !isReleased.withLock { Swift.exchange(&$0, with: true) } }
 }
 
 /// The member of a lease, which goes before that is known to be over.
@@ -55,10 +50,6 @@ nonisolated private final class FluxLeased<Member: Sendable>: Sendable {
 
     init(_ member: Member) { self.member = FluxLock(member) }
 
-    func letGo() {
-        var gone: Member?
-        // Outside the lock.
-        member.withLock { swap(&$0, &gone) }
-        gone = nil
-    }
+    // Outside the lock.
+    func letGo() { _ = member.withLock { Swift.exchange(&$0, with: nil) } }
 }
