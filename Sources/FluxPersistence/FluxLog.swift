@@ -18,6 +18,8 @@ nonisolated public protocol FluxLog<State>: Sendable {
 
     /// Reads the newest snapshot and the actions after it, in the order of their numbers.
     ///
+    /// It returns once they are where a crash does not reach them: a process that was stopped may have left them half way.
+    ///
     /// - Returns: What is stored; neither a snapshot nor an action if the log is new.
     /// - Throws: Whatever kept it from being read; the store does not write to the log then.
     func load() async throws -> FluxLogContents<State>

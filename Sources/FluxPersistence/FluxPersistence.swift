@@ -20,7 +20,9 @@ nonisolated public protocol FluxPersistence<State>: Sendable {
     /// What is kept.
     associatedtype State: Sendable
 
-    /// Reads the state that was saved last.
+    /// Reads the state that was saved last, and returns once it is where a crash does not reach it.
+    ///
+    /// A process that was stopped may have left it half way: what a store goes on from counts as saved.
     ///
     /// - Returns: That state; nil if none has been saved yet.
     /// - Throws: Whatever kept it from being read.

@@ -165,6 +165,24 @@ import Testing
         #expect(try await folder.file(fault: shim.call).load() == "a text")
     }
 
+    @Test func `A single short read or write changes nothing`() async throws {
+        for nth in 1...60 {
+            let folder = Folder()
+            try await folder.file().save("old")
+            let file = folder.file(fault: Shim(nth: nth, .short(20)).call)
+            #expect(try await file.load() == "old", "call \(nth)")
+            try await file.save("new")
+            #expect(try await folder.file().load() == "new", "call \(nth)")
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A write that takes nothing, and does not say why, fails`() async {
+        let folder = Folder()
+        let file = folder.file { call, _ in call == .write ? .short(0) : nil }
+        let error = await #expect(throws: FluxFileError.self) { try await file.save("new") }
+        #expect(error?.description.hasSuffix("write: Input/output error") == true)
+    }
+
     @Test func `Each call's failure names the call`() async throws {
         for call in FluxFileCalls.Call.allCases where ![.read, .access, .link, .unlink].contains(call) {
             let folder = Folder()
@@ -252,7 +270,7 @@ import Testing
                 #expect(
                     error?.description
                         == "\(folder.state): the file was not written by FluxFile; it is left in its place, for it could "
-                        + "not be renamed: open \(folder.state).unreadable: Permission denied")
+                        + "not be renamed: open \(folder.state).new: Permission denied")
                 #expect(error?.keptAt == nil)
                 if getuid() == 0 { try #require(seteuid(0) == 0 && setegid(0) == 0) }
                 chmod(folder.path, 0o755)

@@ -63,6 +63,23 @@ import Testing
         #expect(try await file.load() == "2nd")
     }
 
+    @Test func `What another has put in the place of a file that cannot be read is read`() async throws {
+        let folder = Folder()
+        folder.write(FluxFileFormat.head(version: 1, content: Array("bad".utf8)) + Array("bad".utf8))
+        let file = FluxFile<String>(
+            path: folder.state, encode: { Array($0.utf8) },
+            decode: { bytes in
+                let text = String(decoding: bytes, as: UTF8.self)
+                if text != "bad" { return text }
+                folder.write(FluxFileFormat.head(version: 1, content: Array("good".utf8)) + Array("good".utf8))
+                throw Folder.NoText()
+            })
+        #expect(try await file.load() == "good")
+        #expect(folder.names == ["state"])
+        try await file.save("next")
+        #expect(try await folder.file().load() == "next")
+    }
+
     @Test func `Of two that have found no file the second is refused, and the file of the first stays`() async throws {
         let (one, other) = (folder.file(), folder.file())
         #expect(try await one.load() == nil)

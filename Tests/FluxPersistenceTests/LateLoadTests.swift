@@ -139,6 +139,18 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
+    @Test func `What is given up on while an unreadable file is renamed gives the file its name back`() throws {
+        folder.write(Array("garbage".utf8))
+        let load = FluxCancellationFlag(partOf: nil)
+        let system = FaultySystem(folder.state) { call, _ in
+            if call == .rename { load.void() }
+            return nil
+        }
+        let access = FluxFileAccess<String>(calls: FluxFileCalls(path: folder.state, system: system))
+        #expect(throws: FluxFileError.self) { try access.read(for: load) }
+        #expect(folder.names == ["state"])
+    }
+
     @Test func `A load of one's own that was cancelled does not count as read`() async throws {
         try await prepare()
         let decoding = Gate()

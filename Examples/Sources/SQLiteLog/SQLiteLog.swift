@@ -160,6 +160,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             // With `./` before it a name such as `:memory:` is that of a file.
             database = try DatabaseQueue(path: path.hasPrefix("/") ? path : "./" + path, configuration: configuration)
             try database.write { database in
+                // It writes a page each time: with that is synced what another process has committed and, stopped there, not synced.
                 try database.execute(
                     sql: """
                         PRAGMA application_id = \(Self.application);

@@ -21,6 +21,8 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         try calls.checkPath()
         let found = try readStored(for: load)
         try calls.checkFolder(isFirst: found == nil)
+        // Whoever renamed it may have been stopped before it was synced, and what is loaded counts as saved.
+        if found != nil { try syncDirectory() }
         known.withLock { $0 = .found(found?.identity, by: load, before: $0.before(load)) }
         return found?.state
     }
@@ -39,12 +41,38 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             return (try state(of: bytes), identity)
         } catch var error {
             // Once the load was given up on nobody would hear of the name that the file gets.
-            if error.isUnreadable && !load.isVoid {
-                // What is wrong with the file is what has to be known, whatever is in the way of moving it.
-                do { error.keptAt = try keepAside() } catch let obstacle { error.obstacle = obstacle.explanation }
+            if !error.isUnreadable || load.isVoid { throw error }
+            let kept = Swift.Result { () throws(FluxFileError) in try keepAside(identity, for: load) }
+            switch kept {
+            case .success(nil): return try readStored(for: load)
+            case .success(let name): error.keptAt = name
+            // What is wrong with the file is what has to be known, whatever is in the way of moving it.
+            case .failure(let obstacle): error.obstacle = obstacle.explanation
             }
             throw error
         }
+    }
+
+    /// Renames what a load could not read; nil: something else is in its place by now, or nothing.
+    private func keepAside(
+        _ read: FluxFileCalls.Identity, for load: FluxCancellationFlag
+    ) throws(FluxFileError) -> String? {
+        var name: String?
+        // While nobody saves: nothing that was not read is renamed.
+        try writeNew(calls.newPath) { _ throws(FluxFileError) in
+            if try look() == read {
+                let kept = try keepAside()
+                name = kept
+                if load.isVoid {
+                    // It was given up meanwhile: nobody would hear of the name.
+                    try calls.renameFile(kept, to: calls.path)
+                } else {
+                    known.withLock { $0 = .file(nil) }
+                }
+            }
+            try calls.unlinkFile(calls.newPath)
+        }
+        return name
     }
 
     private func state(of file: [UInt8]) throws(FluxFileError) -> State {
@@ -70,7 +98,12 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             try makeWay()
             var identity = try calls.identity(of: descriptor)
             identity.head = head
-            try calls.renameFile(name, to: calls.path)
+            do throws(FluxFileError) {
+                try calls.renameFile(name, to: calls.path)
+            } catch {
+                // One that is said to have failed may have been done: the answer of a server was lost, or a signal came after it.
+                if try calls.identity(at: calls.path)?.number != identity.number { throw error }
+            }
             known.withLock { $0 = .file(identity) }
         }
         try syncDirectory()
@@ -110,13 +143,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     /// Sees that what is in the file's place may be overwritten.
     private func makeWay() throws(FluxFileError) {
-        guard var found = try place() else { return }
-        let head = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
-            try calls.readFile(descriptor, upTo: FluxFileFormat.headSize)
-        }
-        // Gone meanwhile: as if it had not been there.
-        guard let head else { return }
-        found.head = head
+        guard let found = try look() else { return }
         if case .file(let last) = known.withLock({ $0.valid }) {
             if last != found { throw FluxFileError(calls.path, .changedByAnother) }
             return
@@ -142,33 +169,36 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         return found
     }
 
+    /// What is in the file's place, with its head; nil: nothing, or it went while it was looked at.
+    private func look() throws(FluxFileError) -> FluxFileCalls.Identity? {
+        guard var found = try place() else { return nil }
+        let head = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
+            try calls.readFile(descriptor, upTo: FluxFileFormat.headSize)
+        }
+        guard let head else { return nil }
+        found.head = head
+        return found
+    }
+
     /// Gives the file a second name that is free: should the program end before the new one is there, the old one still is.
     private func keepAsWell(_ found: FluxFileCalls.Identity) throws(FluxFileError) {
         do {
             _ = try freeName { name throws(FluxFileError) in try calls.linkFile(calls.path, to: name) }
-            known.withLock { $0 = .file(found) }
             // Before the new file takes the place: a loss of power might keep that, and not this.
             try syncDirectory()
+            known.withLock { $0 = .file(found) }
         } catch {
             // Not every file system has second names.
             if !error.isRefused { throw error }
             _ = try keepAside()
+            known.withLock { $0 = .file(nil) }
         }
     }
 
-    /// Renames the file to a name that is free, and returns that.
+    /// Renames the file to a name that is free, and returns that; nobody else takes one while the new file is locked.
     private func keepAside() throws(FluxFileError) -> String {
-        // Made first, so that of two who look for a free name only one gets it.
-        let name = try freeName { name throws(FluxFileError) in
-            try calls.withFile(name, for: .creating) { _ in } != nil
-        }
-        do {
-            try calls.renameFile(calls.path, to: name)
-        } catch {
-            try? calls.unlinkFile(name)
-            throw error
-        }
-        known.withLock { $0 = .file(nil) }
+        let name = try freeName { name throws(FluxFileError) in try calls.identity(at: name) == nil }
+        try calls.renameFile(calls.path, to: name)
         // Renamed is renamed: a loss of power could only bring the old name back.
         try? syncDirectory()
         return name

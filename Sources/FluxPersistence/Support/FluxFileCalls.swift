@@ -157,7 +157,10 @@ nonisolated struct FluxFileCalls: Sendable {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: Swift.min(limit, 1 << 16))
         while bytes.count < limit && FluxFileFormat.goesOn(bytes) {
-            let count = try perform(.read) { buffer.withUnsafeMutableBytes { system.readFile(descriptor, $0) } }
+            let room = Swift.min(buffer.count, limit - bytes.count)
+            let count = try perform(.read) {
+                buffer[..<room].withUnsafeMutableBytes { system.readFile(descriptor, $0) }
+            }
             if count == 0 { break }
             bytes += buffer[..<count]
         }
@@ -168,6 +171,8 @@ nonisolated struct FluxFileCalls: Sendable {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = try perform(.write) { rest.withUnsafeBytes { system.writeFile(descriptor, $0) } }
+            // As a file system would say that takes nothing, and does not say why: it would be tried for good.
+            if count == 0 { throw FluxFileError(path, .system(call: Call.write.rawValue, code: EIO)) }
             rest = rest.dropFirst(count)
         }
     }

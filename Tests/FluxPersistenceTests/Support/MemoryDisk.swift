@@ -17,6 +17,8 @@ final class MemoryDisk: FluxFileSystem {
         var stop = Int.max
         /// This call fails with the code, and does nothing.
         var fault: (call: Int, code: Int32)?
+        /// It does what it is to do all the same, and fails then.
+        var isFaultLate = false
         /// A write takes no more bytes than this.
         var most = Int.max
     }
@@ -95,6 +97,14 @@ final class MemoryDisk: FluxFileSystem {
         }
     }
 
+    /// Another process goes on where the one before was stopped.
+    func restart() {
+        state.withLock { state in
+            state.open = [:]
+            state.plan = Plan()
+        }
+    }
+
     /// How many calls there were.
     var calls: Int { state.withLock { $0.calls.count } }
 
@@ -151,6 +161,7 @@ final class MemoryDisk: FluxFileSystem {
             if number >= state.plan.stop { return -Int(EIO) }
             if let fault = state.plan.fault, fault.call == number {
                 if call == .sync && fault.code != EINTR { markForgotten(&state) }
+                if state.plan.isFaultLate { _ = body(&state) }
                 return -Int(fault.code)
             }
             return body(&state)
