@@ -612,6 +612,28 @@ import Testing
         #expect(one.lines == wrong.lines)
     }
 
+    @Test("So does one that is many checksums behind, each of which it looks into", .timeLimit(.minutes(1)))
+    func objectionFarBehind() async throws {
+        let log = GatedLog()
+        let first = try await join(log.base, snapshotEvery: 1)
+        let wrong = try await join(log.base, initialState: Journal(isWrong: true), checkEvery: 1)
+        try await first.dispatch(action: [1, 1])
+        while try await log.snapshot() == nil { await Task.yield() }
+        await first.close()
+        try await wrong.upToDate()
+        let right = try await join(log, checkEvery: 1)
+        log.isCut.withLock { $0 = true }
+        for number in UInt8(1)...20 { try await wrong.dispatch(action: [2, number]) }
+        log.isCut.withLock { $0 = false }
+        // What the right one objects to must not make the wrong one forget what it had.
+        let lines = [[1, 1]] + (1...20).map { [2, $0] as Journal.Action }
+        while wrong.lines != lines || right.lines != lines {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        #expect(wrong.status.state.condition == .following)
+    }
+
     @Test("Who joins a log in which another node was once wrong reads it once more, and joins")
     func joinsBehindOneThatWasWrong() async throws {
         let log = FluxTestLog()

@@ -97,12 +97,9 @@ final class MemoryDisk: FluxFileSystem {
         }
     }
 
-    /// Another process goes on where the one before was stopped.
-    func restart() {
-        state.withLock { state in
-            state.open = [:]
-            state.plan = Plan()
-        }
+    /// Goes on, until so many calls later; or for good, as for another process than the one that was stopped.
+    func goOn(for calls: Int = .max) {
+        state.withLock { $0.plan = Plan(stop: calls == .max ? .max : $0.calls.count + calls) }
     }
 
     /// How many calls there were.

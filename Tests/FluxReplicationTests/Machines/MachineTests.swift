@@ -226,6 +226,13 @@ import Testing
         effects { $0.checked(sum, &$1) }
     }
 
+    // Many objections would leave no other to compare.
+    @Test func `After an entry without an action no checksum is due`() throws {
+        for number in UInt64(1)...2 { try receive(number, other(number)) }
+        #expect(try !receive(3, other(3, acts: false)).isCheckDue)
+        for number in UInt64(4)...6 { #expect(try receive(number, other(number)).isCheckDue == (number == 6)) }
+    }
+
     @Test func `A checksum travels with the next entry of its node, once`() throws {
         try checked(77)
         #expect(try dispatched().check == FluxReplicaCheck(count: 3, version: 1, sum: 77))
