@@ -31,13 +31,13 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
     /// The dispatcher was let go of, or another takes the place of this, which is over.
     deinit { readers.endAll() }
 
-    func token(of delivery: any FluxTapDelivery) -> FluxSubscription {
+    func token(of delivery: any FluxReceiverDelivery) -> FluxSubscription {
         let feed = FluxFeed()
         feed.stops { [weak self] in self?.remove(delivery) }
         return FluxSubscription([delivery.token, feed.token])
     }
 
-    private func remove(_ delivery: any FluxTapDelivery) {
+    private func remove(_ delivery: any FluxReceiverDelivery) {
         if readers.remove(delivery) { _ = watches.withLock { Swift.exchange(&$0, with: nil) } }
     }
 
@@ -45,7 +45,7 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
         watches.withLock { watches in
             if watches == nil { return }
             let store = FluxStoreInfo(handle)
-            let observer = FluxTapObserver<State>(handle, readers) { [readers] change, _, revision in
+            let observer = FluxReceiverObserver<State>(handle, readers) { [readers] change, _, revision in
                 if case .replaced = change { return nil }
                 return readers.put(FluxAppliedAction(action: change.action, revision: revision, store: store))
             }
@@ -60,9 +60,9 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
 }
 
 /// To whom each store of a dispatcher hands what it applies.
-nonisolated final class FluxActionReaders: FluxTapDelivery {
+nonisolated final class FluxActionReaders: FluxReceiverDelivery {
     struct Reader {
-        let delivery: any FluxTapDelivery
+        let delivery: any FluxReceiverDelivery
         let put: @Sendable (FluxAppliedAction<any FluxAction>) -> (any FluxSettling)?
     }
 
@@ -89,7 +89,7 @@ nonisolated final class FluxActionReaders: FluxTapDelivery {
     }
 
     /// Takes one out; true: it was the last.
-    func remove(_ delivery: any FluxTapDelivery) -> Bool {
+    func remove(_ delivery: any FluxReceiverDelivery) -> Bool {
         let (gone, isOver) = table.withLock { table in
             let index = table.ids.firstIndex(of: ObjectIdentifier(delivery))
             let gone = index.map { (table.ids.remove(at: $0), table.readers.remove(at: $0)) }

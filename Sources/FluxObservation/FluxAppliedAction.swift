@@ -38,7 +38,7 @@ nonisolated extension FluxStore {
     ) -> FluxSubscription {
         let info = FluxStoreInfo(handle)
         let delivery = FluxQueueDelivery(on: queue, handler)
-        let observer = FluxTapObserver<State>(handle, delivery) { change, _, revision in
+        let observer = FluxReceiverObserver<State>(handle, delivery) { change, _, revision in
             guard case .action(let action) = change else { return nil }
             return delivery.put(FluxAppliedAction(action: action, revision: revision, store: info))
         }

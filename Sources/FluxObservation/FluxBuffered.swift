@@ -88,7 +88,7 @@ nonisolated extension FluxSource {
         let bounded = self.delivery(on: queue, bound: delivery.bound()) { state in
             if distinct.isChange(to: state) { handler(state) }
         }
-        return tap(FluxTap(bounded) { $1 ? bounded.put($0) : nil }, startingWithCurrent: startingWithCurrent)
+        return connect(FluxReceiver(bounded) { $1 ? bounded.put($0) : nil }, startingWithCurrent: startingWithCurrent)
     }
 
     /// Calls a handler on the main actor with the states that are announced from now on, of which only so many may wait.
@@ -128,7 +128,7 @@ nonisolated extension FluxSource {
         FluxPureCode.forbid("subscribe(failingAfter:)")
         let failing = delivery(
             on: queue, bound: .failing(limit, last: .failure(FluxOverflow(limit: limit))), handler)
-        return tap(
-            FluxTap(failing) { $1 ? failing.put(.success($0)) : nil }, startingWithCurrent: startingWithCurrent)
+        return connect(
+            FluxReceiver(failing) { $1 ? failing.put(.success($0)) : nil }, startingWithCurrent: startingWithCurrent)
     }
 }

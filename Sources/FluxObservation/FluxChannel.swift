@@ -126,7 +126,7 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
 }
 
 /// Hands what it is given to one iterator, which need not take it as fast.
-nonisolated final class FluxChannel<Element: Sendable>: FluxTapDelivery, FluxSettling {
+nonisolated final class FluxChannel<Element: Sendable>: FluxReceiverDelivery, FluxSettling {
     typealias Machine = FluxChannelMachine<Element, FluxIteratorContinuation<FluxTaken<Element>>>
 
     private let lock: FluxLock<Machine>

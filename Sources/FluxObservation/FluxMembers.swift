@@ -88,7 +88,7 @@ nonisolated private final class FluxMemberWatch<
             let source = members.source(member)
             let stores = source.stores
             // Another one may have come under the same key; of sources that are not ours the stores do not tell.
-            let isOurs = (source as? any FluxTappable).map { $0.sources?.isFixed != false } ?? false
+            let isOurs = (source as? any FluxObservableSource).map { $0.sources?.isFixed != false } ?? false
             let token = known[key].flatMap { isOurs && $0.stores == stores ? $0.token : nil }
             next[key] = (stores, token ?? source.watch(ended: {}, changed))
         }

@@ -176,7 +176,7 @@ nonisolated extension FluxSource {
         _ handler: @escaping @Sendable ((old: Value?, new: Value)) -> Void
     ) -> FluxSubscription {
         FluxPureCode.forbid("subscribe(to:)")
-        guard delivery == .latest, let source = self as? any FluxTappable, case let isMarked = FluxFlag(),
+        guard delivery == .latest, let source = self as? any FluxObservableSource, case let isMarked = FluxFlag(),
             let read = reader(
                 in: source,
                 of: { state in
@@ -195,8 +195,8 @@ nonisolated extension FluxSource {
             if let change = distinct.change(to: read()) { handler(change) }
             if isMarked.wasBurst { FluxTurns.linger() }
         }
-        return tap(
-            FluxTap(delivery) { state, isWanted in
+        return connect(
+            FluxReceiver(delivery) { state, isWanted in
                 if isWanted { return isMarked.set() ? delivery.put(()) : nil }
                 distinct.last = select(state)
                 return nil
@@ -205,7 +205,7 @@ nonisolated extension FluxSource {
 
     /// Reads a part of a source of this type, as its own type has it done.
     @inlinable
-    func reader<Value, Source: FluxTappable>(
+    func reader<Value, Source: FluxObservableSource>(
         in source: Source, of select: @escaping @Sendable (State) -> Value
     ) -> (@Sendable () -> Value)? {
         (select as? @Sendable (Source.State) -> Value).map { source.reader(of: $0) }
@@ -226,11 +226,11 @@ nonisolated extension FluxSource {
         // The first state that is handed over may be one after the first change: so what that is compared with is taken here.
         let isKnown = delivery == .latest && !startingWithCurrent
         let distinct = FluxDistinct(
-            by: isSame, after: isKnown ? select(state) : nil, isAlone: self is any FluxTappable)
+            by: isSame, after: isKnown ? select(state) : nil, isAlone: self is any FluxObservableSource)
         if delivery == .every {
             let parts = self.delivery(on: queue, handler)
-            return tap(
-                FluxTap(parts) { state, isWanted in
+            return connect(
+                FluxReceiver(parts) { state, isWanted in
                     guard let change = distinct.change(to: select(state)), isWanted else { return nil }
                     return parts.put(make(state, change))
                 }, startingWithCurrent: startingWithCurrent)

@@ -125,9 +125,11 @@ nonisolated extension FluxSource {
     /// - Returns: A sequence that starts anew for each iterator.
     @inlinable
     public func states(_ delivery: FluxDelivery, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
-        // By a type of its own, as where a tap joins a source: to read the newest takes a third of the time so.
-        func newest<Own: FluxTappable>(_ source: Own) -> FluxNewest<State>? { source.newest as? FluxNewest<State> }
-        if delivery == .latest, let source = self as? any FluxTappable, let newest = newest(source) {
+        // By a type of its own, as where a receiver joins a source: to read the newest takes a third of the time so.
+        func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
+            source.newest as? FluxNewest<State>
+        }
+        if delivery == .latest, let source = self as? any FluxObservableSource, let newest = newest(source) {
             return states(delivery, startingWithCurrent, reading: newest)
         }
         return states(delivery, startingWithCurrent, reading: nil)
@@ -137,7 +139,7 @@ nonisolated extension FluxSource {
     func states(
         _ delivery: FluxDelivery, _ startingWithCurrent: Bool, reading newest: FluxNewest<State>?
     ) -> FluxStates<State, Never> {
-        guard let newest, let source = self as? any FluxTappable else {
+        guard let newest, let source = self as? any FluxObservableSource else {
             return states(
                 FluxBuffered(rule: delivery == .latest ? .latest : .every), startingWithCurrent: startingWithCurrent)
         }
@@ -254,9 +256,9 @@ nonisolated extension FluxSource {
     ) -> FluxStates<Element, Failure> {
         FluxStates {
             let channel = FluxChannel<Element>(rule)
-            let announced = FluxDistinct(by: isSame, isAlone: self is any FluxTappable)
+            let announced = FluxDistinct(by: isSame, isAlone: self is any FluxObservableSource)
             let given = FluxDistinct(by: rule == .every ? nil : difference)
-            let tap = FluxTap<State>(channel) { state, isWanted in
+            let receiver = FluxReceiver<State>(channel) { state, isWanted in
                 guard let (old, new) = announced.change(to: select(state)) else { return nil }
                 if isWanted { return channel.put(new, forgetting: old) }
                 // What the first that is given is compared with.
@@ -266,14 +268,14 @@ nonisolated extension FluxSource {
             let token: FluxSubscription
             if rule == .latest {
                 // The first that is handed over may be one after the first change: so what that is compared with is read here.
-                if !startingWithCurrent { _ = tap.put(state, false) }
+                if !startingWithCurrent { _ = receiver.put(state, false) }
                 token = subscribe(
                     .latest, on: relay, startingWithCurrent: startingWithCurrent || isSame != nil,
-                    ended: { channel.end() }, { tap.put($0, true)?.settle() })
+                    ended: { channel.end() }, { receiver.put($0, true)?.settle() })
             } else if isSame != nil || rule != .every {
-                token = self.tap(tap, startingWithCurrent: startingWithCurrent)
+                token = self.connect(receiver, startingWithCurrent: startingWithCurrent)
             } else {
-                token = follow(tap, startingWithCurrent: startingWithCurrent)
+                token = follow(receiver, startingWithCurrent: startingWithCurrent)
             }
             return FluxStates<Element, Failure>.Iterator(
                 FluxStatesFeed(channel: channel, signal: nil, subscription: token, distinct: given, source: self))

@@ -40,7 +40,7 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline
     init(_ sources: [any FluxSource], stamp: (@Sendable () -> UInt64)? = nil) {
         cuts = FluxLock(Cuts())
-        let tappable = sources.map { $0 as? any FluxTappable }
+        let tappable = sources.map { $0 as? any FluxObservableSource }
         let views = tappable.compactMap { $0?.sources }
         isFixed = tappable.allSatisfy { $0 != nil && $0?.sources?.isFixed != false }
         let all = zip(sources, tappable).flatMap { source, tappable in
@@ -49,7 +49,7 @@ nonisolated final class FluxViewSources: Sendable {
         // One of a type of the user's may be a value, which is not the same as any other.
         var seen: Swift.Set<ObjectIdentifier> = []
         let leaves = all.filter {
-            !($0 is any FluxTappable) || seen.insert(ObjectIdentifier($0 as AnyObject)).inserted
+            !($0 is any FluxObservableSource) || seen.insert(ObjectIdentifier($0 as AnyObject)).inserted
         }
         self.leaves = leaves
         isShared = !isFixed || leaves.count < all.count || views.contains { $0.isShared }

@@ -113,7 +113,8 @@ nonisolated public struct FluxPersistenceFailure: Swift.Error, CustomStringConve
 
     /// One line that says all of it.
     public var description: String {
-        let then = retryAfter.map { "; next attempt in \($0)" } ?? ""
+        let end = operation == .load ? "; it is not tried again" : "; nothing is saved any more"
+        let then = retryAfter.map { "; next attempt in \($0)" } ?? end
         return "\(operation.rawValue) failed (attempt \(attempt)): \(error)\(then)"
     }
 }

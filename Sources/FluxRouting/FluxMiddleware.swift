@@ -38,7 +38,7 @@ nonisolated public protocol FluxMiddleware<Action>: Sendable {
     func handle(action: Action, next: FluxNext)
 }
 
-/// Middleware made of a closure.
+/// Middleware made of a closure; other than a ``FluxDispatchInterceptor`` it is one among the middleware of a dispatcher.
 ///
 /// ```swift
 /// dispatcher.add(.before { print("going to apply", $0) })
@@ -124,8 +124,8 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
         _ type: Action.Type, _ body: @escaping @Sendable (_ action: Action, _ next: FluxNext) -> Void
     ) -> FluxInterceptor {
         FluxInterceptor { action, next in
-            // To look at the type takes less time than a cast.
-            if Swift.type(of: action) == type, let action = action as? Action {
+            // To look at the type takes less time than a cast; of an object it may be one below.
+            if type is AnyClass || Swift.type(of: action) == type, let action = action as? Action {
                 body(action, next)
             } else {
                 next(action)

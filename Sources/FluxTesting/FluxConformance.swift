@@ -34,7 +34,7 @@ nonisolated public enum FluxConformance {
     ///   - states: At least two that differ; the longer and the odder they are, the better.
     ///   - make: Opens the storage, which is empty at the first call and must be the same at each.
     /// - Throws: ``Failure``, or what the persistence throws.
-    public static func check<Persistence: FluxPersistence>(
+    nonisolated(nonsending) public static func check<Persistence: FluxPersistence>(
         states: [Persistence.State],
         _ make: () async throws -> Persistence
     ) async throws where Persistence.State: Equatable {
@@ -80,7 +80,7 @@ nonisolated public enum FluxConformance {
     ///   - actions: At least four, which lead to states that differ.
     ///   - make: Opens the storage, which is empty at the first call and must be the same at each.
     /// - Throws: ``Failure``, or what the log throws.
-    public static func check<Log: FluxLog>(
+    nonisolated(nonsending) public static func check<Log: FluxLog>(
         initialState: Log.State,
         actions: [Log.State.Action],
         _ make: () async throws -> Log
@@ -137,7 +137,7 @@ nonisolated public enum FluxConformance {
     }
 
     /// Opens a storage and lets go of it: one that only one may have open at a time passes too.
-    private static func with<Storage>(
+    nonisolated(nonsending) private static func with<Storage>(
         _ make: () async throws -> Storage, _ body: (Storage) async throws -> Void
     ) async throws {
         try await body(make())

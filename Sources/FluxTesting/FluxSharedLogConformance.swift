@@ -22,7 +22,7 @@ nonisolated extension FluxConformance {
     public static func sharedLog<Log: FluxSharedLog<[UInt8]>>(
         within duration: Swift.Duration = .seconds(30),
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        _ make: () async throws -> Log
+        _ make: @Sendable () async throws -> Log
     ) async throws {
         let (log, other) = (try await make(), try await make())
         let check = FluxSharedLogCheck(log: log, other: other, duration: duration, clock: clock)

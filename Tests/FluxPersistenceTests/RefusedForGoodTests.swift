@@ -68,6 +68,7 @@ import Testing
         #expect(persistence.saves.values.count == 1)
         #expect(failures.values.map(\.operation) == [.save])
         #expect(failures.values.map(\.retryAfter) == [nil])
+        #expect(failures.values[0].description.hasSuffix("; nothing is saved any more"))
         guard case .failed(let error) = await store.ready else {
             Issue.record("the store does not say so")
             return

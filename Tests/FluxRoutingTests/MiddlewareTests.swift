@@ -91,6 +91,20 @@ private struct Optionals: FluxState {
         #expect(store.revision == 2)
     }
 
+    @Test func `Of a type of objects it gets those of types below it, as middleware of that type does`() {
+        class Notice: FluxAction, @unchecked Sendable {}
+        final class Warning: Notice, @unchecked Sendable {}
+        let seen = Recorder<String>()
+        dispatcher.add(
+            .on(Notice.self) { action, next in
+                seen.record("\(type(of: action))")
+                next(action)
+            })
+        dispatcher.dispatch(action: Notice())
+        dispatcher.dispatch(action: Warning())
+        #expect(seen.values == ["Notice", "Warning"])
+    }
+
     @Test func `It stops an action, and sends several`() {
         dispatcher.add(
             .on(Counter.Action.self) { action, next in

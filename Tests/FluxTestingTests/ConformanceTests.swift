@@ -17,6 +17,13 @@ import Testing
         try await FluxConformance.check(initialState: Marks(), actions: Self.actions) { log }
     }
 
+    @MainActor @Test func `A test on the main actor may check what it has made there`() async throws {
+        let (persistence, log) = (MemoryPersistence<Int>(), MemoryLog<Marks>())
+        func isolated<Storage>(_ storage: Storage) -> Storage { storage }
+        try await FluxConformance.check(states: [1, 2]) { isolated(persistence) }
+        try await FluxConformance.check(initialState: Marks(), actions: Self.actions) { isolated(log) }
+    }
+
     @Test(arguments: WrongLog.Fault.allCases) func `A wrong log is found`(fault: WrongLog.Fault) async {
         let log = WrongLog(fault)
         await #expect(throws: FluxConformance.Failure.self) {

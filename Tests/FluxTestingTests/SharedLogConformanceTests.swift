@@ -11,6 +11,12 @@ import Testing
         try await FluxConformance.sharedLog { log }
     }
 
+    @MainActor @Test("A test on the main actor may check a log")
+    func onTheMainActor() async throws {
+        let log = FluxTestLog()
+        try await FluxConformance.sharedLog { log }
+    }
+
     @Test("A reading that was cancelled may also throw that the log is unavailable")
     func unavailable() async throws {
         let log = WrongSharedLog(nil)

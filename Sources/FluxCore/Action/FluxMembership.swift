@@ -69,16 +69,16 @@ nonisolated extension FluxStoreHandle {
         var gone: [AnyObject?] = []
         // All that most have, at once.
         gone.reserveCapacity(2)
-        withMembership("detach") { membership in
+        let hasLeft = withMembership("detach") { membership in
             let home = membership.dispatcher
             gone.append(home)
-            guard let home, dispatcher == nil || dispatcher === home else { return }
+            guard let home, dispatcher == nil || dispatcher === home else { return false }
             leave(home, membership, key, &gone)
             membership.home = nil
             lastKey.store(~key, ordering: .relaxed)
+            return true
         }
-        // More than the dispatcher goes where the store has left it: the way that led here, at least.
-        return withExtendedLifetime(gone) { gone.count > 1 }
+        return withExtendedLifetime(gone) { hasLeft }
     }
 
     private func leave(_ dispatcher: FluxDispatcher, _ old: FluxMembership, _ key: UInt64, _ gone: inout [AnyObject?]) {

@@ -34,7 +34,8 @@ nonisolated public protocol FluxSource<State>: Sendable {
     ///
     /// - Parameters:
     ///   - ended: Called once no change can come any more.
-    ///   - changed: Called under a lock at each change: quick, and pure. Returns whom to settle once the lock is free.
+    ///   - changed: Called under a lock at each change: quick, and pure. Returns whom to settle once the lock is free: one that only
+    ///     schedules work, for it comes before the subscriptions of other stores (C8).
     /// - Returns: The token, which ends it when it goes.
     func watch(
         ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?

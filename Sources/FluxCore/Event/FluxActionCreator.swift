@@ -34,7 +34,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     ///   - schedulers: Who decides when an event is run, one behind the other.
     ///   - clock: What the duration of a shutdown is measured with.
     ///   - onFailure: Gets each error that a conversion ended with, and its event.
-    ///   - observers: Who is told of events.
+    ///   - observers: Who is told of events, such as instrumentation: of a store `{ store.handle.eventObservers }`; by default nobody.
     ///   - send: Takes an action to where it is to be applied, and returns when it is (C2).
     @inlinable public init(
         dependency: Converter.Dependency,
@@ -152,17 +152,17 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         return task
     }
 
-    /// Converts events in their order, with one hop to the queue for all.
+    /// Converts events in their order.
     ///
     /// Schedulers see each event by itself, and so does who looks at events. With neither, those of the callback form share one
-    /// conversion: they start as one and end as one, once the last has ended, and a cancel counts all of them as cancelled, also
+    /// conversion, and one hop to the queue: they start as one and end as one, once the last has ended, and a cancel counts all of them as cancelled, also
     /// those whose actions have been applied. Fire them one by one where each has to be told from the others.
     ///
     /// - Parameters:
     ///   - events: What happened, first things first; with none it does nothing.
     ///   - queue: Where to convert instead of on the creator's own serial queue.
     /// - Returns: The work of all of them.
-    /// - Complexity: O(1) without schedulers; the array is not copied. Else as for one event, for each.
+    /// - Complexity: O(1) where they share a conversion; the array is not copied. Else as for one event, for each.
     @inlinable @discardableResult @_disfavoredOverload
     public func fire(_ events: [Converter.Event], on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")

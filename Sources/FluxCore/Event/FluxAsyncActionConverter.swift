@@ -91,13 +91,11 @@ nonisolated extension FluxAsyncActionConverter {
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxLateAction: Swift.Error, CustomStringConvertible {
-    /// The action, described.
-    let action: String
-
-    @usableFromInline init(action: String) { self.action = action }
-
     /// What happened and what to do instead, for a log.
-    public var description: String {
-        "\(action) was sent after its conversion had returned and was not dispatched: await what sends before returning."
+    public let description: String
+
+    @usableFromInline init(action: String) {
+        description =
+            "\(action) was sent after its conversion had returned and was not dispatched: await what sends before returning."
     }
 }

@@ -99,7 +99,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// It runs on the calling thread up to where it first suspends: that keeps the order of what is started one after the other
     /// on one serial queue (C3).
     ///
-    /// - Parameter body: The work; it ends the conversion.
+    /// - Parameter body: The work; the conversion ends where this says so, or else once nobody has it any more.
     @inlinable @inline(__always) public func perform(_ body: @escaping @Sendable () async -> Void) {
         if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
             _Concurrency.Task.immediate {

@@ -15,13 +15,13 @@ import Synchronization
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
 /// `FluxState.handle(action:)`.
 nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling, FluxLeaving {
-    @usableFromInline typealias Answer = (reducer: FluxReducer?, stamp: UInt64, state: (@Sendable () -> State)?)
+    @usableFromInline typealias JobResult = (reducer: FluxReducer?, stamp: UInt64, state: (@Sendable () -> State)?)
 
     // The two that each dispatch looks at, side by side.
     @usableFromInline let threads = FluxThreads.shared
     @usableFromInline let lock: FluxLock<FluxStoreAccess<State>>
     /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
-    @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> Answer
+    @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> JobResult
     let membership = FluxLock(FluxMembership())
     let lastKey = Synchronization.Atomic<UInt64>(0)
     /// Made on first use, without a lock: who is told that the store leaves asks for it under the others.
@@ -166,6 +166,12 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @inlinable public func failure() async -> (any Swift.Error)? {
         for entry in lock.withLock({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
         return nil
+    }
+
+    /// Those who are told of events whose actions go to the store.
+    @inlinable public var eventObservers: ContiguousArray<any FluxEventObserver> {
+        // A closure: the key path would be made anew by each call, as the type of the observers is generic.
+        ContiguousArray(read { $0.observers }.map { $0.observer })
     }
 
     /// The store was let go: it leaves its dispatcher, and ends its subscriptions after what is due.

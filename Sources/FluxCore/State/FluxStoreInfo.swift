@@ -91,10 +91,4 @@ nonisolated extension FluxStoreHandle {
     func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool) {
         if isAttached { observer.attached(self) } else { observer.detached(self) }
     }
-
-    /// Those who are told of events whose actions go to the store.
-    @inlinable public var eventObservers: ContiguousArray<any FluxEventObserver> {
-        // A closure: the key path would be made anew by each call, as the type of the observers is generic.
-        ContiguousArray(read { $0.observers }.map { $0.observer })
-    }
 }

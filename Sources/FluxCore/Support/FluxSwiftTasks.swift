@@ -22,7 +22,9 @@ import Dispatch
 nonisolated func fluxWithin<Clock: _Concurrency.Clock<Swift.Duration>>(
     _ duration: Swift.Duration, on clock: Clock, _ body: @escaping @Sendable () async -> Bool
 ) async -> Bool {
-    fluxRequire(duration >= .zero, "flush(within:) or shutdown(within:) was given a negative duration, \(duration).")
+    fluxRequire(
+        duration >= .zero,
+        "flush(within:) or shutdown(within:) was given a negative duration, \(duration). Give max(.zero, end - .now).")
     // A century at most: the clocks of the system stop the program where they are given more than they can count.
     let end = clock.now.advanced(by: Swift.min(duration, .seconds(3_000_000_000)))
     let working = _Concurrency.Task { await body() }

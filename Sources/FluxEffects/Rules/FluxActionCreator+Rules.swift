@@ -3,6 +3,29 @@
 #endif
 
 nonisolated extension FluxActionCreator {
+    /// Makes a creator with rules, whose actions go wherever a closure takes them.
+    ///
+    /// - Parameters:
+    ///   - dependency: What the converter needs from outside; every conversion gets it.
+    ///   - rules: Which events wait, replace others or are tried again, in this order.
+    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
+    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - observers: Who is told of events, such as instrumentation: of a store `{ store.handle.eventObservers }`; by default nobody.
+    ///   - send: Takes an action to where it is to be applied, and returns when it is (C2).
+    @inlinable
+    public convenience init(
+        dependency: Converter.Dependency,
+        rules: [FluxRule<Converter.Event>],
+        clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
+        onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil,
+        observers: @escaping @Sendable () -> ContiguousArray<any FluxEventObserver> = { [] },
+        sending send: @escaping @Sendable (Converter.Action) -> Void
+    ) {
+        self.init(
+            dependency: dependency, schedulers: Converter.schedulers(rules, clock), clock: clock, onFailure: onFailure,
+            observers: observers, sending: send)
+    }
+
     /// Makes a creator with rules, whose actions go to a dispatcher or to what takes its place.
     ///
     /// - Parameters:

@@ -17,7 +17,7 @@
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxLimit: Sendable {
-    let places: FluxRuleDesk
+    let places: FluxRuleRunner
 
     /// Makes a limit, for ``FluxRule/concurrency(_:)``.
     ///
@@ -26,6 +26,6 @@ nonisolated public final class FluxLimit: Sendable {
     ///   - waiting: How many may wait; one more is dropped at once. nil, the default, for any number.
     public init(_ limit: Int, waiting: Int? = nil) {
         let rule = FluxRuleForm(kind: .places(limit, waiting: waiting, of: "FluxLimit")) { _ in true }
-        places = FluxRuleDesk([rule], FluxRuleClock(_Concurrency.ContinuousClock()))
+        places = FluxRuleRunner([rule], FluxRuleClock(_Concurrency.ContinuousClock()))
     }
 }

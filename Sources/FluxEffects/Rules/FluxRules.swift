@@ -17,7 +17,7 @@
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
-    private let desk: FluxRuleDesk
+    private let runner: FluxRuleRunner
 
     /// Makes the scheduler of some rules.
     ///
@@ -27,14 +27,14 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     public init(
         _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
     ) {
-        desk = FluxRuleDesk(rules.map(\.form), FluxRuleClock(clock))
+        runner = FluxRuleRunner(rules.map(\.form), FluxRuleClock(clock))
     }
 
     /// Takes an event through the rules.
     ///
     /// - Parameter ticket: The event.
     /// - Complexity: O(log *n*) for *n* events in flight; O(*k*) where a condition has to look at the *k* of one key.
-    public func fired(_ ticket: FluxTicket) { ticket.event is Event ? desk.fired(ticket) : ticket.start() }
+    public func fired(_ ticket: FluxTicket) { ticket.event is Event ? runner.fired(ticket) : ticket.start() }
 
     /// Has an event tried again, if a rule says so.
     ///
@@ -44,7 +44,7 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     ///   - error: What it failed with.
     /// - Returns: Whether it is tried again.
     public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Swift.Error) -> Bool {
-        desk.retries(ticket, after: attempt)
+        runner.retries(ticket, after: attempt)
     }
 
     /// Lets those go on that an event has kept waiting.
@@ -52,11 +52,11 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     /// - Parameters:
     ///   - ticket: The event.
     ///   - outcome: How it ended.
-    public func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) { desk.ended(ticket) }
+    public func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) { runner.ended(ticket) }
 }
 
 /// Where events come under rules, whatever their type.
-nonisolated final class FluxRuleDesk: Sendable {
+nonisolated final class FluxRuleRunner: Sendable {
     private typealias Machine = FluxRuleMachine
 
     /// What somebody sleeps for.
@@ -72,7 +72,7 @@ nonisolated final class FluxRuleDesk: Sendable {
     private struct Alone: Hashable { let id: UInt64 }
 
     /// An event, and the limits in which it needs a place once the rules let it start.
-    private struct Guest {
+    private struct Entry {
         let ticket: FluxTicket
         let limits: ArraySlice<FluxLimit>
 
@@ -83,11 +83,11 @@ nonisolated final class FluxRuleDesk: Sendable {
     }
 
     /// The machine, what its ids stand for, and those who sleep for it.
-    private struct Book {
+    private struct Table {
         var machine: Machine
         let clock: FluxRuleClock
         /// By the ids of their tasks, which the machine knows them by.
-        var guests: [UInt64: Guest] = [:]
+        var entries: [UInt64: Entry] = [:]
         /// Those who sleep, by a number each, with their tasks once these are known, and until when they are to sleep on.
         ///
         /// One who is wanted later sleeps on rather than be cancelled, for many a clock keeps a sleep that was cancelled until its time.
@@ -104,10 +104,10 @@ nonisolated final class FluxRuleDesk: Sendable {
 
         // MARK: - Inputs
 
-        mutating func fired(_ guest: Guest) {
-            let (id, event) = (guest.ticket.task.id, guest.ticket.event)
+        mutating func fired(_ entry: Entry) {
+            let (id, event) = (entry.ticket.task.id, entry.ticket.event)
             // It was here already, by way of another scheduler, and has its place.
-            if guests.updateValue(guest, forKey: id) != nil { return guest.goOn() }
+            if entries.updateValue(entry, forKey: id) != nil { return entry.goOn() }
             let found = machine.rules.map { $0.key(event).map { AnyHashable($0) } }
             for case let key? in found where key != key { gone.append(key) }
             let keys = found.map { $0.map { $0 == $0 ? $0 : AnyHashable(Alone(id: id)) } }
@@ -129,7 +129,7 @@ nonisolated final class FluxRuleDesk: Sendable {
 
         mutating func ended(_ ticket: FluxTicket) {
             let id = ticket.task.id
-            guests[id] = nil
+            entries[id] = nil
             wake(.attempt(id))
             perform(machine.ended(id, at: now))
         }
@@ -142,7 +142,7 @@ nonisolated final class FluxRuleDesk: Sendable {
             remove(alarm, number)
             switch alarm {
             case .rule(let timer): perform(machine.elapsed(timer, at: now))
-            case .attempt(let id): guests[id]?.ticket.start()
+            case .attempt(let id): entries[id]?.ticket.start()
             }
         }
 
@@ -152,9 +152,9 @@ nonisolated final class FluxRuleDesk: Sendable {
             var wakes: [Machine.Timer] = []
             for effect in effects {
                 switch effect {
-                case .start(let id): guests[id]?.goOn()
-                case .end(let id, .dropped): guests[id]?.ticket.drop()
-                case .end(let id, _): guests[id]?.ticket.cancel()
+                case .start(let id): entries[id]?.goOn()
+                case .end(let id, .dropped): entries[id]?.ticket.drop()
+                case .end(let id, _): entries[id]?.ticket.cancel()
                 case .sleep(let timer, let deadline): sleep(.rule(timer), until: deadline)
                 case .wake(let timer):
                     if let number = alarms[.rule(timer)] { sleeps[number]?.later = nil }
@@ -190,17 +190,17 @@ nonisolated final class FluxRuleDesk: Sendable {
     private let clock: FluxRuleClock
     /// Each once, in an order that is the same everywhere.
     private let limits: [FluxLimit]
-    private let book: FluxLock<Book>
+    private let table: FluxLock<Table>
 
     init(_ rules: [FluxRuleForm], _ clock: FluxRuleClock) {
         let limits = rules.compactMap(\.limit).map { (ObjectIdentifier($0), $0) }
         self.limits = Dictionary(limits) { limit, _ in limit }.sorted { $0.key < $1.key }.map(\.value)
         self.clock = clock
-        book = FluxLock(Book(machine: Machine(rules: rules.filter { $0.limit == nil }), clock: clock))
+        table = FluxLock(Table(machine: Machine(rules: rules.filter { $0.limit == nil }), clock: clock))
     }
 
     deinit {
-        cancel(book.withLock { $0.sleeps.values.map(\.task) })
+        cancel(table.withLock { $0.sleeps.values.map(\.task) })
     }
 
     // MARK: - Scheduling
@@ -213,32 +213,32 @@ nonisolated final class FluxRuleDesk: Sendable {
 
     /// Takes an event through the rules, and then through limits.
     private func take(_ ticket: FluxTicket, _ limits: ArraySlice<FluxLimit>) {
-        decide { $0.fired(Guest(ticket: ticket, limits: limits)) }
+        decide { $0.fired(Entry(ticket: ticket, limits: limits)) }
     }
 
     private func end(_ ticket: FluxTicket, _ limits: ArraySlice<FluxLimit>) {
-        decide { book in
+        decide { table in
             // Those behind first: what goes on then finds its place there. And under this lock: nothing gets there meanwhile.
             if let limit = limits.first { limit.places.end(ticket, limits.dropFirst()) }
-            book.ended(ticket)
+            table.ended(ticket)
         }
     }
 
     /// Decides under the lock, and does outside it what is no matter of tickets.
-    @discardableResult private func decide<Result>(_ body: (inout Book) -> Result) -> Result {
-        let (result, woken, gone) = book.withLock { book in
+    @discardableResult private func decide<Result>(_ body: (inout Table) -> Result) -> Result {
+        let (result, woken, gone) = table.withLock { table in
             let result = FluxPureCode.run("a key, condition or FluxRuling of a FluxRule, or the now of its clock") {
-                body(&book)
+                body(&table)
             }
             // With the lock held: whoever wakes up has been noted, and nobody is noted in the place of a later one.
-            for (number, deadline) in book.started where book.sleeps[number] != nil {
-                book.sleeps[number]?.task = _Concurrency.Task.detached { [weak self, clock] in
+            for (number, deadline) in table.started where table.sleeps[number] != nil {
+                table.sleeps[number]?.task = _Concurrency.Task.detached { [weak self, clock] in
                     await clock.sleep(deadline)
                     if !_Concurrency.Task.isCancelled { self?.decide { $0.elapsed(number) } }
                 }
             }
-            defer { (book.started, book.woken, book.gone) = ([], [], []) }
-            return (result, book.woken, book.gone)
+            defer { (table.started, table.woken, table.gone) = ([], [], []) }
+            return (result, table.woken, table.gone)
         }
         fluxLetGo(of: gone)
         cancel(woken)

@@ -6,7 +6,7 @@
 ///
 /// When a store is closed nobody may: what is made in its place may need what there is only one of.
 nonisolated final class FluxFamilyFate: Sendable {
-    private struct Book {
+    private struct Table {
         var isLost = false
         /// Keeps the store until its value is known, and is kept here until the next.
         var look: _Concurrency.Task<Void, Swift.Never>?
@@ -18,21 +18,21 @@ nonisolated final class FluxFamilyFate: Sendable {
         var closer: FluxLatch?
     }
 
-    private let book = FluxLock(Book())
+    private let table = FluxLock(Table())
 
     // MARK: - A store that could not be saved
 
-    var isLost: Bool { book.withLock { $0.isLost } }
+    var isLost: Bool { table.withLock { $0.isLost } }
 
     /// Looks at the store, until it is known whether it will be saved.
     func look<State>(at store: FluxStore<State>) {
-        book.withLock { book in
-            if book.isLooking { return }
-            book.isLooking = true
-            book.look = _Concurrency.Task.detached { [last = book.look] in
+        table.withLock { table in
+            if table.isLooking { return }
+            table.isLooking = true
+            table.look = _Concurrency.Task.detached { [last = table.look] in
                 await last?.value
                 let isLost = await Self.isLost(store)
-                self.book.withLock { ($0.isLost, $0.isLooking) = (isLost, false) }
+                self.table.withLock { ($0.isLost, $0.isLooking) = (isLost, false) }
             }
         }
     }
@@ -53,26 +53,26 @@ nonisolated final class FluxFamilyFate: Sendable {
 
     /// Lets somebody flush the store who keeps it until `leave`; false: it is closed.
     func enter() -> Bool {
-        book.withLock { book in
-            if !book.isClosed { book.flushes += 1 }
-            return !book.isClosed
+        table.withLock { table in
+            if !table.isClosed { table.flushes += 1 }
+            return !table.isClosed
         }
     }
 
     func leave() {
-        let closer = book.withLock { book in
-            book.flushes -= 1
-            return book.flushes == 0 ? book.closer : nil
+        let closer = table.withLock { table in
+            table.flushes -= 1
+            return table.flushes == 0 ? table.closer : nil
         }
         closer?.open()
     }
 
     /// Lets nobody keep the store any more, and waits for those who do.
     func close() async {
-        let (look, closer) = book.withLock { book in
-            book.isClosed = true
-            book.closer = book.flushes == 0 ? nil : FluxLatch()
-            return (book.look, book.closer)
+        let (look, closer) = table.withLock { table in
+            table.isClosed = true
+            table.closer = table.flushes == 0 ? nil : FluxLatch()
+            return (table.look, table.closer)
         }
         look?.cancel()
         await look?.value

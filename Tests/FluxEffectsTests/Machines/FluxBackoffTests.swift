@@ -66,7 +66,7 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxBackoff.exponential(.seconds(1), factor: 0.5)
         }
-        expect(result, names: "FluxBackoff: a factor below 1 would make the delays shorter (0.5)")
+        expect(result, names: "FluxBackoff: a factor below 1 would shorten the delays (0.5). Give 1 or more.")
     }
 
     @Test func `A maximum below the first delay is refused`() async {

@@ -25,6 +25,19 @@ import Testing
         #expect(name(Plain(number: 1)) == name(Plain(number: 2)))
     }
 
+    @Test func `Rules hold for a creator whose actions a closure takes, too`() async {
+        let site = WorkConverter.Site { _ in true }
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: site, rules: [.sequence()], observers: { [store] in store.handle.eventObservers },
+            sending: { [store] in store.dispatch(action: $0) })
+        creator.fire([.add(1), .add(2)])
+        await site.started.count(1)
+        #expect(creator.inFlight == 2 && site.started.values == [1])
+        for number in 1...2 { site.gate(number).open() }
+        await creator.flush()
+        #expect(store.state.entries == [1, 2])
+    }
+
     @Test func `unique, the earlier cancelled: only the latest of a key comes through`() async {
         let site = WorkConverter.Site { $0 < 10 }
         let creator = creator([.unique(cancelling: .earlier, for: Rule.caseName)], site)

@@ -7,9 +7,9 @@ import Synchronization
 
 /// A source that can be looked on at while changes are applied: a store or a view, whose values are the states of one.
 @usableFromInline
-nonisolated protocol FluxTappable<State>: FluxSource {
-    /// Hands each announced state to a tap, in the step that announces it.
-    func join(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription
+nonisolated protocol FluxObservableSource<State>: FluxSource {
+    /// Hands each announced state to a receiver, in the step that announces it.
+    func join(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription
 
     /// Tells that there is a newer state, which may be as good as the last that it told of: who reads the state then may have read
     /// another in between.
@@ -33,7 +33,7 @@ nonisolated protocol FluxTappable<State>: FluxSource {
     var iteratorQueue: DispatchQueue { get }
 }
 
-nonisolated extension FluxStore: FluxTappable {
+nonisolated extension FluxStore: FluxObservableSource {
     @usableFromInline
     func signal(
         startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
@@ -67,10 +67,10 @@ nonisolated extension FluxStore: FluxTappable {
     }
 
     @inlinable
-    func join(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
-        let put = tap.put
+    func join(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription {
+        let put = receiver.put
         // Who looks on at a store does so under the rules of `handle`: the closure needs no guard of its own.
-        let observer = FluxTapObserver<State>(handle, tap.delivery) { _, state, revision in
+        let observer = FluxReceiverObserver<State>(handle, receiver.delivery) { _, state, revision in
             revision == nil ? nil : put(state, true)
         }
         let due = handle.withAccess { access in
@@ -82,7 +82,7 @@ nonisolated extension FluxStore: FluxTappable {
     }
 }
 
-nonisolated extension FluxView: FluxTappable {
+nonisolated extension FluxView: FluxObservableSource {
     @usableFromInline
     func signal(
         startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
@@ -110,9 +110,9 @@ nonisolated extension FluxView: FluxTappable {
     }
 
     @usableFromInline
-    func join(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
+    func join(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription {
         core.following {
-            let inner = FluxTap<FluxDerived<State>>(tap.delivery) { tap.put($0.value, $1) }
+            let inner = FluxReceiver<FluxDerived<State>>(receiver.delivery) { receiver.put($0.value, $1) }
             return core.inner.join(inner, startingWithCurrent: startingWithCurrent)
         }
     }
@@ -125,23 +125,23 @@ nonisolated private final class FluxIteratorQueue: Sendable {
 
 /// A delivery of elements of any type.
 @usableFromInline
-nonisolated protocol FluxTapDelivery: AnyObject, Sendable {
+nonisolated protocol FluxReceiverDelivery: AnyObject, Sendable {
     func end()
     func flush() async
     var token: FluxSubscription { get }
 }
 
-nonisolated extension FluxQueueDelivery: FluxTapDelivery {}
+nonisolated extension FluxQueueDelivery: FluxReceiverDelivery {}
 
 /// What is done with each announced state: a closure made where the client's types are known, which makes it ten times as fast.
 @usableFromInline
-nonisolated struct FluxTap<State: Sendable>: Sendable {
-    @usableFromInline let delivery: any FluxTapDelivery
+nonisolated struct FluxReceiver<State: Sendable>: Sendable {
+    @usableFromInline let delivery: any FluxReceiverDelivery
     /// Puts what is to be told of a state into the delivery; false: the state is only to be known.
     @usableFromInline let put: @Sendable (State, Bool) -> (any FluxSettling)?
 
     @inlinable
-    init(_ delivery: any FluxTapDelivery, put: @escaping @Sendable (State, Bool) -> (any FluxSettling)?) {
+    init(_ delivery: any FluxReceiverDelivery, put: @escaping @Sendable (State, Bool) -> (any FluxSettling)?) {
         self.delivery = delivery
         self.put = put
     }
@@ -154,39 +154,42 @@ nonisolated extension FluxSource {
         on queue: DispatchQueue?, bound: FluxQueueDelivery<Element>.Bound = .none,
         _ handler: @escaping @Sendable (Element) -> Void
     ) -> FluxQueueDelivery<Element> {
-        if queue == nil, let source = self as? any FluxTappable {
+        if queue == nil, let source = self as? any FluxObservableSource {
             return FluxQueueDelivery(source.turns, bound, handler)
         }
         return FluxQueueDelivery(on: queue, bound: bound, handler)
     }
 
-    /// Hands each announced state to a tap, and, whether it is wanted or not, the current one first, in one step with the start.
+    /// Hands each announced state to a receiver, and, whether it is wanted or not, the current one first, in one step with the start.
     ///
-    /// Of a store and of a view the tap is called when a change is applied, under the rules of `handle`: what waits is what it puts
+    /// Of a store and of a view the receiver is called when a change is applied, under the rules of `handle`: what waits is what it puts
     /// into its delivery, and never the state.
     @inlinable
-    func tap(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
+    func connect(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription {
         // By a type of its own: that is what the optimiser sees through, so that the whole way to the closure is the client's.
-        func join<Source: FluxTappable>(_ source: Source) -> FluxSubscription? {
-            (tap as? FluxTap<Source.State>).flatMap { source.join($0, startingWithCurrent: startingWithCurrent) }
+        func join<Source: FluxObservableSource>(_ source: Source) -> FluxSubscription? {
+            (receiver as? FluxReceiver<Source.State>).flatMap {
+                source.join($0, startingWithCurrent: startingWithCurrent)
+            }
         }
-        if let source = self as? any FluxTappable, let token = join(source) { return token }
-        return follow(tap, startingWithCurrent: startingWithCurrent)
+        if let source = self as? any FluxObservableSource, let token = join(source) { return token }
+        return follow(receiver, startingWithCurrent: startingWithCurrent)
     }
 
-    /// Hands each state to a tap as it is delivered.
+    /// Hands each state to a receiver as it is delivered.
     @usableFromInline
-    func follow(_ tap: FluxTap<State>, startingWithCurrent: Bool) -> FluxSubscription {
+    func follow(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription {
         let isWanted = FluxLock(startingWithCurrent)
-        let token = subscribe(.every, on: relay, startingWithCurrent: true, ended: { tap.delivery.end() }) { state in
-            tap.put(state, isWanted.withLock { $0 })?.settle()
+        let token = subscribe(.every, on: relay, startingWithCurrent: true, ended: { receiver.delivery.end() }) {
+            state in
+            receiver.put(state, isWanted.withLock { $0 })?.settle()
             isWanted.withLock { $0 = true }
         }
-        return FluxSubscription([tap.delivery.token, token])
+        return FluxSubscription([receiver.delivery.token, token])
     }
 
     /// A serial queue on which nothing of a user's runs.
-    var relay: DispatchQueue { (self as? any FluxTappable)?.iteratorQueue ?? FluxIteratorQueue().queue }
+    var relay: DispatchQueue { (self as? any FluxObservableSource)?.iteratorQueue ?? FluxIteratorQueue().queue }
 
     /// Whether two states are as good as equal, if it announces only those that are not; nil: it announces any.
     @usableFromInline var difference: (@Sendable (State, State) -> Bool)? { (self as? FluxView<State>)?.core.isSame }
@@ -194,15 +197,15 @@ nonisolated extension FluxSource {
 
 /// Hands each change to a closure that puts what it makes of that into a delivery, and ends the delivery with the store.
 @usableFromInline
-nonisolated final class FluxTapObserver<State: FluxState>: FluxStoreObserver {
+nonisolated final class FluxReceiverObserver<State: FluxState>: FluxStoreObserver {
     @usableFromInline typealias Put = @Sendable (FluxChange<State>, State, UInt64?) -> (any FluxSettling)?
 
-    @usableFromInline let delivery: any FluxTapDelivery
+    @usableFromInline let delivery: any FluxReceiverDelivery
     @usableFromInline let put: Put
     @usableFromInline let feed = FluxFeed()
 
     @inlinable
-    init(_ handle: FluxStoreHandle<State>, _ delivery: any FluxTapDelivery, _ put: @escaping Put) {
+    init(_ handle: FluxStoreHandle<State>, _ delivery: any FluxReceiverDelivery, _ put: @escaping Put) {
         self.delivery = delivery
         self.put = put
         feed.stops { handle.withAccess { $0.remove(self) } }
