@@ -13,6 +13,8 @@ import Dispatch
     /// That of the newest subscription; it begins so that the mailbox of no delivery is taken for ``FluxMailbox/plain``.
     @usableFromInline var lastID: UInt64 = 1
 
+    @inlinable init() {}
+
     // MARK: - Inputs of the store
 
     /// Puts the newest state, whose revision was counted, into all mailboxes, and adds whom to wake outside the lock.

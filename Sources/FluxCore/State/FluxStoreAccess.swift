@@ -11,7 +11,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// How many changes were applied and not announced.
     @usableFromInline var silent: UInt64 = 0
 
-    @usableFromInline init(state: State) { current = state }
+    @inlinable init(state: State) { current = state }
 
     /// The state.
     @inlinable public var state: State { current }
