@@ -58,7 +58,7 @@ where Group.State == [Key: Member] {
             watch.follow()
             changed()?.settle()
         }
-        let token = group.watch(ended: {}) { alarm.ring() }
+        let token = group.watch { alarm.ring() }
         watch.follow()
         alarm.settle()
         return FluxSubscription([token, FluxSubscription { watch.end() }])
@@ -90,7 +90,7 @@ nonisolated private final class FluxMemberWatch<
             // Another one may have come under the same key; of sources that are not ours the stores do not tell.
             let isOurs = (source as? any FluxObservableSource).map { $0.sources?.isFixed != false } ?? false
             let token = known[key].flatMap { isOurs && $0.stores == stores ? $0.token : nil }
-            next[key] = (stores, token ?? source.watch(ended: {}, changed))
+            next[key] = (stores, token ?? source.watch(changed))
         }
         replace { $0 == nil ? nil : next }
     }

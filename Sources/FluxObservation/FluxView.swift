@@ -310,14 +310,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
 
     /// Tells of every change of a source, though the value may be the same after it; nothing is computed for it.
     ///
-    /// - Parameters:
-    ///   - ended: Called once the view was let go.
-    ///   - changed: Called under the lock of a store at each change; returns whom to settle once that is free.
+    /// - Parameter changed: Called under the lock of a store at each change; returns whom to settle once that is free.
     /// - Returns: The token, which ends it when it goes.
-    public func watch(
-        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) -> FluxSubscription {
-        FluxSubscription([core.inner.watch(ended: ended) { nil }, core.sources.watch(changed)])
+    public func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
+        core.sources.watch(changed)
     }
 
     /// Calls a handler with the values that are announced from now on.

@@ -58,7 +58,7 @@ nonisolated final class FluxViewSources: Sendable {
         let sum: @Sendable () -> UInt64 = { leaves.reduce(0) { $0 &+ $1.stamp } }
         // What was given was made where the types are known; but it would go every way to what is shared.
         self.stamp = isShared ? sum : stamp ?? sum
-        watch = { changed in FluxSubscription(leaves.map { $0.watch(ended: {}, changed) }) }
+        watch = { changed in FluxSubscription(leaves.map { $0.watch(changed) }) }
     }
 
     /// Those of a group, which come and go.

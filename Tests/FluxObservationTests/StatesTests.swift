@@ -175,11 +175,9 @@ import Testing
     struct Changing: WrappedSource {
         let base: FluxStore<Counter>
 
-        func watch(
-            ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-        ) -> FluxSubscription {
+        func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
             base.dispatch(action: .add(1))
-            return base.watch(ended: ended, changed)
+            return base.watch(changed)
         }
     }
 

@@ -32,14 +32,10 @@ nonisolated public protocol FluxSource<State>: Sendable {
 
     /// Tells of changes that may change the state, announced or not, without reading it.
     ///
-    /// - Parameters:
-    ///   - ended: Called once no change can come any more.
-    ///   - changed: Called under a lock at each change: quick, and pure. Returns whom to settle once the lock is free: one that only
-    ///     schedules work, for it comes before the subscriptions of other stores (C8).
+    /// - Parameter changed: Called under a lock at each change: quick, and pure. Returns whom to settle once the lock is free: one that
+    ///   only schedules work, for it comes before the subscriptions of other stores (C8).
     /// - Returns: The token, which ends it when it goes.
-    func watch(
-        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) -> FluxSubscription
+    func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription
 
     /// Calls a handler with the states that are announced from now on.
     ///
@@ -166,14 +162,10 @@ nonisolated extension FluxStore {
 
     /// Tells of every change that is applied.
     ///
-    /// - Parameters:
-    ///   - ended: Called once the store was let go, and all that was due has been done.
-    ///   - changed: Called under the lock of the store at each change; returns whom to settle once that is free.
+    /// - Parameter changed: Called under the lock of the store at each change; returns whom to settle once that is free.
     /// - Returns: The token, which ends it when it goes.
-    public func watch(
-        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) -> FluxSubscription {
-        let watcher = FluxStoreWatcher(handle, ended: ended, changed: changed)
+    public func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
+        let watcher = FluxStoreWatcher(handle, changed)
         handle.withAccess { $0.observe(watcher, settlesFirst: true) }
         // Weak: a token that is kept keeps nothing of a store that has ended.
         return FluxSubscription { [weak watcher] in
@@ -206,18 +198,11 @@ nonisolated extension FluxStore {
 /// Watches a store for whoever needs no state.
 nonisolated private final class FluxStoreWatcher<State: FluxState>: FluxStoreObserver {
     let handle: FluxStoreHandle<State>
-    private let ended: @Sendable () -> Void
     private let changed: @Sendable () -> (any FluxSettling)?
 
-    init(
-        _ handle: FluxStoreHandle<State>, ended: @escaping @Sendable () -> Void,
-        changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) { (self.handle, self.ended, self.changed) = (handle, ended, changed) }
+    init(_ handle: FluxStoreHandle<State>, _ changed: @escaping @Sendable () -> (any FluxSettling)?) {
+        (self.handle, self.changed) = (handle, changed)
+    }
 
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? { changed() }
-
-    func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
-        ended()
-        return false
-    }
 }

@@ -404,14 +404,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Tells of every key that is opened or closed.
     ///
-    /// - Parameters:
-    ///   - ended: Called once the family was let go of.
-    ///   - changed: Called under a lock at each change; returns whom to settle once that is free, before a member is closed.
+    /// - Parameter changed: Called under a lock at each change; returns whom to settle once that is free, before a member is closed.
     /// - Returns: The token, which ends it when it goes.
-    public func watch(
-        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) -> FluxSubscription {
-        open.watch(ended: ended, changed)
+    public func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
+        open.watch(changed)
     }
 
     /// Calls a handler with the open members whenever one is opened or closed.

@@ -64,9 +64,7 @@ import Testing
         let (canary, gone) = (Locked<Canary?>(nil), Gate())
         canary.withLock { $0 = Canary(gone) }
         let store = Locked<FluxStore<Counter>?>(FluxStore(initialState: Counter(), dispatcher: nil))
-        let token = store.current!.watch(ended: { [canary = canary.current] in withExtendedLifetime(canary) {} }) {
-            nil
-        }
+        let token = store.current!.watch { [canary = canary.current] in withExtendedLifetime(canary) { nil } }
         canary.withLock { $0 = nil }
         store.withLock { $0 = nil }
         await gone.opened()
@@ -76,7 +74,7 @@ import Testing
     @Test func `A token of watch that is kept keeps no state`() async {
         let gone = Gate()
         let store = Locked<FluxStore<Keeping>?>(FluxStore(initialState: Keeping(Canary(gone)), dispatcher: nil))
-        let token = store.current!.watch(ended: {}) { nil }
+        let token = store.current!.watch { nil }
         store.withLock { $0 = nil }
         await gone.opened()
         token.unsubscribe()

@@ -41,9 +41,7 @@ struct Group<Member: Sendable>: FluxSource {
         return { members().all }
     }
 
-    func watch(
-        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) -> FluxSubscription { store.watch(ended: ended, changed) }
+    func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription { store.watch(changed) }
 
     func subscribe(
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,

@@ -14,9 +14,7 @@ extension WrappedSource {
 
     func capture(in cut: FluxCut) -> @Sendable () -> State { base.capture(in: cut) }
 
-    func watch(
-        ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> (any FluxSettling)?
-    ) -> FluxSubscription { base.watch(ended: ended, changed) }
+    func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription { base.watch(changed) }
 
     func subscribe(
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,

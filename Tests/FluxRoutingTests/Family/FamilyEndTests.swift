@@ -95,7 +95,7 @@ import Testing
         for key in ["a", "b"] { try await family!.with(key) { _ in } }
         let (gone, ended) = (Weak(family!), Gate())
         var lease: FluxLease<Desk>? = try await family!.lease("c")
-        let watching = family!.watch(ended: { ended.open() }) { nil }
+        let token = family!.subscribe(.latest, on: nil, startingWithCurrent: false, ended: { ended.open() }) { _ in }
         family = nil
         // The lease keeps it.
         #expect(gone.object != nil && desks.count("close a") == 0)
@@ -106,7 +106,7 @@ import Testing
         #expect(await gone.isGone())
         #expect(Set(desks.seen.values.suffix(5)) == ["close a", "closed a", "close b", "close c", "closed c"])
         #expect(desks.failures.values == ["b: Refusal(key: \"close b\")"])
-        _ = (lease, watching)
+        _ = (lease, token)
     }
 
     @Test func `It may be let go of in a handle, under the lock of a store`() async throws {

@@ -527,7 +527,7 @@ import Testing
         let token = family.subscribe { seen.record($0.keys.sorted()) }
         let gate = desks.block("close a")
         let told = Recorder<Bool>()
-        let watching = family.watch(ended: {}) { [desks] in
+        let watching = family.watch { [desks] in
             told.record(desks.count("close a") == 0)
             return nil
         }
