@@ -682,6 +682,47 @@ class BoardTest(unittest.TestCase):
         self.ada.until(lambda: self.ada.text("#editor-error"), "does not say why the words are not saved")
         self.assertEqual(self.ada.value("#editor-title"), "Ada's title")
 
+    def hold_commands(self, page):
+        """Keeps what the page sends from now on, until `window.letGo()`: as a server that is slow to answer."""
+        page.run("""
+            const send = window.fetch;
+            const free = new Promise((done) => { window.letGo = () => { window.fetch = send; done(); }; });
+            window.fetch = async (path, request) => {
+                if (request?.method === "POST") await free;
+                return send(path, request);
+            };""")
+
+    def save_and_open_another(self, title, other_title):
+        """Ada saves a card, does not wait for the server, and writes on another one."""
+        self.hold_commands(self.ada)
+        self.ada.open_card(self.theme)
+        self.ada.write("#editor-title", title)
+        self.ada.click("#editor-save")
+        self.ada.click("#editor [data-do=cancel]")
+        self.ada.until(lambda: not self.ada.shown("#editor"), "does not close the editor")
+        self.ada.open_card(self.search)
+        self.ada.write("#editor-title", other_title)
+
+    def test_an_answer_that_is_late_leaves_the_card_alone_that_was_opened_since(self):
+        self.save_and_open_another("Ada's title", "Half writ")
+        self.ada.run("letGo()")
+        self.both_show(["Ideas", ["Ada's title", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
+        self.ada.keys("ten")
+        self.ada.click("#editor-save")
+        self.both_show(["Ideas", ["Ada's title", "Half written"]], ["Doing", ["New icons"]], ["Done", []])
+
+    def test_a_conflict_that_is_late_is_told_and_is_not_one_of_the_card_that_was_opened_since(self):
+        self.save_and_open_another("Ada's title", "Half writ")
+        revision = self.board.card(self.theme)["revision"]
+        self.board.command("editCard", card=self.theme, title="Bo's title", text="Bo's words", revision=revision)
+        self.ada.run("letGo()")
+        self.ada.until(lambda: self.ada.run("return document.getElementById('alerts').textContent.trim()"),
+                       "does not tell that the words are not saved")
+        self.assertFalse(self.ada.shown("#editor-conflict"))
+        self.ada.keys("ten")
+        self.ada.click("#editor-save")
+        self.both_show(["Ideas", ["Bo's title", "Half written"]], ["Doing", ["New icons"]], ["Done", []])
+
     def test_an_error_of_the_server_is_told(self):
         self.ada.click(f"[data-list={self.ideas}] [data-do=compose]")
         self.ada.run("document.querySelector(`[data-list=${arguments[0]}] textarea`).maxLength = 1000", self.ideas)

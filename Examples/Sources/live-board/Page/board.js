@@ -655,6 +655,7 @@ function openEditor(id) {
     showWords(card);
     editor.error.textContent = "";
     showConflict(null);
+    editor.save.disabled = false; // the answer for the card before it may be yet to come
     editor.list.replaceChildren(...board.lists.map((list) => new Option(list.title, list.id)));
     editor.list.value = list.id;
     offerPositions();
@@ -696,18 +697,21 @@ function showConflict(card) {
 
 byId("editor-form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    const { id: card, revision } = edited;
+    const mine = edited;
+    const isOpen = () => dialog.open && edited === mine; // it may be closed while the server is asked, and another card opened
+    const { id: card, revision } = mine;
     const title = editor.title.value.trim();
     const text = editor.text.value;
     const place = { card, list: editor.list.value, index: Number(editor.position.value) };
     if (title !== edited.title || text !== edited.text) {
         editor.save.disabled = true;
         const { problem } = await postCommand({ type: "editCard", card, title, text, revision });
-        editor.save.disabled = false;
-        if (problem) return refuse(problem);
+        if (isOpen()) editor.save.disabled = false;
+        if (problem && isOpen()) return refuse(problem);
+        if (problem) return toast("alerts", `“${mine.title}”: ${problem.title ?? problem.detail}`);
     }
-    dialog.close();
-    const moved = place.list !== edited.list || place.index !== edited.index;
+    if (isOpen()) dialog.close();
+    const moved = place.list !== mine.list || place.index !== mine.index;
     if (moved) send({ type: "moveCard", ...place }, { type: "cardMoved", ...place });
 });
 
@@ -734,7 +738,7 @@ dialog.addEventListener("click", (event) => {
     if (action === "remove") remove({ type: "removeCard", card: edited.id }, cards.get(edited.id));
 });
 dialog.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("editor-form").requestSubmit();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) editor.save.click(); // not while it is saved
 });
 editor.list.addEventListener("change", offerPositions);
 
