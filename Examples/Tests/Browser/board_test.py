@@ -620,6 +620,21 @@ class BoardTest(unittest.TestCase):
         self.ada.shows(["Ideas", ["Dark theme"]], ["Doing", ["New icons"]], ["Done", []])
         self.assertEqual(self.ada.focused(), "Add a card to Doing")
 
+    def test_the_focus_goes_on_in_a_field_that_is_open_and_where_the_list_is_gone_in_the_next(self):
+        self.ada.click(f"[data-list={self.doing}] [data-do=compose]")
+        self.ada.run("document.querySelector(`[data-card=${arguments[0]}] .card-title`).focus()", self.icons)
+        self.board.command("removeCard", card=self.icons)
+        self.ada.until(lambda: self.ada.focused() == "Title of the new card in Doing", "does not go on in the open field")
+        for list, rest, wanted in ((self.ideas, 2, "Title of the new card in Doing"), (self.doing, 1, "Add a card to Done"),
+                                   (self.done, 0, "Add a list")):
+            self.ada.run("document.querySelector(`[data-list=${arguments[0]}] .list-more`).focus()", list)
+            self.ada.keys(Keys.ENTER)
+            self.ada.until(lambda: self.ada.shown(f"[data-list={list}] .menu"), "does not open the menu")
+            self.ada.run("document.querySelector(`[data-list=${arguments[0]}] .danger`).focus()", list)
+            self.ada.keys(Keys.ENTER)
+            self.ada.until(lambda: len(self.ada.lists()) == rest, "does not remove the list")
+            self.ada.until(lambda: self.ada.focused() == wanted, f"does not go on at “{wanted}”")
+
     def test_a_conflict_shows_the_others_words_and_keeps_ones_own(self):
         self.ada.open_card(self.theme)
         self.ada.write("#editor-title", "Ada's title")

@@ -252,12 +252,16 @@ function draw() {
     drawAsked = 0;
     if (!board) return;
     const focused = document.activeElement;
-    const next = focused.closest(".list")?.querySelector("[data-do=compose]");
+    const list = focused.closest(".list");
+    const near = list ? [list, list.nextElementSibling, byId("add-list")] : [];
     const places = placesOfCards();
     drawing = true;
     drawBoard(shownBoard());
     drawing = false;
-    // Where what had the focus is gone, whoever works by keyboard goes on in the list, and not at the top of the page.
+    // Where what had the focus is gone, whoever works by keyboard goes on in the list, or the next, and not at the top of
+    // the page.
+    const there = near.find((one) => one.isConnected);
+    const next = there?.querySelector("form:not([hidden]) [name=title], .add:not([hidden])");
     if (focused !== document.activeElement) (focused.isConnected ? focused : next)?.focus({ preventScroll: true });
     glide(places);
     noteInEditor();
