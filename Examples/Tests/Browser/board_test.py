@@ -738,6 +738,30 @@ class BoardTest(unittest.TestCase):
         self.ada.click("#editor-save")
         self.both_show(["Ideas", ["Bo's title", "Half written"]], ["Doing", ["New icons"]], ["Done", []])
 
+    def test_words_that_are_refused_come_back_before_those_that_were_written_meanwhile(self):
+        self.ada.click(f"[data-list={self.done}] [data-do=compose]")
+        self.hold_commands(self.ada)
+        self.ada.run("""
+            const free = window.fetch;
+            window.fetch = (...request) => free(...request).then(() => { throw new Error("Its answer is lost."); });""")
+        self.ada.keys("First", Keys.ENTER, "Sec")
+        self.ada.run("letGo()")
+        self.ada.until(lambda: self.ada.text("#alerts"), "does not tell that there was no answer")
+        self.ada.until(lambda: self.ada.run("return document.activeElement.value") == "First Sec", "has lost the words")
+
+    def test_the_editor_knows_the_moves_that_the_server_has_yet_to_answer(self):
+        self.hold_commands(self.ada)
+        for card in (self.theme, self.search):
+            self.ada.run("document.querySelector(`[data-card=${arguments[0]}] .card-title`).focus()", card)
+            self.ada.keys(Keys.SPACE, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.SPACE)
+        self.ada.shows(["Ideas", []], ["Doing", ["New icons"]], ["Done", ["Dark theme", "Faster search"]])
+        self.ada.open_card(self.search)
+        self.ada.write("#editor-title", "Fast search")
+        self.ada.run("letGo()")
+        self.bo.shows(["Ideas", []], ["Doing", ["New icons"]], ["Done", ["Dark theme", "Faster search"]])
+        self.ada.click("#editor-save")
+        self.both_show(["Ideas", []], ["Doing", ["New icons"]], ["Done", ["Dark theme", "Fast search"]])
+
     def test_an_error_of_the_server_is_told(self):
         self.ada.click(f"[data-list={self.ideas}] [data-do=compose]")
         self.ada.run("document.querySelector(`[data-list=${arguments[0]}] textarea`).maxLength = 1000", self.ideas)

@@ -623,7 +623,8 @@ function compose(root, action) {
     (button.hidden ? form.elements.title : button).focus();
 }
 
-// The field is empty at once for the next title. Where the server does not take this one, the words come back.
+// The field is empty at once for the next title. Where the server does not take this one, the words come back, before
+// those that were written meanwhile.
 boardArea.addEventListener("submit", async (event) => {
     event.preventDefault();
     const { list } = event.target.closest(".list").dataset;
@@ -632,7 +633,7 @@ boardArea.addEventListener("submit", async (event) => {
     if (!title) return;
     field.value = "";
     const answer = await send(list ? { type: "addCard", list, title } : { type: "addList", title });
-    if (!answer) field.value ||= title;
+    if (!answer) field.value = `${title} ${field.value}`.trimEnd();
     else field.scrollIntoView({ block: "nearest", inline: "nearest" });
 });
 
@@ -677,7 +678,7 @@ function showWords({ title, text }) {
 
 // The positions the card may have in the chosen list: in its own it stays, in another it goes to the end.
 function offerPositions() {
-    const others = listIn(board, editor.list.value)?.cards.filter((card) => card.id !== edited.id) ?? [];
+    const others = listIn(shownBoard(), editor.list.value)?.cards.filter((card) => card.id !== edited.id) ?? [];
     const option = (_, index) => new Option(`${index + 1} of ${others.length + 1}`, index);
     editor.position.replaceChildren(...Array.from({ length: others.length + 1 }, option));
     editor.position.value = editor.list.value === edited.list ? edited.index : others.length;
@@ -702,7 +703,8 @@ function showConflict(card) {
 byId("editor-form").addEventListener("submit", async (event) => {
     event.preventDefault();
     const mine = edited;
-    const isOpen = () => dialog.open && edited === mine; // it may be closed while the server is asked, and another card opened
+    // While the server is asked it may be closed, and another card opened.
+    const isOpen = () => dialog.open && edited === mine;
     const { id: card, revision } = mine;
     const title = editor.title.value.trim();
     const text = editor.text.value;
