@@ -475,6 +475,12 @@ class BoardTest(unittest.TestCase):
         self.bo.driver.get("about:blank")
         self.ada.until(lambda: self.ada.people() == ["1 here", ["Ada"]], "does not show that Bo has left")
 
+    def test_half_a_character_in_a_name_does_not_keep_anybody_away(self):
+        self.bo.run("localStorage.setItem('live-board-name', 'Bo \\ud83d')")
+        self.bo.driver.refresh()
+        self.bo.shows(["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
+        self.ada.until(lambda: "Bo \ufffd" in self.ada.people()[1], "does not show that Bo is here")
+
     def test_a_page_that_is_opened_behind_another_gives_up_its_line_and_comes_back_once_it_is_seen(self):
         # Its minute is made short, and the browser told that nobody sees it: so it is in a window of its own too.
         self.bo.driver.execute_cdp_cmd("Page.enable", {})

@@ -141,7 +141,8 @@ async function connect() {
 async function listen(mine) {
     let silence = setTimeout(() => mine.abort(), silenceLimit);
     const last = revision < 0 ? "" : `&last=${revision}${order ? `-${order}` : ""}`;
-    const query = `client=${client}&name=${encodeURIComponent(myName)}${last}`;
+    // Half a character, which a field may have, cannot be encoded.
+    const query = `client=${client}&name=${encodeURIComponent(myName.toWellFormed())}${last}`;
     const response = await fetch(`${boardPath}/events?${query}`, { signal: mine.signal, cache: "no-store" });
     writable = true; // until this line says otherwise
     if (response.status === 404) return showNoBoard();
