@@ -385,6 +385,20 @@ class BoardTest(unittest.TestCase):
         self.bo.click(f"[data-list={self.ideas}] [data-do=remove]")
         self.both_show(["Doing", ["New icons"]], ["Some day", []], ["Done", []])
 
+    def test_keys_that_compose_a_character_neither_end_nor_leave_a_field(self):
+        keys = """for (const key of ["Enter", "Escape"]) document.activeElement.dispatchEvent(
+            new KeyboardEvent("keydown", { key, isComposing: true, bubbles: true, cancelable: true }));"""
+        self.ada.click("#title")
+        self.ada.keys("Summer")
+        self.ada.run(keys)
+        self.ada.keys(" release", Keys.ENTER)
+        self.bo.until(lambda: self.bo.text("#title") == "Summer release", "does not show the board's new title")
+        self.ada.click(f"[data-list={self.done}] [data-do=compose]")
+        self.ada.keys("Plan")
+        self.ada.run(keys)
+        self.ada.keys(" it", Keys.ENTER)
+        self.both_show(["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]], ["Done", ["Plan it"]])
+
     def test_the_board_is_renamed_for_both_and_a_new_one_can_be_made(self):
         self.ada.click("#title")
         self.ada.keys("Summer release", Keys.ENTER)

@@ -607,7 +607,8 @@ function editInPlace(heading, label, save) {
     };
     field.addEventListener("blur", () => { if (!drawing) finish(field.value.trim()); });
     field.addEventListener("keydown", (event) => {
-        if (event.key === "Enter" && !event.isComposing) finish(field.value.trim());
+        if (event.isComposing) return; // the key is for whoever composes the character
+        if (event.key === "Enter") finish(field.value.trim());
         if (event.key === "Escape") finish(before);
     });
     heading.hidden = true;
@@ -640,9 +641,9 @@ boardArea.addEventListener("submit", async (event) => {
 
 boardArea.addEventListener("keydown", (event) => {
     const composer = event.target.closest(".composer");
-    if (!composer) return;
+    if (!composer || event.isComposing) return;
     if (event.key === "Escape") compose(composer.closest(".list"), "close");
-    if (event.key !== "Enter" || !event.target.matches("textarea") || event.isComposing) return;
+    if (event.key !== "Enter" || !event.target.matches("textarea")) return;
     event.preventDefault();
     composer.requestSubmit();
 });
