@@ -5,8 +5,6 @@ import ServiceLifecycle
 
 /// Lets those in who may look, and tells browsers what a page may do.
 struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
-    private static var cookieName: String { "flux-inspector" }
-
     private let token: String?
     /// What the cookie holds, in place of the token: it is worth nothing once the program has ended.
     private let session = (0..<4).map { _ in String(UInt64.random(in: 0 ... .max), radix: 36) }.joined()
@@ -51,10 +49,17 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
         let path = request.uri.path
         page.setCookie(
             Cookie(
-                name: Self.cookieName, value: session,
+                name: cookieName(in: request), value: session,
                 path: path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path,
                 httpOnly: true, sameSite: .strict))
         return page
+    }
+
+    /// It has the port that was asked: to a browser the servers of one machine are one place, where each would take the place of
+    /// the cookie of another.
+    private func cookieName(in request: Request) -> String {
+        let port = request.head.authority?.split(separator: ":").last.flatMap { UInt16($0) }
+        return port.map { "flux-inspector-\($0)" } ?? "flux-inspector"
     }
 
     private func refusal(of request: Request, from peer: SocketAddress?) -> Response? {
@@ -63,7 +68,7 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
                 field.lowercased().hasPrefix("bearer ") ? field.dropFirst("bearer ".count) : nil
             }
             if isSame(bearer ?? "", token) || isSame(request.uri.queryParameters["token"] ?? "", token)
-                || isSame(request.cookies[Self.cookieName]?.value ?? "", session)
+                || isSame(request.cookies[cookieName(in: request)]?.value ?? "", session)
             {
                 return nil
             }

@@ -385,6 +385,20 @@ class BoardTest(unittest.TestCase):
         self.bo.click(f"[data-list={self.ideas}] [data-do=remove]")
         self.both_show(["Doing", ["New icons"]], ["Some day", []], ["Done", []])
 
+    def test_keys_that_compose_a_character_neither_end_nor_leave_a_field(self):
+        keys = """for (const key of ["Enter", "Escape"]) document.activeElement.dispatchEvent(
+            new KeyboardEvent("keydown", { key, isComposing: true, bubbles: true, cancelable: true }));"""
+        self.ada.click("#title")
+        self.ada.keys("Summer")
+        self.ada.run(keys)
+        self.ada.keys(" release", Keys.ENTER)
+        self.bo.until(lambda: self.bo.text("#title") == "Summer release", "does not show the board's new title")
+        self.ada.click(f"[data-list={self.done}] [data-do=compose]")
+        self.ada.keys("Plan")
+        self.ada.run(keys)
+        self.ada.keys(" it", Keys.ENTER)
+        self.both_show(["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]], ["Done", ["Plan it"]])
+
     def test_the_board_is_renamed_for_both_and_a_new_one_can_be_made(self):
         self.ada.click("#title")
         self.ada.keys("Summer release", Keys.ENTER)
@@ -474,6 +488,12 @@ class BoardTest(unittest.TestCase):
         self.assertEqual(self.bo.value("#name"), "Bo Berg")
         self.bo.driver.get("about:blank")
         self.ada.until(lambda: self.ada.people() == ["1 here", ["Ada"]], "does not show that Bo has left")
+
+    def test_half_a_character_in_a_name_does_not_keep_anybody_away(self):
+        self.bo.run("localStorage.setItem('live-board-name', 'Bo \\ud83d')")
+        self.bo.driver.refresh()
+        self.bo.shows(["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
+        self.ada.until(lambda: "Bo \ufffd" in self.ada.people()[1], "does not show that Bo is here")
 
     def test_a_page_that_is_opened_behind_another_gives_up_its_line_and_comes_back_once_it_is_seen(self):
         # Its minute is made short, and the browser told that nobody sees it: so it is in a window of its own too.
@@ -620,6 +640,21 @@ class BoardTest(unittest.TestCase):
         self.ada.shows(["Ideas", ["Dark theme"]], ["Doing", ["New icons"]], ["Done", []])
         self.assertEqual(self.ada.focused(), "Add a card to Doing")
 
+    def test_the_focus_goes_on_in_a_field_that_is_open_and_where_the_list_is_gone_in_the_next(self):
+        self.ada.click(f"[data-list={self.doing}] [data-do=compose]")
+        self.ada.run("document.querySelector(`[data-card=${arguments[0]}] .card-title`).focus()", self.icons)
+        self.board.command("removeCard", card=self.icons)
+        self.ada.until(lambda: self.ada.focused() == "Title of the new card in Doing", "does not go on in the open field")
+        for list, rest, wanted in ((self.ideas, 2, "Title of the new card in Doing"), (self.doing, 1, "Add a card to Done"),
+                                   (self.done, 0, "Add a list")):
+            self.ada.run("document.querySelector(`[data-list=${arguments[0]}] .list-more`).focus()", list)
+            self.ada.keys(Keys.ENTER)
+            self.ada.until(lambda: self.ada.shown(f"[data-list={list}] .menu"), "does not open the menu")
+            self.ada.run("document.querySelector(`[data-list=${arguments[0]}] .danger`).focus()", list)
+            self.ada.keys(Keys.ENTER)
+            self.ada.until(lambda: len(self.ada.lists()) == rest, "does not remove the list")
+            self.ada.until(lambda: self.ada.focused() == wanted, f"does not go on at “{wanted}”")
+
     def test_a_conflict_shows_the_others_words_and_keeps_ones_own(self):
         self.ada.open_card(self.theme)
         self.ada.write("#editor-title", "Ada's title")
@@ -681,6 +716,71 @@ class BoardTest(unittest.TestCase):
         self.ada.click("#editor-save")
         self.ada.until(lambda: self.ada.text("#editor-error"), "does not say why the words are not saved")
         self.assertEqual(self.ada.value("#editor-title"), "Ada's title")
+
+    def hold_commands(self, page):
+        """Keeps what the page sends from now on, until `window.letGo()`: as a server that is slow to answer."""
+        page.run("""
+            const send = window.fetch;
+            const free = new Promise((done) => { window.letGo = () => { window.fetch = send; done(); }; });
+            window.fetch = async (path, request) => {
+                if (request?.method === "POST") await free;
+                return send(path, request);
+            };""")
+
+    def save_and_open_another(self, title, other_title):
+        """Ada saves a card, does not wait for the server, and writes on another one."""
+        self.hold_commands(self.ada)
+        self.ada.open_card(self.theme)
+        self.ada.write("#editor-title", title)
+        self.ada.click("#editor-save")
+        self.ada.click("#editor [data-do=cancel]")
+        self.ada.until(lambda: not self.ada.shown("#editor"), "does not close the editor")
+        self.ada.open_card(self.search)
+        self.ada.write("#editor-title", other_title)
+
+    def test_an_answer_that_is_late_leaves_the_card_alone_that_was_opened_since(self):
+        self.save_and_open_another("Ada's title", "Half writ")
+        self.ada.run("letGo()")
+        self.both_show(["Ideas", ["Ada's title", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
+        self.ada.keys("ten")
+        self.ada.click("#editor-save")
+        self.both_show(["Ideas", ["Ada's title", "Half written"]], ["Doing", ["New icons"]], ["Done", []])
+
+    def test_a_conflict_that_is_late_is_told_and_is_not_one_of_the_card_that_was_opened_since(self):
+        self.save_and_open_another("Ada's title", "Half writ")
+        revision = self.board.card(self.theme)["revision"]
+        self.board.command("editCard", card=self.theme, title="Bo's title", text="Bo's words", revision=revision)
+        self.ada.run("letGo()")
+        self.ada.until(lambda: self.ada.run("return document.getElementById('alerts').textContent.trim()"),
+                       "does not tell that the words are not saved")
+        self.assertFalse(self.ada.shown("#editor-conflict"))
+        self.ada.keys("ten")
+        self.ada.click("#editor-save")
+        self.both_show(["Ideas", ["Bo's title", "Half written"]], ["Doing", ["New icons"]], ["Done", []])
+
+    def test_words_that_are_refused_come_back_before_those_that_were_written_meanwhile(self):
+        self.ada.click(f"[data-list={self.done}] [data-do=compose]")
+        self.hold_commands(self.ada)
+        self.ada.run("""
+            const free = window.fetch;
+            window.fetch = (...request) => free(...request).then(() => { throw new Error("Its answer is lost."); });""")
+        self.ada.keys("First", Keys.ENTER, "Sec")
+        self.ada.run("letGo()")
+        self.ada.until(lambda: self.ada.text("#alerts"), "does not tell that there was no answer")
+        self.ada.until(lambda: self.ada.run("return document.activeElement.value") == "First Sec", "has lost the words")
+
+    def test_the_editor_knows_the_moves_that_the_server_has_yet_to_answer(self):
+        self.hold_commands(self.ada)
+        for card in (self.theme, self.search):
+            self.ada.run("document.querySelector(`[data-card=${arguments[0]}] .card-title`).focus()", card)
+            self.ada.keys(Keys.SPACE, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.SPACE)
+        self.ada.shows(["Ideas", []], ["Doing", ["New icons"]], ["Done", ["Dark theme", "Faster search"]])
+        self.ada.open_card(self.search)
+        self.ada.write("#editor-title", "Fast search")
+        self.ada.run("letGo()")
+        self.bo.shows(["Ideas", []], ["Doing", ["New icons"]], ["Done", ["Dark theme", "Faster search"]])
+        self.ada.click("#editor-save")
+        self.both_show(["Ideas", []], ["Doing", ["New icons"]], ["Done", ["Dark theme", "Fast search"]])
 
     def test_an_error_of_the_server_is_told(self):
         self.ada.click(f"[data-list={self.ideas}] [data-do=compose]")

@@ -126,6 +126,23 @@ struct GuardianTests {
         }
     }
 
+    @Test("leaves the cookies of other servers of this machine alone")
+    func neighbours() async throws {
+        @Sendable func cookie(_ served: Served) async throws -> Substring {
+            let page = try await served.get("/inspect?token=secret")
+            return try #require(page.headers.first(name: "Set-Cookie")?.split(separator: ";").first)
+        }
+        try await serving(FluxInspector(limit: 10), token: "secret") { one in
+            try await serving(FluxInspector(limit: 10), token: "secret") { other in
+                let cookies = [try await cookie(one), try await cookie(other)]
+                #expect(Set(cookies.map { $0.prefix { $0 != "=" } }).count == 2)
+                let all = ["Cookie": cookies.joined(separator: "; ")]
+                try await #expect(one.get("/inspect/stores", headers: all).status == .ok)
+                try await #expect(other.get("/inspect/stores", headers: all).status == .ok)
+            }
+        }
+    }
+
     @Test("serves a page without a script or style in it, and tells browsers to run none but its own")
     func page() async throws {
         let page = try await answer(from: "127.0.0.1")

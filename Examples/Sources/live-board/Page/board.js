@@ -141,7 +141,8 @@ async function connect() {
 async function listen(mine) {
     let silence = setTimeout(() => mine.abort(), silenceLimit);
     const last = revision < 0 ? "" : `&last=${revision}${order ? `-${order}` : ""}`;
-    const query = `client=${client}&name=${encodeURIComponent(myName)}${last}`;
+    // Half a character, which a field may have, cannot be encoded.
+    const query = `client=${client}&name=${encodeURIComponent(myName.toWellFormed())}${last}`;
     const response = await fetch(`${boardPath}/events?${query}`, { signal: mine.signal, cache: "no-store" });
     writable = true; // until this line says otherwise
     if (response.status === 404) return showNoBoard();
@@ -252,12 +253,16 @@ function draw() {
     drawAsked = 0;
     if (!board) return;
     const focused = document.activeElement;
-    const next = focused.closest(".list")?.querySelector("[data-do=compose]");
+    const list = focused.closest(".list");
+    const near = list ? [list, list.nextElementSibling, byId("add-list")] : [];
     const places = placesOfCards();
     drawing = true;
     drawBoard(shownBoard());
     drawing = false;
-    // Where what had the focus is gone, whoever works by keyboard goes on in the list, and not at the top of the page.
+    // Where what had the focus is gone, whoever works by keyboard goes on in the list, or the next, and not at the top of
+    // the page.
+    const there = near.find((one) => one.isConnected);
+    const next = there?.querySelector("form:not([hidden]) [name=title], .add:not([hidden])");
     if (focused !== document.activeElement) (focused.isConnected ? focused : next)?.focus({ preventScroll: true });
     glide(places);
     noteInEditor();
@@ -602,7 +607,8 @@ function editInPlace(heading, label, save) {
     };
     field.addEventListener("blur", () => { if (!drawing) finish(field.value.trim()); });
     field.addEventListener("keydown", (event) => {
-        if (event.key === "Enter" && !event.isComposing) finish(field.value.trim());
+        if (event.isComposing) return; // the key is for whoever composes the character
+        if (event.key === "Enter") finish(field.value.trim());
         if (event.key === "Escape") finish(before);
     });
     heading.hidden = true;
@@ -619,7 +625,8 @@ function compose(root, action) {
     (button.hidden ? form.elements.title : button).focus();
 }
 
-// The field is empty at once for the next title. Where the server does not take this one, the words come back.
+// The field is empty at once for the next title. Where the server does not take this one, the words come back, before
+// those that were written meanwhile.
 boardArea.addEventListener("submit", async (event) => {
     event.preventDefault();
     const { list } = event.target.closest(".list").dataset;
@@ -628,15 +635,15 @@ boardArea.addEventListener("submit", async (event) => {
     if (!title) return;
     field.value = "";
     const answer = await send(list ? { type: "addCard", list, title } : { type: "addList", title });
-    if (!answer) field.value ||= title;
+    if (!answer) field.value = `${title} ${field.value}`.trimEnd();
     else field.scrollIntoView({ block: "nearest", inline: "nearest" });
 });
 
 boardArea.addEventListener("keydown", (event) => {
     const composer = event.target.closest(".composer");
-    if (!composer) return;
+    if (!composer || event.isComposing) return;
     if (event.key === "Escape") compose(composer.closest(".list"), "close");
-    if (event.key !== "Enter" || !event.target.matches("textarea") || event.isComposing) return;
+    if (event.key !== "Enter" || !event.target.matches("textarea")) return;
     event.preventDefault();
     composer.requestSubmit();
 });
@@ -655,6 +662,7 @@ function openEditor(id) {
     showWords(card);
     editor.error.textContent = "";
     showConflict(null);
+    editor.save.disabled = false; // the answer for the card before it may be yet to come
     editor.list.replaceChildren(...board.lists.map((list) => new Option(list.title, list.id)));
     editor.list.value = list.id;
     offerPositions();
@@ -672,7 +680,7 @@ function showWords({ title, text }) {
 
 // The positions the card may have in the chosen list: in its own it stays, in another it goes to the end.
 function offerPositions() {
-    const others = listIn(board, editor.list.value)?.cards.filter((card) => card.id !== edited.id) ?? [];
+    const others = listIn(shownBoard(), editor.list.value)?.cards.filter((card) => card.id !== edited.id) ?? [];
     const option = (_, index) => new Option(`${index + 1} of ${others.length + 1}`, index);
     editor.position.replaceChildren(...Array.from({ length: others.length + 1 }, option));
     editor.position.value = editor.list.value === edited.list ? edited.index : others.length;
@@ -696,18 +704,22 @@ function showConflict(card) {
 
 byId("editor-form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    const { id: card, revision } = edited;
+    const mine = edited;
+    // While the server is asked it may be closed, and another card opened.
+    const isOpen = () => dialog.open && edited === mine;
+    const { id: card, revision } = mine;
     const title = editor.title.value.trim();
     const text = editor.text.value;
     const place = { card, list: editor.list.value, index: Number(editor.position.value) };
     if (title !== edited.title || text !== edited.text) {
         editor.save.disabled = true;
         const { problem } = await postCommand({ type: "editCard", card, title, text, revision });
-        editor.save.disabled = false;
-        if (problem) return refuse(problem);
+        if (isOpen()) editor.save.disabled = false;
+        if (problem && isOpen()) return refuse(problem);
+        if (problem) return toast("alerts", `“${mine.title}”: ${problem.title ?? problem.detail}`);
     }
-    dialog.close();
-    const moved = place.list !== edited.list || place.index !== edited.index;
+    if (isOpen()) dialog.close();
+    const moved = place.list !== mine.list || place.index !== mine.index;
     if (moved) send({ type: "moveCard", ...place }, { type: "cardMoved", ...place });
 });
 
@@ -734,7 +746,7 @@ dialog.addEventListener("click", (event) => {
     if (action === "remove") remove({ type: "removeCard", card: edited.id }, cards.get(edited.id));
 });
 dialog.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("editor-form").requestSubmit();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) editor.save.click(); // not while it is saved
 });
 editor.list.addEventListener("change", offerPositions);
 
