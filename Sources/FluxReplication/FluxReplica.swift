@@ -33,8 +33,8 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///   - log: The log; all nodes give the same one.
     ///   - initialState: What the first entry of the log is applied to; all nodes give the same one.
     ///   - coding: How actions and states become bytes.
-    ///   - checkEvery: After how many entries, 1 or more, the state is encoded for a checksum, for which who has dispatched the last of
-    ///     them waits; all nodes give the same number.
+    ///   - checkEvery: After how many entries, 1 or more, the state is encoded for a checksum, if the last is an action, for which who has
+    ///     dispatched that waits; all nodes give the same number.
     ///   - snapshotEvery: After how many entries, 1 or more, a node saves a snapshot, for the encoding of which who has dispatched the
     ///     last of them waits, and the log is trimmed up to the one before; all nodes give the same number.
     ///   - backoff: How long to wait before the log is asked again.

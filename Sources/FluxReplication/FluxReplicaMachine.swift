@@ -249,7 +249,7 @@ nonisolated struct FluxReplicaMachine {
         reached(&step.effects)
         catchUp(&step)
         // Only of an action: each objection would have others forget the checksum that the next is about.
-        step.isCheckDue = step.applies && ledger.count.isMultiple(of: checkEvery)
+        step.isCheckDue = envelope.action != nil && ledger.count.isMultiple(of: checkEvery)
         if ledger.count.isMultiple(of: snapshotEvery) {
             // Of all nodes one does it: the one that has written the entry.
             if envelope.writer == writer { step.saves = lastDue }

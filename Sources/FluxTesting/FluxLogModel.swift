@@ -15,8 +15,8 @@ nonisolated struct FluxLogModel<State: FluxState & Equatable> {
 
     init(initialState: State, actions: [State.Action]) {
         self.actions = actions
-        // Not the same as the number, for a snapshot has both.
-        states = [(initialState, 1_000)]
+        // Not the same as the number, for a snapshot has both; and of more bits than a short integer has, or a `Double`.
+        states = [(initialState, 1 << 53 | 1_001)]
     }
 
     private var last: Int { states.count - 1 }

@@ -19,10 +19,10 @@ nonisolated extension FluxConformance {
     ///   - clock: What measures it.
     ///   - make: Opens the log as one more client; it is empty at the first call, and nobody else uses it.
     /// - Throws: ``Failure``, or what the log throws.
-    public static func sharedLog<Log: FluxSharedLog<[UInt8]>>(
+    nonisolated(nonsending) public static func sharedLog<Log: FluxSharedLog<[UInt8]>>(
         within duration: Swift.Duration = .seconds(30),
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
-        _ make: @Sendable () async throws -> Log
+        _ make: () async throws -> Log
     ) async throws {
         let (log, other) = (try await make(), try await make())
         let check = FluxSharedLogCheck(log: log, other: other, duration: duration, clock: clock)
@@ -185,7 +185,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await expect("the snapshot after that", other.snapshot()?.position, known[20].position)
     }
 
-    func trimmingAll(_ known: Known, _ make: () async throws -> Log) async throws {
+    nonisolated(nonsending) func trimmingAll(_ known: Known, _ make: () async throws -> Log) async throws {
         let end = known.last!.position
         try await log.trim(through: end)
         try await expect("the end after all was trimmed", other.end(), end)

@@ -20,6 +20,11 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         /// How far the clock had been moved by then.
         public var offset: Swift.Duration
 
+        /// A moment of the clock.
+        ///
+        /// - Parameter offset: How far the clock has been moved by then.
+        public init(offset: Swift.Duration) { self.offset = offset }
+
         /// The moment so much later.
         ///
         /// - Parameter duration: How much.

@@ -180,21 +180,28 @@ import Testing
         }
     }
 
-    @Test(arguments: 1...30) func `A second name that could not be synced is, before the new file takes the place`(
-        calls: Int
-    ) throws {
-        let scenario = Scenario.saveOverUnread
-        var crash = Crash(scenario)
+    @Test(arguments: [Scenario.saveOverUnread, .unreadable], [false, true])
+    func `What is kept is so durably before the new file takes the place, also after a failure or the end of a process`(
+        scenario: Scenario, isStopped: Bool
+    ) {
         for nth in 1... {
-            let disk = scenario.disk(MemoryDisk.Plan(fault: (nth, EIO)))
-            let access = scenario.access(disk)
-            _ = Crash.run("new", on: access, loads: false)
-            guard let failed = disk.failed else { break }
-            disk.goOn(for: calls)
-            _ = Crash.run("new", on: access, loads: false)
-            try crash.check(
-                disk, allowed: [.state("old"), .state("new")], kept: scenario.kept, stops: 0,
-                "\(failed.call) failed at call \(nth), stopped \(calls) calls later")
+            for calls in 1...40 {
+                let disk = scenario.disk(isStopped ? .init(stop: nth) : .init(fault: (nth, EIO)))
+                let access = scenario.access(disk)
+                _ = Crash.run("new", on: access, loads: scenario == .unreadable)
+                if disk.calls < nth { return }
+                disk.goOn(for: calls)
+                if isStopped {
+                    _ = Crash.run("new", on: scenario.access(disk), loads: scenario == .unreadable)
+                } else {
+                    _ = Crash.run("new", on: access, loads: false)
+                    // One name, however often it is tried.
+                    #expect(disk.current.keys.filter { $0.contains(".unreadable") }.count <= 1)
+                }
+                for image in disk.images() {
+                    #expect(image.values.contains(scenario.kept!), "call \(nth), and \(calls) calls later")
+                }
+            }
         }
     }
 
@@ -217,11 +224,20 @@ import Testing
         for nth in 1... {
             let disk = scenario.disk(MemoryDisk.Plan(fault: (nth, code), isFaultLate: true))
             let access = scenario.access(disk)
-            let isSaved = Crash.run("new", on: access, loads: scenario != .saveOverUnread)
+            var kept = MemoryDisk.path
+            if scenario == .unreadable {
+                do { _ = try access.read(for: .init(partOf: nil)) } catch {
+                    kept = (error as? FluxFileError)?.keptAt ?? kept
+                }
+            }
+            let before = disk.current
+            let isSaved = Crash.run("new", on: access, loads: ![.saveOverUnread, .unreadable].contains(scenario))
             guard let failed = disk.failed else { break }
             if ![.link, .rename, .unlink].contains(failed.call) { continue }
             let history = "\(failed.call) failed with \(code) at call \(nth)"
-            if let kept = scenario.kept { #expect(disk.current.values.contains(kept), "\(history)") }
+            if let content = scenario.kept { #expect(disk.current.values.contains(content), "\(history)") }
+            // It is where the load has said.
+            if scenario == .unreadable { #expect(before[kept] == Scenario.garbage, "\(history)") }
             #expect(isSaved || Crash.run("new", on: access, loads: false), "\(history)")
             #expect(Crash.load(scenario.access(disk)) == .state("new"), "\(history)")
         }

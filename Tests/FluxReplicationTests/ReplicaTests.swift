@@ -612,6 +612,18 @@ import Testing
         #expect(one.lines == wrong.lines)
     }
 
+    @Test(
+        "Also in a log that adds each entry twice, where every checksum is due behind one that was there",
+        .timeLimit(.minutes(1)))
+    func objectionAmongRepeated() async throws {
+        let log = DoublingLog()
+        let one = try await join(log, checkEvery: 2)
+        let wrong = try await join(log, initialState: Journal(isWrong: true), checkEvery: 2)
+        for number in UInt8(1)...2 { try await one.dispatch(action: [1, number]) }
+        let condition = await wrong.reaches { if case .diverged = $0 { true } else { false } }
+        #expect(condition != nil)
+    }
+
     @Test("So does one that is many checksums behind, each of which it looks into", .timeLimit(.minutes(1)))
     func objectionFarBehind() async throws {
         let log = GatedLog()

@@ -96,7 +96,7 @@ import Testing
     final class WrongLog: FluxLog {
         enum Fault: CaseIterable {
             case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
-                neverLoads, numberForRevision, clearsForNothing, compactsNoActions
+                neverLoads, numberForRevision, clearsForNothing, compactsNoActions, shortRevision
         }
 
         let fault: Fault
@@ -129,8 +129,13 @@ import Testing
             disk.withLock { disk in
                 if fault == .compactsNoActions && disk.entries.isEmpty { return }
                 let entries = fault == .dropsAll ? [] : disk.entries.filter { $0.number > snapshot.number }
-                let revision =
-                    fault == .losesRevision ? 0 : fault == .numberForRevision ? snapshot.number : snapshot.revision
+                let revision: UInt64 =
+                    switch fault {
+                    case .losesRevision: 0
+                    case .numberForRevision: snapshot.number
+                    case .shortRevision: UInt64(UInt32(truncatingIfNeeded: snapshot.revision))
+                    default: snapshot.revision
+                    }
                 disk = FluxLogContents(
                     snapshot: fault == .keepsOldSnapshot
                         ? disk.snapshot ?? snapshot

@@ -54,7 +54,7 @@ import Dispatch
             let dropped = isYes ? ticket.task.retry(after: error) : nil
             isYes = dropped != nil
             // What is dropped is the user's, and let go of outside the lock.
-            if isYes { return Effect { withExtendedLifetime(dropped, tell) } }
+            if isYes { return Effect { withExtendedLifetime(dropped) { ticket.task.tellRetried(tell) } } }
             ticket.place.withLock { $0.index = self.schedulers.count }
             return nil
         }

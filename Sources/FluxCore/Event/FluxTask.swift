@@ -40,7 +40,7 @@ nonisolated public final class FluxTask: Sendable {
     public enum LifeEvent: Sendable {
         /// The converter was called.
         case started
-        /// An action was dispatched, and has been applied.
+        /// An action was dispatched, and has been applied; what `begin` of a command has changed may be told after a `retrying`.
         case actionSent
         /// The converter threw an error and will be called again; the attempt that failed, counted from 1.
         case retrying(attempt: Int, error: any Swift.Error)
@@ -158,6 +158,12 @@ nonisolated public final class FluxTask: Sendable {
 
     /// Notes a failed attempt that is to be followed by another; nil: the work has ended meanwhile.
     func retry(after error: any Swift.Error) -> FluxTaskMachine.Dropped? { change { $0.retry(after: error) } }
+
+    /// It is retried, and whoever looks at events is told so.
+    func tellRetried(_ tell: () -> Void) {
+        tell()
+        change { $0.leave(hasSent: false) }
+    }
 
     /// Has a closure called where the work is cancelled; at once if it was.
     func onCancel(_ body: @escaping @Sendable () -> Void) {

@@ -67,6 +67,8 @@ nonisolated struct FluxTaskMachine {
     /// Returns what is to be let go of; nil: there is to be no other attempt.
     mutating func retry(after error: any Swift.Error) -> Dropped? {
         if end != nil { return nil }
+        // Until those are told who look at events: the end is told after that.
+        underWay += 1
         // So many are kept for those who begin to look late.
         let forgotten = retries.count == 64 ? retries.removeFirst().error : nil
         retries.append((happened, attempt, error))
@@ -84,7 +86,7 @@ nonisolated struct FluxTaskMachine {
 
     /// Who is to be told after an input, outside the lock; nil: nobody.
     mutating func tell() -> Told? {
-        if isSettled || end == nil && (waiters.isEmpty || waiters.values.allSatisfy { $0.isForEnd }) { return nil }
+        if isSettled || end == nil && waiters.values.allSatisfy({ $0.isForEnd }) { return nil }
         let isLast = end != nil && underWay == 0
         if isLast && endings.isEmpty { (isSettled, happened) = (true, happened + 1) }
         // Most end so: nobody looks, and nothing is to be let go of.
@@ -96,8 +98,9 @@ nonisolated struct FluxTaskMachine {
             swap(&told.endings, &endings)
             underWay = 1
         } else {
+            // Who waits for the end alone is told of nothing else.
             told.waiters = isSettled ? waiters : waiters.filter { !$0.value.isForEnd }
-            for id in told.waiters.keys { waiters[id] = nil }
+            waiters = isSettled ? [:] : waiters.filter { $0.value.isForEnd }
         }
         return told
     }

@@ -28,7 +28,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     }
 
     private func readStored(
-        for load: FluxCancellationFlag
+        for load: FluxCancellationFlag, rounds: Int = 100
     ) throws(FluxFileError) -> (state: State, identity: FluxFileCalls.Identity)? {
         guard try place() != nil else { return nil }
         let file = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
@@ -44,7 +44,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             if !error.isUnreadable || load.isVoid { throw error }
             let kept = Swift.Result { () throws(FluxFileError) in try keepAside(identity, for: load) }
             switch kept {
-            case .success(nil): return try readStored(for: load)
+            case .success(nil) where rounds > 0: return try readStored(for: load, rounds: rounds - 1)
             case .success(let name): error.keptAt = name
             // What is wrong with the file is what has to be known, whatever is in the way of moving it.
             case .failure(let obstacle): error.obstacle = obstacle.explanation
@@ -58,19 +58,25 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         _ read: FluxFileCalls.Identity, for load: FluxCancellationFlag
     ) throws(FluxFileError) -> String? {
         var name: String?
-        // While nobody saves: nothing that was not read is renamed.
-        try writeNew(calls.newPath) { _ throws(FluxFileError) in
-            if try look() == read {
-                let kept = try keepAside()
-                name = kept
-                if load.isVoid {
-                    // It was given up meanwhile: nobody would hear of the name.
-                    try calls.renameFile(kept, to: calls.path)
-                } else {
-                    known.withLock { $0 = .file(nil) }
+        do throws(FluxFileError) {
+            // While nobody saves: nothing that was not read is renamed.
+            try writeNew(calls.newPath) { _ throws(FluxFileError) in
+                if !load.isVoid, try look() == read {
+                    let kept = try keepAside(read)
+                    name = kept
+                    if load.isVoid {
+                        // It was given up meanwhile: nobody would hear of the name.
+                        try calls.renameFile(kept, to: calls.path)
+                    } else {
+                        known.withLock { $0 = .file(nil) }
+                    }
                 }
+                // What is left of it the next save removes.
+                try? calls.unlinkFile(calls.newPath)
             }
-            try calls.unlinkFile(calls.newPath)
+        } catch {
+            // Once it is renamed, no other failure matters.
+            if name == nil { throw error }
         }
         return name
     }
@@ -98,12 +104,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             try makeWay()
             var identity = try calls.identity(of: descriptor)
             identity.head = head
-            do throws(FluxFileError) {
-                try calls.renameFile(name, to: calls.path)
-            } catch {
-                // One that is said to have failed may have been done: the answer of a server was lost, or a signal came after it.
-                if try calls.identity(at: calls.path)?.number != identity.number { throw error }
-            }
+            try rename(name, to: calls.path, identity)
             known.withLock { $0 = .file(identity) }
         }
         try syncDirectory()
@@ -143,7 +144,11 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     /// Sees that what is in the file's place may be overwritten.
     private func makeWay() throws(FluxFileError) {
-        guard let found = try look() else { return }
+        guard let found = try look() else {
+            // What was there may have been kept aside: a loss of power might keep the new file, and not this.
+            try syncDirectory()
+            return
+        }
         if case .file(let last) = known.withLock({ $0.valid }) {
             if last != found { throw FluxFileError(calls.path, .changedByAnother) }
             return
@@ -157,6 +162,15 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     }
 
     // MARK: - Support
+
+    /// Renames a file, also where that is said to have failed and was done: the answer of a server was lost, or a signal came after it.
+    private func rename(_ from: String, to: String, _ file: FluxFileCalls.Identity) throws(FluxFileError) {
+        do throws(FluxFileError) {
+            try calls.renameFile(from, to: to)
+        } catch {
+            if try calls.identity(at: to)?.number != file.number { throw error }
+        }
+    }
 
     private func coding<Value>(_ body: () throws -> Value) throws(FluxFileError) -> Value {
         do { return try body() } catch { throw FluxFileError(calls.path, .coding(error)) }
@@ -183,24 +197,29 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     /// Gives the file a second name that is free: should the program end before the new one is there, the old one still is.
     private func keepAsWell(_ found: FluxFileCalls.Identity) throws(FluxFileError) {
         do {
-            _ = try freeName { name throws(FluxFileError) in try calls.linkFile(calls.path, to: name) }
+            _ = try freeName { name throws(FluxFileError) in
+                // An attempt that failed after this has made it already.
+                if try calls.linkFile(calls.path, to: name) { return true }
+                return try calls.identity(at: name)?.number == found.number
+            }
             // Before the new file takes the place: a loss of power might keep that, and not this.
             try syncDirectory()
             known.withLock { $0 = .file(found) }
         } catch {
             // Not every file system has second names.
             if !error.isRefused { throw error }
-            _ = try keepAside()
+            _ = try keepAside(found)
             known.withLock { $0 = .file(nil) }
+            try syncDirectory()
         }
     }
 
     /// Renames the file to a name that is free, and returns that; nobody else takes one while the new file is locked.
-    private func keepAside() throws(FluxFileError) -> String {
+    ///
+    /// A loss of power can bring the old name back, until that is synced before the next file takes the place.
+    private func keepAside(_ found: FluxFileCalls.Identity) throws(FluxFileError) -> String {
         let name = try freeName { name throws(FluxFileError) in try calls.identity(at: name) == nil }
-        try calls.renameFile(calls.path, to: name)
-        // Renamed is renamed: a loss of power could only bring the old name back.
-        try? syncDirectory()
+        try rename(calls.path, to: name, found)
         return name
     }
 

@@ -159,7 +159,7 @@ nonisolated struct FluxFileCalls: Sendable {
         while bytes.count < limit && FluxFileFormat.goesOn(bytes) {
             let room = Swift.min(buffer.count, limit - bytes.count)
             let count = try perform(.read) {
-                buffer[..<room].withUnsafeMutableBytes { system.readFile(descriptor, $0) }
+                buffer.withUnsafeMutableBytes { system.readFile(descriptor, .init(rebasing: $0[..<room])) }
             }
             if count == 0 { break }
             bytes += buffer[..<count]

@@ -50,6 +50,10 @@ nonisolated private final class FluxLeased<Member: Sendable>: Sendable {
 
     init(_ member: Member) { self.member = FluxLock(member) }
 
-    // Outside the lock.
-    func letGo() { _ = member.withLock { Swift.exchange(&$0, with: nil) } }
+    func letGo() {
+        var gone: Member?
+        // Outside the lock, and before this returns.
+        member.withLock { swap(&$0, &gone) }
+        gone = nil
+    }
 }

@@ -242,6 +242,35 @@ import Testing
         #expect(told.notes.values == ["fired fail(1)", "retried 1", "ended failed"])
     }
 
+    @Test func `The end of an event that is cancelled while a retry is told comes after that`() async {
+        final class Cancelling: FluxDispatchInterceptor {
+            func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
+                next(action)
+            }
+            func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) { task.cancel() }
+        }
+        final class Told: FluxDispatchInterceptor {
+            let notes = Recorder<String>()
+            func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
+                next(action)
+            }
+            func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) {
+                notes.record("retried \(attempt)")
+            }
+            func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {
+                notes.record("ended \(outcome.name)")
+            }
+        }
+        let told = Told()
+        dispatcher.add(Cancelling())
+        dispatcher.add(told)
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: .init(), dispatcher: dispatcher, schedulers: [Scheduling(retrying: { _, _ in true })])
+        #expect(await creator.fire(.fail(1)).outcome.name == "cancelled")
+        await told.notes.count(2)
+        #expect(told.notes.values == ["retried 1", "ended cancelled"])
+    }
+
     @Test func `Who is told of the end of an event may use stores, also where a state lets go of its handler`() async {
         struct Letting: FluxState {
             typealias Action = LetGo

@@ -33,6 +33,17 @@ struct RefusingLog: WrappedLog {
     }
 }
 
+/// Adds each entry twice.
+struct DoublingLog: WrappedLog {
+    let base = FluxTestLog()
+
+    func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        let position = try await base.append(entry, key: key)
+        _ = try await base.append(entry, key: key + ", again")
+        return position
+    }
+}
+
 /// Takes so many keys at once, and all others when they come for the second time.
 final class StutteringLog: WrappedLog {
     let base = FluxTestLog()
