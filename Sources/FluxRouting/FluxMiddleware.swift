@@ -38,7 +38,7 @@ nonisolated public protocol FluxMiddleware<Action>: Sendable {
     func handle(action: Action, next: FluxNext)
 }
 
-/// Middleware made of a closure; other than a ``FluxDispatchInterceptor`` it is one among the middleware of a dispatcher.
+/// Middleware made of a closure; other than a `FluxDispatchInterceptor` it is one among the middleware of a dispatcher.
 ///
 /// ```swift
 /// dispatcher.add(.before { print("going to apply", $0) })

@@ -10,7 +10,7 @@ import Dispatch
     @usableFromInline var list = FluxList<FluxMailbox<State>>()
     /// Whether the store was let go: all end after what is due.
     @usableFromInline var isEnded = false
-    /// That of the newest subscription; it begins so that the mailbox of no delivery is taken for ``FluxMailbox/plain``.
+    /// That of the newest subscription; it begins at 1, so that no mailbox of a delivery has the id ``FluxMailbox/plain``.
     @usableFromInline var lastID: UInt64 = 1
 
     @inlinable init() {}

@@ -155,8 +155,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Converts events in their order.
     ///
     /// Schedulers see each event by itself, and so does who looks at events. With neither, those of the callback form share one
-    /// conversion, and one hop to the queue: they start as one and end as one, once the last has ended, and a cancel counts all of them as cancelled, also
-    /// those whose actions have been applied. Fire them one by one where each has to be told from the others.
+    /// conversion, and one hop to the queue: they start as one and end as one, once the last has ended, and a cancel counts all of
+    /// them as cancelled, also those whose actions have been applied. Fire them one by one where each has to be told from the others.
     ///
     /// - Parameters:
     ///   - events: What happened, first things first; with none it does nothing.
