@@ -123,9 +123,10 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
     public static func on<Action: FluxAction>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ action: Action, _ next: FluxNext) -> Void
     ) -> FluxInterceptor {
-        FluxInterceptor { action, next in
+        let isObject = type is AnyClass
+        return FluxInterceptor { action, next in
             // To look at the type takes less time than a cast; of an object it may be one below.
-            if type is AnyClass || Swift.type(of: action) == type, let action = action as? Action {
+            if isObject || Swift.type(of: action) == type, let action = action as? Action {
                 body(action, next)
             } else {
                 next(action)

@@ -60,7 +60,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         var name: String?
         do throws(FluxFileError) {
             // While nobody saves: nothing that was not read is renamed.
-            try writeNew(calls.newPath) { _ throws(FluxFileError) in
+            try writeNew { _ throws(FluxFileError) in
                 if !load.isVoid, try look() == read {
                     let kept = try keepAside(read)
                     name = kept
@@ -95,8 +95,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     func write(_ state: State) throws {
         try calls.checkPath()
         let content = try coding { try encode(state) }
-        let name = calls.newPath
-        try writeNew(name) { descriptor throws(FluxFileError) in
+        try writeNew { descriptor throws(FluxFileError) in
             let head = FluxFileFormat.head(version: version, content: content)
             try calls.writeFile(descriptor, head)
             try calls.writeFile(descriptor, content)
@@ -104,14 +103,15 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             try makeWay()
             var identity = try calls.identity(of: descriptor)
             identity.head = head
-            try rename(name, to: calls.path, identity)
+            try rename(calls.newPath, to: calls.path, identity)
             known.withLock { $0 = .file(identity) }
         }
         try syncDirectory()
     }
 
     /// Runs a closure on a new file that is locked, so that nobody else writes in the same way until it has been renamed.
-    private func writeNew(_ name: String, _ body: (Int32) throws(FluxFileError) -> Void) throws(FluxFileError) {
+    private func writeNew(_ body: (Int32) throws(FluxFileError) -> Void) throws(FluxFileError) {
+        let name = calls.newPath
         // Each round that did not end here waited for another who saved. A name that is neither free nor there, as some
         // file systems may have one, must not be tried for good.
         for _ in 0..<1_000 {

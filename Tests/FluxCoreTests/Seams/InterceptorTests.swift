@@ -215,20 +215,22 @@ import Testing
         hold.letGo()
     }
 
-    @Test func `Interceptors, and those who look on at a store, are told of events that go there`() async {
-        final class Told: FluxDispatchInterceptor {
-            let notes = Recorder<String>()
-            func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
-                next(action)
-            }
-            func fired(_ event: any FluxEvent, _ task: FluxTask) { notes.record("fired \(event)") }
-            func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) {
-                notes.record("retried \(attempt)")
-            }
-            func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {
-                notes.record("ended \(outcome.name)")
-            }
+    /// Notes what becomes of events.
+    private final class Told: FluxDispatchInterceptor {
+        let notes = Recorder<String>()
+        func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
+            next(action)
         }
+        func fired(_ event: any FluxEvent, _ task: FluxTask) { notes.record("fired \(event)") }
+        func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) {
+            notes.record("retried \(attempt)")
+        }
+        func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {
+            notes.record("ended \(outcome.name)")
+        }
+    }
+
+    @Test func `Interceptors, and those who look on at a store, are told of events that go there`() async {
         let told = Told()
         dispatcher.add(told)
         let scheduler = Scheduling(retrying: { ticket, attempt in attempt < 2 })
@@ -249,26 +251,14 @@ import Testing
             }
             func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) { task.cancel() }
         }
-        final class Told: FluxDispatchInterceptor {
-            let notes = Recorder<String>()
-            func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
-                next(action)
-            }
-            func retried(_ event: any FluxEvent, attempt: Int, _ error: any Error, _ task: FluxTask) {
-                notes.record("retried \(attempt)")
-            }
-            func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) {
-                notes.record("ended \(outcome.name)")
-            }
-        }
         let told = Told()
         dispatcher.add(Cancelling())
         dispatcher.add(told)
         let creator = FluxActionCreator<WorkConverter>(
             dependency: .init(), dispatcher: dispatcher, schedulers: [Scheduling(retrying: { _, _ in true })])
         #expect(await creator.fire(.fail(1)).outcome.name == "cancelled")
-        await told.notes.count(2)
-        #expect(told.notes.values == ["retried 1", "ended cancelled"])
+        await told.notes.count(3)
+        #expect(told.notes.values == ["fired fail(1)", "retried 1", "ended cancelled"])
     }
 
     @Test func `Who is told of the end of an event may use stores, also where a state lets go of its handler`() async {
