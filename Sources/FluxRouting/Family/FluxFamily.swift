@@ -363,7 +363,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     private func closed(
         _ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
     ) -> [Machine.Effect] {
-        machine.withLock { $0.closed(slot, result) }.1
+        _ = machine.withLock { $0.takeMember(of: slot) }
+        return machine.withLock { $0.closed(slot, result) }
     }
 
     private func sleep() {

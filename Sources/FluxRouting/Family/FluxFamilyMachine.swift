@@ -142,13 +142,15 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     func member(for key: Key) -> Member? { index[key].flatMap { member(of: $0) } }
 
-    /// The member of a slot has been put away, or lost; returns it, to be let go of before the effects.
+    /// The member of a slot has been put away, or lost; returns it, to be let go of before `closed`: who asks until then waits.
+    mutating func takeMember(of slot: Int) -> Member? { Swift.exchange(&slots[slot].entry!.member, with: nil) }
+
+    /// The member of a slot is gone, and another may be made.
     mutating func closed(
         _ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
-    ) -> (Member?, [Effect]) {
+    ) -> [Effect] {
         let entry = slots[slot].entry!
         if case .failure = result { losses += 1 }
-        slots[slot].entry!.member = nil
         if entry.visitors.isEmpty {
             _ = remove(slot)
         } else {
@@ -157,7 +159,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
             effects.append(.make(slot, entry.key))
         }
         answer(entry.closers, result)
-        return (entry.member, takeEffects())
+        return takeEffects()
     }
 
     /// The member of a slot could not be put away.
