@@ -124,7 +124,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
         /// Adds somebody who waits until all that waits has been handed over, or with `call` until no call is under way.
         mutating func wait(_ latch: FluxLatch, forCall: Bool) -> FluxLatch? {
-            if phase == .idle || forCall && phase != .draining { return nil }
+            if phase != .draining && (forCall || waiting.count == 0) { return nil }
             let number = forCall ? 0 : last
             waiters[ObjectIdentifier(latch)] = (latch, number)
             awaited = Swift.min(awaited, number)

@@ -68,10 +68,12 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         return inner.replace(old, with: FluxDerived(value: cut.value, stamp: stamp, cut: cut.number), by: isSame)
     }
 
-    /// Takes a cut, the first of two steps, and hands out the second, which computes and keeps no source; nil: nothing is due.
+    /// Takes a cut, the first of two steps, and hands out the second, which computes and keeps no source; nil: nothing is due, or
+    /// nobody watches.
     ///
     /// What may be the last of it by now, and the user's, goes into `spent`, to be let go of once no lock is held.
     func cut(_ spent: inout [Any]) -> (@Sendable () -> Void)? {
+        if watchers.withLock({ $0.users }) == 0 { return nil }
         let (known, stamp, inner, isSame) = (inner.state, sources.stamp(), inner, isSame)
         spent.append(known)
         if known.stamp == stamp { return nil }
@@ -132,12 +134,10 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     @usableFromInline
     func end() {
         var spent: [Any] = []
-        let due = isWatched ? cut(&spent) : nil
+        let due = cut(&spent)
         reach.core.withLock { $0 = nil }
         if let due { queue.async(execute: due) }
     }
-
-    var isWatched: Bool { watchers.withLock { $0.users > 0 } }
 }
 
 /// Leads to what a view is made of for as long as there is the view, and keeps that for no longer: whoever uses it has the lock.
@@ -150,7 +150,8 @@ nonisolated final class FluxViewReach<Value: Sendable>: Sendable {
     /// Brings the value up to the sources, where there are any left.
     func bringUp() {
         var spent: [Any] = []
-        let compute = core.withLock { core in core.flatMap { $0.isWatched ? $0.cut(&spent) : nil } }
+        // Paused though there is nothing to pause: what goes under this lock may be the last to keep the view.
+        let compute = core.withLock { core in FluxDispatcher.paused([]) { core?.cut(&spent) } }
         withExtendedLifetime(spent) { compute?() }
     }
 }

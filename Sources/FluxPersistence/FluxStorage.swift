@@ -59,7 +59,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
     /// - Returns: What sleeps until then.
     func deadline(in duration: Swift.Duration) -> @Sendable () async throws -> Void {
         func deadline<Clock: _Concurrency.Clock<Swift.Duration>>(on clock: Clock) -> @Sendable () async throws -> Void {
-            let end = clock.now.advanced(by: Swift.min(duration, .seconds(3_000_000_000)))
+            let end = clock.now.advanced(by: Swift.min(duration, .seconds(Int64(3_000_000_000))))
             return { try await clock.sleep(until: end, tolerance: nil) }
         }
         return deadline(on: clock)

@@ -436,7 +436,7 @@ nonisolated private struct FluxReplicaClock: Sendable {
     /// When so long from this call on is over: a clock that is moved on by hand may be moved right after.
     func end(after duration: Swift.Duration) -> Swift.Duration {
         // A century at most: the clocks of the system stop the program where they are given more than they can count.
-        now() + Swift.max(.zero, Swift.min(duration, .seconds(3_000_000_000)))
+        now() + Swift.max(.zero, Swift.min(duration, .seconds(Int64(3_000_000_000))))
     }
 }
 

@@ -222,7 +222,7 @@ import Testing
                     if case .mark(producer, number)? = applied.action as? Counter.Action { told.signal() }
                 }
                 store.dispatch(action: .mark(producer: producer, number: number))
-                if told.wait(timeout: .now() + 10) == .timedOut { Issue.record("an action was lost") }
+                if told.wait(timeout: .now() + 60) == .timedOut { Issue.record("an action was lost") }
                 token.unsubscribe()
             }
         }
@@ -235,7 +235,7 @@ import Testing
                 let told = DispatchSemaphore(value: 0)
                 let token = store.subscribeActions { _ in told.signal() }
                 store.dispatch(action: .add(1))
-                if told.wait(timeout: .now() + 10) == .timedOut { Issue.record("an action was lost") }
+                if told.wait(timeout: .now() + 60) == .timedOut { Issue.record("an action was lost") }
                 token.unsubscribe()
             }
         }

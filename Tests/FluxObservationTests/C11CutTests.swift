@@ -251,7 +251,7 @@ import Testing
             await outer.flush()
             // One value may have been under way on the view's queue when the last of them went.
             var isQuiet = false
-            for _ in 0..<2 where !isQuiet {
+            for _ in 0..<10 where !isQuiet {
                 let before = computed.values.count
                 for number in 0..<50 {
                     store.dispatch(action: .add(number.isMultiple(of: 2) ? 1 : -1))

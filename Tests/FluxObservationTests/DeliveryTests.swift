@@ -134,7 +134,7 @@ import Testing
     }
 
     /// C8: also where one turn of the queue is not enough.
-    @Test(arguments: [FluxDelivery.latest, .every])
+    @Test(.stress, arguments: [FluxDelivery.latest, .every])
     func `On a queue of the user's a part waits for nobody who has the threads of the pool`(delivery: FluxDelivery) {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (queue, isOver, seen) = (DispatchQueue(label: "own"), Flag(), DispatchSemaphore(value: 0))

@@ -4,6 +4,16 @@ import FluxObservation
 import TestSupport
 import Testing
 
+/// Does something on another thread, and waits for it.
+private func elsewhere(_ body: @escaping @Sendable () -> Void) {
+    let isDone = Gate()
+    DispatchQueue.global().async {
+        body()
+        isDone.open()
+    }
+    isDone.wait()
+}
+
 /// A view of the members of a group follows as they come and go, and keeps none of them.
 @Suite struct GroupViewTests {
     private final class Desk: Sendable {
@@ -176,19 +186,26 @@ import Testing
         }
     }
 
+    /// Keeps a view of its own.
+    private final class Keeping: WrappedSource {
+        let base: FluxStore<Counter>
+        private let look: Locked<(@Sendable () -> Void)?>
+        let view = Locked<FluxView<Int>?>(nil)
+
+        init(_ base: FluxStore<Counter>, _ look: Locked<(@Sendable () -> Void)?>) {
+            (self.base, self.look) = (base, look)
+        }
+
+        var stamp: UInt64 {
+            look.current?()
+            return base.stamp
+        }
+    }
+
     @Test func `It is not torn by an action on members that come while it is read, and have left again by its end`() {
         let (dispatcher, desks) = (FluxDispatcher(), Group<Slow>())
         let (one, other) = (store(0, dispatcher), store(0, dispatcher))
         let steps = Locked((isBegun: false, hasCome: false, captures: 0))
-        /// Done by another thread, as it holds no lock of those.
-        @Sendable func elsewhere(_ body: @escaping @Sendable () -> Void) {
-            let isDone = Gate()
-            DispatchQueue.global().async {
-                body()
-                isDone.open()
-            }
-            isDone.wait()
-        }
         let captured: @Sendable () -> Void = {
             let count = steps.withLock { steps in
                 steps.captures += 1
@@ -211,6 +228,48 @@ import Testing
         steps.withLock { $0.isBegun = true }
         first.base.dispatch(action: .add(5))
         #expect(view.state == [0: 5, 1: 1, 2: 1])
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A member that goes while a view looks at it may be the last to keep that view`() async {
+        let (desks, look, store, ended) = (Group<Keeping>(), Locked<(@Sendable () -> Void)?>(nil), store(), Gate())
+        func watch() -> FluxSubscription {
+            let (member, view) = (Keeping(store, look), FluxView(desks) { $0.values.reduce(0) { $0 + $1.count } })
+            member.view.withLock { $0 = view }
+            desks.open(1, member)
+            return view.subscribe(.every, on: nil, startingWithCurrent: false, ended: { ended.open() }) { _ in }
+        }
+        let token = watch()
+        look.withLock { hook in
+            hook = {
+                // Once, by another thread: this one holds a lock of the view.
+                if look.withLock({ $0.take() }) != nil { elsewhere { desks.close(1) } }
+            }
+        }
+        store.dispatch(action: .add(1))
+        await ended.opened()
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `A store that goes while its dispatcher is paused for a view leaves that after it`() {
+        let (dispatcher, look) = (FluxDispatcher(), Locked<(@Sendable () -> Void)?>(nil))
+        let (rooms, houses, looks) = (Group<Slow>(), Group<FluxView<Int>>(), Locked(0))
+        rooms.open(1, Slow(store(0, dispatcher), found: { look.current?() }))
+        houses.open(1, FluxView(rooms) { $0.count })
+        let outer = FluxView(houses) { $0.values.reduce(0, +) }
+        #expect(outer.state == 1)
+        look.withLock { hook in
+            hook = {
+                let count = looks.withLock { looks in
+                    looks += 1
+                    return looks
+                }
+                if count == 2 { elsewhere { rooms.close(1) } }
+            }
+        }
+        dispatcher.add(1)
+        #expect([0, 1].contains(outer.state))
+        #expect(looks.current >= 2 && outer.state == 0)
     }
 
     @Test func `Whoever watches is told of members that come, of what they do, and that they go`() async {

@@ -152,6 +152,17 @@ import Testing
         queue.resume()
     }
 
+    @Test(.timeLimit(.minutes(1))) func `Nor does anybody wait for what was cancelled before`() async {
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let delivery = FluxQueueDelivery<Int>(on: queue) { _ in }
+        delivery.put(1)?.settle()
+        delivery.cancel()
+        await delivery.flush()
+        await delivery.finish()
+        queue.resume()
+    }
+
     /// Reads a store when it goes, which is allowed where no lock is held.
     private final class Reading: Sendable {
         let store: FluxStore<Counter>

@@ -27,7 +27,7 @@ import Testing
         var status = stat()
         (status.st_dev, status.st_ino, status.st_size) = (1, 2, 3)
         let before = FluxFileCalls.Identity(status)
-        status.st_dev = 9
+        (status.st_dev, status.st_ino) = (9, 9)
         #expect(FluxFileCalls.Identity(status) == before)
         status.st_size = 4
         #expect(FluxFileCalls.Identity(status) != before)
@@ -48,6 +48,26 @@ import Testing
         #expect(try await one.load() == "3rd")
         try await one.save("4th")
         #expect(folder.names == ["state"])
+    }
+
+    @Test func `A file that has another number after a while is still the same`() async throws {
+        var system = FaultySystem(folder.state, nil)
+        let added = Locked<UInt64>(0)
+        system.added = added
+        let file = folder.file(on: system)
+        for text in ["1st", "2nd", "3rd"] {
+            try await file.save(text)
+            added.withLock { $0 += 1 }
+        }
+        #expect(folder.names == ["state"] && folder.read().suffix(3) == Array("3rd".utf8))
+    }
+
+    @Test(arguments: [EACCES, EPERM, EINVAL, ENOTSUP, ENOSYS])
+    func `Where there are no second names what was never read is renamed, and kept`(code: Int32) async throws {
+        try await folder.file().save("old")
+        try await folder.file { call, _ in call == .link ? .code(code) : nil }.save("new")
+        #expect(folder.names == ["state", "state.unreadable"])
+        #expect(folder.read("state.unreadable").suffix(3) == Array("old".utf8))
     }
 
     @Test func `A file that goes while a save looks at it is no obstacle`() async throws {

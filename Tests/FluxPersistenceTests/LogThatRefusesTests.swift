@@ -31,6 +31,7 @@ import Testing
         let refused = Task { try await store.dispatch(durably: .add(666)) }
         await clock.sleepers(1)
         let later = Task { try await store.dispatch(durably: .add(2)) }
+        while store.revision < 3 { await Task.yield() }
         clock.advance(by: .seconds(1))
         await failures.count(2)
         await clock.sleepers(1)

@@ -81,7 +81,7 @@ import Testing
         #expect(replica.store.state == Journal())
 
         log.isAvailable = true
-        let pending = Task { try await replica.dispatch(action: [1, 2], within: .seconds(1_000)) }
+        let pending = Task { try await replica.dispatch(action: [1, 2], within: .seconds(1_000_000_000)) }
         let following = Task { await replica.reaches { $0 == .following } }
         while replica.lines.isEmpty {
             clock.advance(by: .seconds(1))
@@ -267,7 +267,7 @@ import Testing
         let wrong = try await join(log.base, initialState: Journal(isWrong: true), checkEvery: 1)
         var number: UInt8 = 0
         while log.underWay.withLock({ $0 }) < 3 {
-            number += 1
+            number = number % 250 + 1
             _ = await failure { try await wrong.dispatch(action: [1, number]) }
         }
         await replica.close()
@@ -330,7 +330,10 @@ import Testing
         for number in 1...35 {
             try await one.dispatch(action: [1, UInt8(number)])
             if number.isMultiple(of: 10) {
-                while try await log.snapshot()?.position != one.position { await Task.yield() }
+                // And trimmed, which is the last of it: what is due during a save is left to the next.
+                while try await log.snapshot()?.position != one.position || log.entries.count > 10 {
+                    await Task.yield()
+                }
             }
         }
         while log.entries.count > 15 { await Task.yield() }
@@ -351,7 +354,10 @@ import Testing
         while log.base.entries.isEmpty { await Task.yield() }
         for number in 1...14 {
             try await one.dispatch(action: [1, UInt8(number)])
-            if number % 5 == 4 { while try await log.base.snapshot()?.position != one.position { await Task.yield() } }
+            if number % 5 != 4 { continue }
+            while try await log.base.snapshot()?.position != one.position || log.base.entries.count > 5 {
+                await Task.yield()
+            }
         }
         while log.base.entries.count > 5 { await Task.yield() }
         log.isCut.withLock { $0 = false }
@@ -603,11 +609,13 @@ import Testing
         try await wrong.upToDate()
         let others = FluxRecorder.changes(of: wrong.status)
         try await wrong.dispatch(action: [2, 3])
+        // The first may have been sent before the checksum was taken: then this one tells it.
+        _ = await failure { try await wrong.dispatch(action: [2, 4]) }
         await others.count(2)
         guard case .diverged = others.elements[0].state.condition, wrong.status.state.condition == .following else {
             throw Unexpected(it: "\(others.elements)")
         }
-        #expect(wrong.lines == [[1, 1], [1, 2], [2, 3]])
+        #expect(wrong.lines.starts(with: [[1, 1], [1, 2], [2, 3]]))
         try await one.upToDate()
         #expect(one.lines == wrong.lines)
     }

@@ -164,7 +164,12 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Returns: What the closure returns.
     @_specialize(where Result == Void)
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {
-        FluxPureCode.forbid("FluxDispatcher.paused(_:_:), or a view,")
+        let thread = FluxThreads.shared.requireImpure("FluxDispatcher.paused(_:_:), or a view,")
+        let wasPausing = Swift.exchange(&thread.pointee.isPausing, with: true)
+        defer {
+            thread.pointee.isPausing = wasPausing
+            thread.doLater()
+        }
         func pause(_ rest: ArraySlice<FluxDispatcher>) -> Result {
             rest.first.map { first in first.routes.withLock { _ in pause(rest.drop { $0 === first }) } } ?? body()
         }

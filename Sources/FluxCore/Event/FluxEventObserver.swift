@@ -23,6 +23,8 @@ nonisolated public protocol FluxEventObserver: Sendable {
 
     /// An event has ended; its outcome is known to whoever awaits it once this has returned.
     ///
+    /// Of one that is cancelled while `fired` is being told the outcome may be known before.
+    ///
     /// - Parameters:
     ///   - event: The event.
     ///   - outcome: How.

@@ -30,8 +30,9 @@ import Dispatch
 
     /// Takes in an event, unless it was ended meanwhile; returns whether the caller is to convert it at once.
     @usableFromInline func fired(_ ticket: FluxTicket) -> Bool {
-        run(Step { ticket.task.isClosed ? nil : self.tell(ticket, 0) })
+        // First, for it may have ended before this thread comes back from what is decided.
         ticket.task.onEnd { outcome in self.run(Step { self.end(ticket, outcome) }) }
+        run(Step { ticket.task.isClosed ? nil : self.tell(ticket, 0) })
         return ticket.place.withLock { place in
             Swift.exchange(&place.isBegunByFire, with: false) && place.index == schedulers.count
         }

@@ -184,7 +184,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Ends after those who look on have done what is due, one after the other.
     @inlinable func end(after observers: ArraySlice<FluxObserverEntry<State>>) {
         for (index, entry) in zip(observers.indices, observers) {
-            if entry.observer.ending({ self.end(after: observers[(index + 1)...]) }) { return }
+            if entry.observer.ending({ FluxPureCode.after { self.end(after: observers[(index + 1)...]) } }) { return }
         }
         // In place: a copy would retain all that is in it.
         var mailboxes = lock.withLock { $0.mailboxes.end() }

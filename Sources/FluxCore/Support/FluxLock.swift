@@ -38,7 +38,8 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
     // Inlined by force: a dispatch costs little more than the two atomic operations in here.
     /// Runs a closure on the value, with the lock held.
     ///
-    /// - Parameter body: Gets the value; must not use this lock.
+    /// - Parameter body: Gets the value; must not use this lock, nor take in or hand out what is not `Sendable`, which the compiler
+    ///   does not check.
     /// - Returns: What the closure returns.
     @inlinable @inline(__always) public borrowing func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
         #if FLUX_TSAN

@@ -26,7 +26,7 @@ nonisolated func fluxWithin<Clock: _Concurrency.Clock<Swift.Duration>>(
         duration >= .zero,
         "flush(within:) or shutdown(within:) was given a negative duration, \(duration). Give max(.zero, end - .now).")
     // A century at most: the clocks of the system stop the program where they are given more than they can count.
-    let end = clock.now.advanced(by: Swift.min(duration, .seconds(3_000_000_000)))
+    let end = clock.now.advanced(by: Swift.min(duration, .seconds(Int64(3_000_000_000))))
     let working = _Concurrency.Task { await body() }
     // Not waited for: a clock of the user's may go on sleeping all the same.
     let sleeping = _Concurrency.Task {

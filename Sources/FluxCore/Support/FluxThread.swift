@@ -17,6 +17,8 @@ import Dispatch
     @usableFromInline var pure: UnsafeRawPointer?
     /// What that code is, where it is not `handle(action:)`.
     var scope: StaticString?
+    /// Whether it has dispatchers paused: what goes meanwhile ends after that.
+    var isPausing = false
     /// What is to be done once no such code runs.
     @usableFromInline var later: [@Sendable () -> Void]?
     /// The work whose action is being dispatched on this thread, if any; whoever dispatches keeps it.
@@ -73,7 +75,7 @@ nonisolated extension UnsafeMutablePointer<FluxThread> {
 
     /// Has what was put off done, on another thread, for the locks of this one may still be held.
     @usableFromInline func doLater() {
-        guard pointee.pure == nil, pointee.later != nil else { return }
+        guard pointee.pure == nil, !pointee.isPausing, pointee.later != nil else { return }
         // Safe: this thread only puts it there. It is taken out on the other, or what the closures hold might go here after all, where
         // that is faster than this one comes back from `async`.
         nonisolated(unsafe) var later = Swift.exchange(&pointee.later, with: nil)
@@ -121,15 +123,15 @@ nonisolated public enum FluxPureCode {
         return body()
     }
 
-    /// Runs a closure now, or soon on another thread if the calling thread runs such code and so may hold a lock: to let go of what
-    /// is the user's.
+    /// Runs a closure now, or soon on another thread if the calling thread runs such code, or has dispatchers paused, and so may hold
+    /// a lock: to let go of what is the user's.
     ///
     /// It runs once the code has returned, so what the closure captured goes after whatever that code let go of.
     ///
     /// - Parameter body: What to run.
     public static func after(_ body: @escaping @Sendable () -> Void) {
         let thread = FluxThreads.shared.current
-        if thread.pointee.pure == nil { return body() }
+        if thread.pointee.pure == nil && !thread.pointee.isPausing { return body() }
         if thread.pointee.later?.append(body) == nil { thread.pointee.later = [body] }
     }
 

@@ -244,7 +244,7 @@ nonisolated struct FluxRuleMachine {
     }
 
     /// A century: the clocks of the system stop the program where they are given more than they can count.
-    static var longest: Swift.Duration { .seconds(3_000_000_000) }
+    static var longest: Swift.Duration { .seconds(Int64(3_000_000_000)) }
 
     private mutating func elapseIfDue(_ timer: Timer) {
         guard let deadline = groups[timer.rule][timer.key]?.deadline, deadline <= now else { return }

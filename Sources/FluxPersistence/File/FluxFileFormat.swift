@@ -36,7 +36,7 @@ nonisolated enum FluxFileFormat {
         if file.isEmpty { throw FluxFileError(path, .empty) }
         if !isOurs(file) { throw FluxFileError(path, .foreign) }
         if file.count < headSize { throw FluxFileError(path, .truncated) }
-        let version = Int(Int64(bitPattern: number(in: file, at: 16)))
+        let version = Int(clamping: Int64(bitPattern: number(in: file, at: 16)))
         if number(in: file, at: 24) != UInt64(file.count - headSize) { throw FluxFileError(path, .truncated) }
         let content = Array(file[headSize...])
         let isWhole = number(in: file, at: 32) == checksum(Array(file[8..<32]), content)

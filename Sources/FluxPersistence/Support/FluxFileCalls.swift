@@ -34,7 +34,7 @@ nonisolated struct FluxFileCalls: Sendable {
 
     /// What tells one file from another, and from its own later content.
     struct Identity: Equatable, Sendable {
-        // The number of the device is no part of it: a disk that is mounted again may have another.
+        /// That of the file, which tells it from others of the same moment.
         let number: UInt64
         let size: Int64
         let modified: Swift.Duration
@@ -53,6 +53,12 @@ nonisolated struct FluxFileCalls: Sendable {
             #endif
             modified = .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec))
             isFile = status.st_mode & S_IFMT == S_IFREG
+        }
+
+        // The numbers of the device and of the file are no part of it: those of a disk that is mounted again may be others, and on a FAT
+        // a file has another after a while.
+        static func == (one: Identity, other: Identity) -> Bool {
+            (one.size, one.modified, one.isFile, one.head) == (other.size, other.modified, other.isFile, other.head)
         }
     }
 
@@ -216,7 +222,7 @@ nonisolated extension FluxFileError {
     var code: Int32? { if case .system(_, let code) = reason { code } else { nil } }
 
     /// Whether the system refuses it each time: it may not be done, or not there.
-    var isRefused: Bool { [EACCES, EPERM, EINVAL, ENOTSUP].contains(code) }
+    var isRefused: Bool { [EACCES, EPERM, EINVAL, ENOTSUP, ENOSYS].contains(code) }
 
     /// Whether no later attempt can do better: the path cannot be had, or belongs to another writer or a newer version.
     ///
@@ -227,7 +233,8 @@ nonisolated extension FluxFileError {
         case .notAPath, .notAFile, .newer, .changedByAnother, .system("open", ENXIO): true
         // Where a file that was there is gone when it is to be renamed, somebody else was at it.
         case .system(let call, ENOENT): call == "open" || call == "access"
-        case .system(_, let code): [EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG].contains(code)
+        case .system(_, let code):
+            [EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENOTSUP, ENOSYS].contains(code)
         case .empty, .foreign, .truncated, .damaged, .noMigration, .coding: false
         }
     }

@@ -54,13 +54,15 @@ nonisolated struct FluxOwnSystem: FluxFileSystem {
     }
 
     func writeFile(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-        write(descriptor, bytes.baseAddress, bytes.count)
+        // Darwin refuses more than 2 GB at once.
+        write(descriptor, bytes.baseAddress, Swift.min(bytes.count, 1 << 30))
     }
 
     func syncFile(_ descriptor: Int32) -> Int {
         #if canImport(Darwin)
             // There `fsync` leaves it in the cache of the drive. Not every file system knows the other.
             if fcntl(descriptor, F_FULLFSYNC) == 0 { return 0 }
+            if errno == EIO || errno == EINTR { return -1 }
         #endif
         return Int(fsync(descriptor))
     }

@@ -135,10 +135,11 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                 make: make,
                 close: { _, store in
                     let info = FluxStoreInfo(store.handle)
-                    let (dispatcher, name) = (info.dispatcher, info.name)
                     let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
                     // First where it is: one that cannot be saved misses nothing.
                     var error = await store.handle.failure()
+                    // Only now: it may have been moved meanwhile.
+                    let (dispatcher, name) = error == nil ? (info.dispatcher, info.name) : (nil, nil)
                     if error == nil {
                         // What is dispatched from here on is not for it: it would come after what is saved.
                         dispatcher?.detach(store)
@@ -146,7 +147,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                     }
                     if let error {
                         if fate.isLost {
-                            dispatcher?.detach(store)
+                            info.dispatcher?.detach(store)
                             await fate.close()
                             throw FluxFamilyLoss(error: error)
                         }
@@ -321,7 +322,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Makes a member, which nobody but the machine keeps when this returns.
     private func make(_ slot: Int, _ key: Key) async -> [Machine.Effect] {
-        let result: Swift.Result<Member, any Swift.Error>
+        var result: Swift.Result<Member, any Swift.Error>?
         do {
             let member = try await ways.make(key)
             open.dispatch(action: .opened(key, member))
@@ -330,7 +331,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             result = .failure(error)
         }
         let now = timer.now()
-        return machine.withLock { $0.made(slot, result, at: now) }
+        // Handed over: from here on it may be closed and another made.
+        return machine.withLock { $0.made(slot, Swift.exchange(&result, with: nil)!, at: now) }
     }
 
     private func putAway(_ slot: Int, _ key: Key) async {
@@ -438,6 +440,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     public func flush() async { await open.flush() }
 
     /// Waits until all stores are flushed, those that are being put away too, for so long at most; they stay open.
+    ///
+    /// Of a family that was given its own `close` it keeps each store while it flushes that, though it be closed and another made.
     ///
     /// - Parameter duration: How long, by the clock of the family.
     /// - Returns: Whether all of it was done.

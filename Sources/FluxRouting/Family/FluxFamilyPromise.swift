@@ -34,7 +34,7 @@ nonisolated final class FluxFamilyPromise<Value: Sendable>: Sendable {
 /// A clock of any kind, from the moment that this is made.
 nonisolated struct FluxFamilyTimer: Sendable {
     /// A century: the clocks of the system stop the program where they are given more than they can count.
-    static var longest: Swift.Duration { .seconds(3_000_000_000) }
+    static var longest: Swift.Duration { .seconds(Int64(3_000_000_000)) }
 
     let now: @Sendable () -> Swift.Duration
     /// Sleeps until a moment, or until the task is cancelled.

@@ -66,6 +66,35 @@ import Testing
         #expect(creator.inFlight == 0)
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `Its outcome is known after it was told of the end, whatever holds up who fired it`() async {
+        let (tickets, blocked, began) = (Recorder<FluxTicket>(), DispatchSemaphore(value: 0), Gate())
+        let scheduler = Scheduling(starting: { ticket in
+            ticket.start()
+            // With the second it cancels the first: whoever has fired the second does that.
+            tickets.values.first?.cancel()
+            tickets.record(ticket)
+        })
+        let creator = FluxActionCreator<NestedConverter>(
+            dependency: (), store: FluxStore(initialState: Counter(), dispatcher: nil), schedulers: [scheduler])
+        creator.fire(
+            .init("one") {
+                began.open()
+                try await withTaskCancellationHandler {
+                    try await Task.sleep(for: .seconds(1_000_000))
+                } onCancel: {
+                    blocked.wait()
+                }
+            })
+        await began.opened()
+        DispatchQueue.global().async { creator.fire(.init("other")) }
+        await tickets.count(2)
+        let other = tickets.values[1]
+        #expect(await other.task.outcome.isCompleted)
+        #expect(scheduler.notes.values.contains(.ended("\(other.event)", "completed")))
+        blocked.signal()
+    }
+
     @Test(.stress) func `Stress: cancelled while it is fired, whoever is told of it is told of its end`()
         async
     {
@@ -84,7 +113,6 @@ import Testing
         }
         await creator.flush()
         #expect(creator.inFlight == 0)
-        // It is told soon after an outcome is known.
         let told = scheduler.notes.values.count { if case .fired = $0 { true } else { false } }
         await scheduler.notes.count(2 * told)
         var (fired, ended) = (Set<String>(), Set<String>())

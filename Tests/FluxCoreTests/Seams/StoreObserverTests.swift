@@ -56,6 +56,24 @@ import Testing
 
     private func store() -> FluxStore<Counter> { FluxStore(initialState: Counter(), dispatcher: dispatcher) }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `Who delays the end of a store may let it end with the lock held`() async {
+        let (journal, ended) = (Journal(delays: true), Gate())
+        func begin() -> (FluxStoreHandle<Counter>, FluxSubscription) {
+            let store = store()
+            store.handle.withAccess { $0.observe(journal) }
+            let token = store.subscribe(.every, on: nil, startingWithCurrent: false, ended: { ended.open() }) { _ in }
+            return (store.handle, token)
+        }
+        let (handle, token) = begin()
+        handle.withAccess { access in
+            journal.finish.current?()
+            #expect(access.state.count == 0)
+        }
+        await ended.opened()
+        withExtendedLifetime(token) {}
+    }
+
     @Test func `Each change is told of in order, with the state after it and its revision, whatever made it`() {
         let (store, journal) = (store(), Journal())
         store.handle.withAccess { $0.observe(journal) }

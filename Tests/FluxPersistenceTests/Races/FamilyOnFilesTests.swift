@@ -203,8 +203,8 @@ import Testing
         try await rooms.with("a") { $0.dispatch(action: .add(1)) }
         try await rooms.with("b") { $0.dispatch(action: .add(1)) }
         let flush = Task { await rooms.flush(within: .seconds(60)) }
-        // By the time it sleeps it waits for the first.
-        await clock.sleepers(1)
+        // By the time it sleeps, as the family does, it waits for the first.
+        await clock.sleepers(2)
         try await rooms.close("b")
         #expect(try await rooms.with("b") { $0.state.count } == 0)
         gate.open()
@@ -224,10 +224,31 @@ import Testing
         for key in ["a", "b"] { try await rooms.with(key) { $0.dispatch(action: .add(1)) } }
         await #expect(throws: Disk.Gone.self) { try await rooms.close("b") }
         let flush = Task { await rooms.flush(within: .seconds(60)) }
-        await clock.sleepers(1)
+        await clock.sleepers(2)
         while rooms.keys.contains("b") { try? await rooms.close("b") }
         gate.open()
         #expect(await flush.value == false)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `What is detached while it is put away, and cannot be saved, stays detached`() async throws {
+        let (disk, dispatcher, clock) = (Disk(), FluxDispatcher(), TestClock())
+        let rooms = FluxFamily { (_: Int) in
+            try await FluxStore.restored(
+                from: disk, initialState: Counter(), dispatcher: dispatcher, clock: clock, onFailure: { _ in })
+        }
+        let gate = Gate()
+        disk.last.withLock { $0.gate = gate }
+        disk.answer([false])
+        try await rooms.with(1) { $0.dispatch(action: .add(1)) }
+        await disk.saves.count(1)
+        let closing = Task { _ = await #expect(throws: StorageScript.Refusal.self) { try await rooms.close(1) } }
+        while !rooms.keys.isEmpty { await Task.yield() }
+        for _ in 0..<1_000 { await Task.yield() }
+        #expect(dispatcher.stores.map { dispatcher.detach($0) } == [true])
+        gate.open()
+        await closing.value
+        #expect(rooms.keys == [1] && dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
     }
 
     enum Ending: String, CaseIterable { case flushed, lost, recovered }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 @testable import FluxPersistence
 
@@ -19,6 +20,9 @@ struct FaultySystem: FluxFileSystem {
     private let own = FluxOwnSystem()
     /// Whether all files look alike but for their size, as files may do where a number is given again within a tick of the clock.
     var isCoarse = false
+
+    /// What is added to the numbers of files, which may change while nobody has them open.
+    var added: Locked<UInt64>?
 
     init(_ path: String, _ plan: Plan?) {
         (self.path, self.plan) = (path, plan)
@@ -43,6 +47,7 @@ struct FaultySystem: FluxFileSystem {
     }
 
     private func coarsened(_ result: Int, _ status: inout stat) -> Int {
+        if let added { status.st_ino = numericCast(UInt64(status.st_ino) + added.current) }
         if !isCoarse { return result }
         status.st_ino = 1
         #if canImport(Darwin)

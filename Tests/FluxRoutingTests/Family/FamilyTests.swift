@@ -289,7 +289,8 @@ import Testing
         await desks.clock.sleepers(1)
         // Both, and one of them comes back.
         let changes = await family.changes(3) { desks.clock.advance(by: .seconds(60)) }
-        #expect(changes.last == .opened("a") && Set(changes.dropLast()) == [.closed("a"), .closed("b")])
+        // Which may be before the other goes.
+        #expect(changes.filter { $0 != .closed("b") } == [.closed("a"), .opened("a")] && changes.count == 3)
         await desks.failures.count(1)
         #expect(desks.failures.values == ["a: Refusal(key: \"close a\")"])
         #expect(family.keys == ["a"])

@@ -12,6 +12,8 @@ final class Server: Sendable {
     static let client: HTTPClient = {
         var configuration = HTTPClient.Configuration()
         configuration.maximumUsesPerConnection = 1
+        // As many at once as a test asks for, where by default there are 8.
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
         return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }()
 
