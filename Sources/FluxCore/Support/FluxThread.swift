@@ -123,10 +123,10 @@ nonisolated public enum FluxPureCode {
         return body()
     }
 
-    /// Runs a closure now, or soon on another thread if the calling thread runs such code, or has dispatchers paused, and so may hold
-    /// a lock: to let go of what is the user's.
+    /// Runs a closure now, or soon on another thread if the calling thread may hold a lock: to let go of what is the user's.
     ///
-    /// It runs once the code has returned, so what the closure captured goes after whatever that code let go of.
+    /// It may where it runs such code, or has dispatchers paused. The closure runs once that is over, so what it captured goes after
+    /// whatever was let go of meanwhile.
     ///
     /// - Parameter body: What to run.
     public static func after(_ body: @escaping @Sendable () -> Void) {

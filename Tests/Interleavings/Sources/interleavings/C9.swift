@@ -229,6 +229,15 @@ enum C9 {
                 }
             }
         },
+        Scenario("c9-rule-and-end", "Who finds that an event has ended finds its place free") { scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Sending>(store: store, rules: [.unique(cancelling: .later)])
+            scene.thread("fires") { creator.fire(.add([1])) }
+            scene.task("comes after it") {
+                if store.entries != [1] || creator.inFlight > 0 { return }
+                scene.expect(await creator.fire(.add([2])).outcome.isCompleted, "the place was still taken")
+            }
+        },
         Scenario("c9-limits", "Two limits, shared in opposite order, let everybody through in the end") { scene in
             let (store, one, two) = (makeLog(), FluxLimit(1), FluxLimit(1))
             let there = FluxActionCreator<Sending>(store: store, rules: [.concurrency(one), .concurrency(two)])
