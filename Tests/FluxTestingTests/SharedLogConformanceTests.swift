@@ -66,6 +66,7 @@ import Testing
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
             case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
             case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes, overtaken, firstPage, savesLate
+            case silentIfEmpty
         }
 
         /// What all clients have together.
@@ -114,7 +115,12 @@ import Testing
 
         /// Whether nobody is told that entries after a position are gone.
         private func isSilent(_ position: UInt64) -> Bool {
-            fault == .silentTrim || fault == .lowersTrim && position >= server.trimmed.withLock { $0 }
+            switch fault {
+            case .silentTrim: true
+            case .silentIfEmpty: base.entries.isEmpty
+            case .lowersTrim: position >= server.trimmed.withLock { $0 }
+            default: false
+            }
         }
 
         private func hand(
