@@ -112,9 +112,9 @@ nonisolated extension FluxSource {
 
     /// Calls a handler with the states that are announced from now on: each exactly once and in order (C5).
     ///
-    /// The handler is never called twice at once. A slow one delays only the subscriptions on its own queue: no dispatch
-    /// and no other store (C8). It may dispatch, fire, subscribe and unsubscribe (C6). What it has not taken yet is kept, so one that
-    /// is always slower than the changes makes memory grow, and a large state is copied for each change that waits:
+    /// The handler is never called twice at once. A slow one delays no dispatch, and of the subscriptions only those on its own queue, as
+    /// long as there is a thread for the others (C8). It may dispatch, fire, subscribe and unsubscribe (C6). What it has not taken yet is
+    /// kept, so one that is always slower than the changes makes memory grow, and a large state is copied for each change that waits:
     /// ``FluxDelivery/latest`` keeps none. One that blocks or computes for long is best given a queue of its own: the stores' queues
     /// share a few threads.
     ///
