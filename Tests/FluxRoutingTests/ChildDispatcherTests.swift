@@ -110,6 +110,18 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
+    @Test func `An action under way does not reach a child that moves and is then detached`() throws {
+        let store = FluxStore(initialState: Log(), dispatcher: child)
+        try main.attach(child)
+        main.add(
+            .before { [main, child] _ in
+                _ = try? main.attach(child, priority: -1)
+                main.detach(child)
+            }, priority: 1)
+        #expect(main.add(1) == 0)
+        #expect(store.state.entries.isEmpty)
+    }
+
     @Test func `A cycle is refused, of one, two or three`() throws {
         let third = FluxDispatcher()
         #expect(throws: FluxCycle.self) { try main.attach(main) }

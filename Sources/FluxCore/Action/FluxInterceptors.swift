@@ -49,13 +49,15 @@ public typealias FluxDispatchWitness =
     final class Entry: Sendable {
         let interceptor: any FluxDispatchInterceptor
         let priority: Int
-        /// Actions under way that have not reached it pass it by.
-        let isRemoved = Synchronization.Atomic<Bool>(false)
+        /// Actions under way that have not reached it pass it by; one with whoever takes its place, who may be removed before they do.
+        let removal: Removal
 
-        init(_ interceptor: any FluxDispatchInterceptor, priority: Int) {
-            (self.interceptor, self.priority) = (interceptor, priority)
+        init(_ interceptor: any FluxDispatchInterceptor, priority: Int, _ removal: Removal = Removal()) {
+            (self.interceptor, self.priority, self.removal) = (interceptor, priority, removal)
         }
     }
+
+    final class Removal: Sendable { let isDone = Synchronization.Atomic<Bool>(false) }
 
     /// Whether there are any: all that the hot path looks at.
     @usableFromInline let isUsed = Synchronization.Atomic<Bool>(false)
@@ -68,8 +70,8 @@ public typealias FluxDispatchWitness =
     @discardableResult func remove(where isUnwanted: (Entry) -> Bool) -> Int {
         change("remove() or removeInterceptors") { entries in
             // Relaxed: the lock of the list orders it for who removes; an action under way may come to it or pass it by.
-            for entry in entries where isUnwanted(entry) { entry.isRemoved.store(true, ordering: .relaxed) }
-            entries.removeAll { $0.isRemoved.load(ordering: .relaxed) }
+            for entry in entries where isUnwanted(entry) { entry.removal.isDone.store(true, ordering: .relaxed) }
+            entries.removeAll { $0.removal.isDone.load(ordering: .relaxed) }
         }
     }
 
@@ -223,7 +225,7 @@ nonisolated public struct FluxNext: Sendable {
         var index = position
         let entries = context.interceptors
         // Relaxed: an action that is under way while one is removed may come to it or pass it by.
-        while index < entries.count, entries[index].isRemoved.load(ordering: .relaxed) { index += 1 }
+        while index < entries.count, entries[index].removal.isDone.load(ordering: .relaxed) { index += 1 }
         if index < entries.count {
             // Safe: the context keeps it. To retain it, and what is in it, would take a quarter of the time of all this.
             return Unmanaged.passUnretained(entries[index])._withUnsafeGuaranteedRef {

@@ -19,6 +19,8 @@ import Dispatch
     var scope: StaticString?
     /// Whether it has dispatchers paused: what goes meanwhile ends after that.
     var isPausing = false
+    /// Whether it may hold a lock, under which nothing of the user's may go.
+    var mayHoldLock: Bool { pure != nil || isPausing }
     /// What is to be done once no such code runs.
     @usableFromInline var later: [@Sendable () -> Void]?
     /// The work whose action is being dispatched on this thread, if any; whoever dispatches keeps it.
@@ -75,7 +77,7 @@ nonisolated extension UnsafeMutablePointer<FluxThread> {
 
     /// Has what was put off done, on another thread, for the locks of this one may still be held.
     @usableFromInline func doLater() {
-        guard pointee.pure == nil, !pointee.isPausing, pointee.later != nil else { return }
+        guard !pointee.mayHoldLock, pointee.later != nil else { return }
         // Safe: this thread only puts it there. It is taken out on the other, or what the closures hold might go here after all, where
         // that is faster than this one comes back from `async`.
         nonisolated(unsafe) var later = Swift.exchange(&pointee.later, with: nil)
@@ -131,7 +133,7 @@ nonisolated public enum FluxPureCode {
     /// - Parameter body: What to run.
     public static func after(_ body: @escaping @Sendable () -> Void) {
         let thread = FluxThreads.shared.current
-        if thread.pointee.pure == nil && !thread.pointee.isPausing { return body() }
+        if !thread.pointee.mayHoldLock { return body() }
         if thread.pointee.later?.append(body) == nil { thread.pointee.later = [body] }
     }
 

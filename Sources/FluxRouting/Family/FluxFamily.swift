@@ -140,9 +140,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                     var error = await store.handle.failure()
                     // Only now: it may have been moved meanwhile.
                     let (dispatcher, name) = error == nil ? (info.dispatcher, info.name) : (nil, nil)
+                    var place: UInt64?
                     if error == nil {
                         // What is dispatched from here on is not for it: it would come after what is saved.
-                        dispatcher?.detach(store)
+                        if dispatcher?.detach(store) == true { place = info.place }
                         error = await store.handle.failure()
                     }
                     if let error {
@@ -153,7 +154,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                         }
                         fate.look(at: store)
                         // Unless somebody has attached it meanwhile; by its name in one step, if no other has got that.
-                        if let dispatcher, info.dispatcher == nil {
+                        if let dispatcher, info.dispatcher == nil, info.place == place {
                             let isNamed = name.map { (try? dispatcher.attach(store, as: $0)) != nil } ?? false
                             if !isNamed { dispatcher.attach(store) }
                         }

@@ -132,7 +132,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
             open(slot) { $0.rest(slot, at: now) }
         case .failure(let error):
             let entry = remove(slot)
-            if !entry.visitors.isEmpty { effects.append(.refuse(Array(entry.visitors.values), error)) }
+            // Also where nobody waits any more: the error is the user's, and let go of without the lock.
+            effects.append(.refuse(Array(entry.visitors.values), error))
             answer(entry.closers, .success(false))
         }
         return takeEffects()

@@ -251,6 +251,49 @@ import Testing
         #expect(rooms.keys == [1] && dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
     }
 
+    /// Does something when it is first asked whether all was saved.
+    private final class Asked: FluxStoreObserver {
+        private let first: Locked<(@Sendable () -> Void)?>
+        init(_ first: @escaping @Sendable () -> Void) { self.first = Locked(first) }
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+        func failure() async -> (any Error)? {
+            first.withLock { $0.take() }?()
+            return nil
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `What was attached elsewhere while it was put away, and could not be saved, stays away from here`()
+        async throws
+    {
+        let (disk, clock, gate) = (Disk(), TestClock(), Gate())
+        let (dispatcher, other) = (FluxDispatcher(), FluxDispatcher())
+        let rooms = FluxFamily { (_: Int) in
+            try await FluxStore.restored(
+                from: disk, initialState: Counter(), dispatcher: dispatcher, clock: clock, onFailure: { _ in })
+        }
+        disk.answer([true, false])
+        let store = try await rooms.with(1) { store in
+            store.dispatch(action: .add(1))
+            // Comes after what is asked for first, and so after it was detached.
+            let asked = Asked { [weak store] in
+                disk.last.withLock { $0.gate = gate }
+                store?.dispatch(action: .add(1))
+            }
+            store.handle.withAccess { $0.observe(asked) }
+            return store
+        }
+        let closing = Task { _ = await #expect(throws: StorageScript.Refusal.self) { try await rooms.close(1) } }
+        await disk.saves.count(2)
+        while !dispatcher.stores.isEmpty { await Task.yield() }
+        other.attach(store)
+        #expect(other.detach(store))
+        gate.open()
+        await closing.value
+        #expect(rooms.keys == [1] && dispatcher.stores.isEmpty)
+    }
+
     enum Ending: String, CaseIterable { case flushed, lost, recovered }
 
     @Test(.stress, .timeLimit(.minutes(5)), arguments: Ending.allCases)

@@ -282,6 +282,31 @@ import Testing
         withExtendedLifetime(lease) {}
     }
 
+    private struct Failed: Error { let lease: FluxLease<Flag> }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `What making throws may be the last to use another member, though nobody waits for it any more`() async throws
+    {
+        let (began, gate, made) = (Gate(), Gate(), Locked<FluxFamily<String, Flag>?>(nil))
+        let family = FluxFamily { (key: String) in
+            guard key != "root", let family = made.current else { return Flag() }
+            let lease = try await family.lease("root")
+            began.open()
+            await gate.opened()
+            throw Failed(lease: lease)
+        } close: { _ in
+        }
+        made.withLock { $0 = family }
+        let visit = Task { try await family.with("a") { _ in } }
+        await began.opened()
+        visit.cancel()
+        await #expect(throws: CancellationError.self) { try await visit.value }
+        gate.open()
+        // Once it is used no more.
+        try await family.close("root")
+        made.withLock { $0 = nil }
+    }
+
     @Test func `What cannot be closed is kept, told of, and tried again after idle`() async throws {
         let family = desks.family()
         desks.refuse("close a")
