@@ -107,7 +107,7 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
         if older.isEmpty {
             swap(&older, &newer)
             older.reverse()
-            if newer.capacity > 1 << 16 { newer = [] }
+            if newer.capacity > (1 << 19) / MemoryLayout<Element>.stride { newer = [] }
         }
         return older.popLast()
     }

@@ -31,7 +31,7 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
     let memory = FluxLock<[(inputs: (repeat each Input), value: Value)]>([])
     return { state in
         let inputs = (repeat (each input)(state))
-        // Comparing and computing are the user's, and so is what there is no room for any longer: all outside the lock.
+        // Comparing and computing are the user's, and so is what there is no room for any longer: all outside the locks.
         var entries = memory.withLock { $0 }
         let index = entries.firstIndex { entry in
             for (one, other) in repeat (each entry.inputs, each inputs) {
@@ -43,7 +43,9 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
         let entry = index.map { entries.remove(at: $0) } ?? (inputs: inputs, value: compute(repeat each inputs))
         entries.insert(entry, at: 0)
         if entries.count > capacity { entries.removeLast() }
-        _ = memory.withLock { Swift.exchange(&$0, with: entries) }
+        let gone = memory.withLock { Swift.exchange(&$0, with: entries) }
+        // What it starts from may be read under the lock of a store.
+        FluxPureCode.after { withExtendedLifetime(gone) {} }
         return entry.value
     }
 }

@@ -1,8 +1,9 @@
-import FluxCore
 import FluxObservation
 import Foundation
 import TestSupport
 import Testing
+
+@testable import FluxCore
 
 /// Actions as they were applied.
 @Suite struct ActionSubscriptionTests {
@@ -178,7 +179,7 @@ import Testing
                 dispatcher.subscribeActions(on: queue) { _ in seen.record(index) }
             }
             // Each store is looked on at once for all of them.
-            #expect(store.handle.eventObservers.count == 1)
+            #expect(store.handle.withAccess { $0.observers.count } == 1)
             dispatcher.dispatch(action: Counter.Action.add(1))
             await store.flush()
             #expect(seen.values.count == round * 11 + 10)
@@ -190,7 +191,7 @@ import Testing
             await late.flush()
             #expect(seen.values.count == round * 11 + 11)
             tokens[0].unsubscribe()
-            #expect(store.handle.eventObservers.isEmpty)
+            #expect(store.handle.withAccess { $0.observers.isEmpty })
             dispatcher.dispatch(action: Counter.Action.add(1))
             await store.flush()
             #expect(seen.values.count == round * 11 + 11)

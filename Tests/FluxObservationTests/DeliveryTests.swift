@@ -133,6 +133,28 @@ import Testing
         FluxSubscription(tokens).unsubscribe()
     }
 
+    private final class Large: Sendable {}
+
+    @Test
+    func `An event that lasts keeps no subscription of its store, and those do not divide what is fired together`()
+        async
+    {
+        let (store, gate) = (FluxStore(initialState: Counter(), dispatcher: nil), Gate())
+        let creator = FluxActionCreator<NestedConverter>(store: store)
+        func watch() -> (() -> Large?, FluxSubscription) {
+            let large = Large()
+            let token = store.subscribe(to: { [large] state in withExtendedLifetime(large) { state.count } }) { _ in }
+            return ({ [weak large] in large }, token)
+        }
+        let (large, token) = watch()
+        let task = creator.fire(.init("lasts") { await gate.opened() })
+        token.unsubscribe()
+        #expect(large() == nil)
+        #expect(store.handle.eventObservers.isEmpty)
+        gate.open()
+        #expect(await task.outcome.isCompleted)
+    }
+
     /// C8: also where one turn of the queue is not enough.
     @Test(.stress, arguments: [FluxDelivery.latest, .every])
     func `On a queue of the user's a part waits for nobody who has the threads of the pool`(delivery: FluxDelivery) {

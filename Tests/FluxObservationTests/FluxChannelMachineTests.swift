@@ -115,6 +115,17 @@ import Testing
         #expect(machine.push(2).remains == 2)
     }
 
+    @Test func `What waited for long leaves no large buffer behind`() {
+        var waiting = FluxWaiting<(Int, Int, Int, Int, Int, Int, Int, Int)>()
+        for number in 0..<30_000 { waiting.append((number, 0, 0, 0, 0, 0, 0, 0)) }
+        for _ in 0..<30_000 { _ = waiting.popFirst() }
+        for _ in 0..<2 {
+            waiting.append((0, 0, 0, 0, 0, 0, 0, 0))
+            _ = waiting.popFirst()
+        }
+        #expect(waiting.newer.capacity + waiting.older.capacity < 10_000)
+    }
+
     @Test func `One too many ends it with an error, after those there was room for`() {
         let machine = Rig(Machine(.failing(2)))
         for element in 1...4 { _ = machine.push(element) }

@@ -166,6 +166,19 @@ import Testing
         FluxSubscription(subscriptions).unsubscribe()
     }
 
+    @Test func `What it has no room for goes once no lock is held`() async {
+        let selected = fluxSelector(\Shop.filter) { [store] in Reading($0, store) }
+        let token = store.subscribe(to: selected, startingWithCurrent: true) { _ in }
+        await store.flush()
+        await token.finish()
+        // Only the selector has it now, and makes another under the lock of the store.
+        store.dispatch(action: .filter(1))
+        let other = store.subscribe(to: selected) { _ in }
+        store.dispatch(action: .filter(2))
+        await store.flush()
+        withExtendedLifetime((token, other)) {}
+    }
+
     @Test func `It keeps as many values as it is told to, those used last`() {
         let computed = Recorder<Int>()
         let double = fluxSelector(\Shop.filter, capacity: 2) { filter in

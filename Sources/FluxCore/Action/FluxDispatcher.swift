@@ -120,10 +120,9 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ interceptor: some FluxDispatchInterceptor, priority: Int = 0,
         insteadOf isReplaced: (any FluxDispatchInterceptor) -> Bool = { _ in false }
     ) -> FluxRegistration {
-        var entry = FluxInterceptors.Entry(interceptor, priority: priority)
+        var entry = FluxInterceptors.Entry(interceptor, priority)
         chain.change("add(_:)") { entries in
-            let old = entries.first { isReplaced($0.interceptor) }
-            if let old { entry = FluxInterceptors.Entry(interceptor, priority: priority, old.removal) }
+            for old in entries where isReplaced(old.interceptor) { entry = .init(interceptor, priority, old.removal) }
             entries.removeAll { isReplaced($0.interceptor) }
             entries.insert(entry, at: entries.firstIndex { $0.priority < priority } ?? entries.count)
         }

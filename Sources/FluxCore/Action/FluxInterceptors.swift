@@ -52,7 +52,7 @@ public typealias FluxDispatchWitness =
         /// Actions under way that have not reached it pass it by; one with whoever takes its place, who may be removed before they do.
         let removal: Removal
 
-        init(_ interceptor: any FluxDispatchInterceptor, priority: Int, _ removal: Removal = Removal()) {
+        init(_ interceptor: any FluxDispatchInterceptor, _ priority: Int, _ removal: Removal = Removal()) {
             (self.interceptor, self.priority, self.removal) = (interceptor, priority, removal)
         }
     }

@@ -23,7 +23,7 @@ nonisolated public final class FluxSubscription: Sendable {
     ///
     /// - Parameters:
     ///   - cancel: Ends it without waiting: from there on no call of its handler is decided on (C7). It may be called more than
-    ///     once, on any thread.
+    ///     once, on any thread, and with a lock held: what uses a store goes into ``FluxPureCode/after(_:)``.
     ///   - finish: Waits until its last call is over; called after `cancel`.
     ///   - dropped: How many elements it was not handed because there was no room for them.
     public init(

@@ -106,8 +106,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     ///
     /// - Parameters:
     ///   - observer: Who is told, behind those that were added before.
-    ///   - settlesFirst: True if whom it returns only schedules work. All who may take longer, or wait for somebody, are settled
-    ///     after those, or they would hold up subscriptions (C8).
+    ///   - settlesFirst: True if whom it returns only schedules work, and it is to be told of no events: a subscription. All who may
+    ///     take longer, or wait for somebody, are settled after those, or they would hold up subscriptions (C8).
     @inlinable
     public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool = false) {
         let observing = makeObserving()

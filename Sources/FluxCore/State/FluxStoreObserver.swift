@@ -11,7 +11,7 @@
 /// store.handle.withAccess { $0.observe(journal) }
 /// ```
 ///
-/// It is also told of the events of creators that send to the store. A store without observers spends nothing on them.
+/// It is also told of the events of creators that send to the store, unless it settles first. A store without observers spends nothing on them.
 ///
 /// Thread safety: `applied` is called under the lock of the store, on any thread.
 nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserver {
@@ -71,11 +71,12 @@ nonisolated extension FluxStoreObserver {
 /// An observer as the store keeps it: what each change calls is made where its type is known, or would take three times as long.
 @usableFromInline nonisolated struct FluxObserverEntry<State: FluxState>: Sendable {
     @usableFromInline let observer: any FluxStoreObserver<State>
+    @usableFromInline let settlesFirst: Bool
     @usableFromInline let applied: @Sendable (FluxChange<State>, State, UInt64?) -> FluxWakes
     @usableFromInline let applying: @Sendable (FluxChange<State>) -> Void
 
     @inlinable init<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool) {
-        self.observer = observer
+        (self.observer, self.settlesFirst) = (observer, settlesFirst)
         applying = { observer.applying($0) }
         applied = { observer.applied($0, $1, revision: $2).map { .some($0, isFirst: settlesFirst) } ?? .none }
     }
