@@ -81,8 +81,9 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
         let times = FluxTimes()
         let announced = next.telling { store, revision, _ in times.note(store, revision) }(action)
         times.each { applied in
-            // Where this is a child, those behind come up as well. One that has left by now is told of by each on the way.
-            guard applied.store.dispatcher ?? dispatcher === dispatcher else { return }
+            // Where this is a child, those behind come up as well. One that has left or moved by now is told of by each on the way.
+            let isThere = applied.store.place == applied.place
+            if isThere, let current = applied.store.dispatcher, current !== dispatcher { return }
             instrumentation.applied(
                 action, to: applied.store, revision: applied.revision, in: .nanoseconds(Int64(applied.duration)))
         }
@@ -99,7 +100,7 @@ nonisolated private final class FluxTimes: Sendable {
         noted.withLock { noted in
             // With the lock held: of two stores whose dispatchers apply it at once the later one has the later time.
             let now = fluxNow()
-            let applied = FluxApplied(store: store, revision: revision, duration: now &- noted.last)
+            let applied = FluxApplied(store: store, place: store.place, revision: revision, duration: now &- noted.last)
             if noted.first == nil { noted.first = applied } else { noted.more.append(applied) }
             noted.last = now
         }
@@ -115,6 +116,8 @@ nonisolated private final class FluxTimes: Sendable {
 /// How long a store took for the action of one dispatch, in nanoseconds, and what came of it.
 nonisolated private struct FluxApplied {
     let store: FluxStoreInfo
+    /// Where it was then.
+    let place: UInt64
     let revision: UInt64?
     let duration: UInt64
 }

@@ -154,18 +154,21 @@ import Testing
         #expect(store.state.entries == [10])
     }
 
-    @Test func `On a dispatcher: a store that leaves right after it has applied is told of`() {
+    @Test(arguments: [false, true])
+    func `On a dispatcher: a store that leaves right after it has applied, or moves, is told of`(moves: Bool) {
         struct Leaving: FluxInstrumentation {
-            let dispatcher: FluxDispatcher
+            let other: FluxDispatcher?
+            let store: FluxStore<Counter>
 
-            func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
-                dispatcher.detach(store)
+            func applied(_ action: any FluxAction, to info: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+                if let other { other.attach(store) } else { info.dispatcher?.detach(info) }
             }
         }
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let watcher = Watcher()
         dispatcher.instrument(watcher)
-        store.instrument(Leaving(dispatcher: dispatcher))
+        let leaving = store.instrument(Leaving(other: moves ? FluxDispatcher() : nil, store: store))
+        defer { leaving.remove() }
         #expect(dispatcher.add(1) == 1 && dispatcher.add(1) == 0)
         #expect(watcher.notes.values == [.dispatched(nil), .applied(revision: 1), .dispatched(nil)])
     }

@@ -206,6 +206,31 @@ import Testing
         #expect(late.values == ["FluxLateAction"])
     }
 
+    @Test func `Who has come back from ending it sends nothing more, though another is still asked about an end`() async {
+        let (asked, gate) = (Gate(), DispatchSemaphore(value: 0))
+        let scheduler = Scheduling(retrying: { _, _ in
+            asked.open()
+            gate.wait()
+            return false
+        })
+        let late = Recorder<String>()
+        let creator = FluxActionCreator<Attempting>(dependency: (), store: store, schedulers: [scheduler]) { error, _ in
+            late.record("\(type(of: error))")
+        }
+        let conversions = Recorder<FluxConversion<Attempting>>()
+        let task = creator.fire(.init(conversions: conversions))
+        await conversions.count(1)
+        let conversion = conversions.values[0]
+        DispatchQueue.global().async { conversion.end(.failed(Attempting.Failure())) }
+        await asked.opened()
+        conversion.end(.completed)
+        #expect(conversion.isOver)
+        conversion.send(.add(1))
+        gate.signal()
+        #expect(await task.outcome.error != nil)
+        #expect(store.state.entries.isEmpty && late.values == ["FluxLateAction", "Failure"])
+    }
+
     @Test func `Another attempt of what was cancelled does not begin`() async {
         let queue = DispatchQueue(label: "held")
         let scheduler = Scheduling(retrying: { ticket, _ in
