@@ -206,7 +206,8 @@ import Testing
         #expect(late.values == ["FluxLateAction"])
     }
 
-    @Test func `Who has come back from ending it sends nothing more, though another is still asked about an end`() async {
+    @Test func `Who has come back from ending it sends nothing more, though another is still asked about an end`() async
+    {
         let (asked, gate) = (Gate(), DispatchSemaphore(value: 0))
         let scheduler = Scheduling(retrying: { _, _ in
             asked.open()
