@@ -20,6 +20,8 @@ public final class PostgresLog: Sendable {
     ///     that takes writes: `target_session_attrs=read-write`. Where it says nothing else, `connect_timeout=5 keepalives_idle=5
     ///     keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000` are added: by what most systems are set to, it is
     ///     noticed after a quarter of an hour that a machine or network has vanished, and by who only listens after two hours.
+    ///     Several servers need `synchronous_standby_names`, and one that another takes over from has to be fenced first:
+    ///     acknowledged entries are lost otherwise.
     ///   - name: What the tables' names begin with: 1 to 55 lower-case letters, digits and `_`, and no digit first.
     /// - Throws: Why that cannot be: refused where the address, the database, the user or the name will not be right by waiting.
     public init(_ address: String, name: String) async throws(FluxSharedLogError) {

@@ -71,8 +71,14 @@ final class Session: @unchecked Sendable {
         guard let connection, PQstatus(connection) == CONNECTION_OK else { throw .unavailable(text) }
         // Nobody waits for good, whoever holds a lock. A statement itself has no limit: the time to send it counts too, and over a slow
         // line a large one would be cut off at each attempt.
+        // And what is acknowledged is on disk, whatever the database says of others.
         PQclear(
-            PQexec(connection, "SET client_min_messages = error; SET statement_timeout = 0; SET lock_timeout = '5s'"))
+            PQexec(
+                connection,
+                """
+                SET client_min_messages = error; SET statement_timeout = 0; SET lock_timeout = '5s';
+                SET synchronous_commit = on
+                """))
         return connection
     }
 

@@ -153,6 +153,16 @@ struct PostgresLogTests {
         #expect(batches.withLock { $0 } == [[1, 3 << 20, 2 << 20], [1 << 20, 9 << 20], [0, 0]])
     }
 
+    @Test("What is acknowledged is on disk, whatever the database says of those who connect")
+    func durable() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        _ = try await Session(server.address).run("ALTER DATABASE postgres SET synchronous_commit = off")
+        let setting = try await Session(server.address).run("SHOW synchronous_commit")[0][0]
+        #expect(setting == Array("on".utf8))
+    }
+
     @Test("What is too large is refused by itself, and what is just not is taken")
     func sizes() async throws {
         let folder = try TemporaryFolder()
