@@ -241,6 +241,23 @@ import Testing
         }
     }
 
+    @Test("A server ends in time while somebody opens a board and the log is silent, however patient it is")
+    func endsWhileOpening() async throws {
+        let one = try await start()
+        let id = try #require(try await one.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
+        let other = try await start("--patience", "100", "--deadline", "4")
+        try await eventually("the board at the other") { try await other.ask("GET", "/b/\(id)").status == 200 }
+        log.send(SIGSTOP)
+        defer { log.send(SIGCONT) }
+        let opening = try RawConnection(port: other.port)
+        opening.send("GET /boards/\(id)/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try await Task.sleep(for: .seconds(1))
+        let start = ContinuousClock.now
+        await other.end()
+        #expect(ContinuousClock.now - start < .seconds(30))
+        withExtendedLifetime(opening) {}
+    }
+
     @Test("Mistakes with the log are told in one line")
     func mistakes() async throws {
         let stream = try await start()
