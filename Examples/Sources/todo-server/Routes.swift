@@ -62,9 +62,28 @@ extension Refusal: HTTPResponseError {
 func events(of lease: FluxLease<OpenList>, for request: Request) -> Response {
     let body = ResponseBody { writer in
         try await request.body.consumeWithCancellationOnInboundClose { _ in
-            for try await list in lease.member.store.states.cancelOnGracefulShutdown() {
-                let json = String(decoding: try JSONEncoder().encode(list), as: UTF8.self)
-                try await writer.write(ByteBuffer(string: "data: \(json)\n\n"))
+            let store = lease.member.store
+            let (looks, look) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                defer { group.cancelAll() }
+                group.addTask { for await _ in store.states { look.yield() } }
+                group.addTask {
+                    while true {
+                        try await Task.sleep(for: .seconds(15))
+                        look.yield()
+                    }
+                }
+                var shown: TodoList?
+                for try await _ in looks.cancelOnGracefulShutdown() {
+                    let list = store.state
+                    // A line that means nothing finds out whether anybody is still there.
+                    var text = ":\n\n"
+                    if list.todos != shown?.todos {
+                        text = "data: \(String(decoding: try JSONEncoder().encode(list), as: UTF8.self))\n\n"
+                    }
+                    try await writer.write(ByteBuffer(string: text))
+                    shown = list
+                }
             }
         }
         try await writer.finish(nil)

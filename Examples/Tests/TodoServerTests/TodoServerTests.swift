@@ -195,6 +195,18 @@ import Testing
         await #expect(throws: (any Error).self) { try await server.todos("groceries") }
     }
 
+    @Test("A stream on which nothing happens says now and then that it is there")
+    func beats() async throws {
+        let server = try await Server(folder)
+        let connection = try RawConnection(port: server.port)
+        connection.send("GET /events/groceries HTTP/1.1\r\nHost: a\r\n\r\n")
+        let text = await connection.read { $0.contains(":\n\n") }
+        #expect(text.contains(":\n\n"), "\(text)")
+        server.command.send(SIGTERM)
+        let end = await server.command.finish()
+        #expect(end.status == 0, "\(end.errors)")
+    }
+
     @Test(
         "A body that comes with the request for a stream keeps nothing from its end",
         arguments: [(50, 50, 200), (1_000_000, 70_000, 413), (1_000_000, 1_000_000, 413)])
@@ -384,6 +396,7 @@ private struct Events {
             if let end = text.firstRange(of: "\n\n") {
                 defer { text = String(text[end.upperBound...]) }
                 let line = text[..<end.lowerBound]
+                if line == ":" { continue }
                 try #require(line.hasPrefix("data: "), "\(line)")
                 return try JSONDecoder().decode(Page.self, from: Data(line.dropFirst(6).utf8)).todos
             }
