@@ -6,7 +6,7 @@ import ServiceLifecycle
 
 /// What the server answers.
 func makeRouter(_ lists: Lists) -> Router<TodoContext> {
-    let router = Router(context: TodoContext.self)
+    let router = Router(context: TodoContext.self, options: .autoGenerateHeadEndpoints)
     router.add(middleware: LogRequestsMiddleware(.info))
     router.get("health") { _, _ in HTTPResponse.Status.ok }
     router.get("lists/:list") { _, context in
@@ -15,8 +15,12 @@ func makeRouter(_ lists: Lists) -> Router<TodoContext> {
     router.put("lists/:list/:todo") { request, context in
         let id = try context.name("todo").description
         let todo = try await request.decode(as: Todo.self, context: context)
-        try await lists.with(context.name("list")) { try await $0.take(.put(id: id, todo)) }
-        return HTTPResponse.Status.noContent
+        return try await lists.with(context.name("list")) { list in
+            // Of two who put the same one at once, both may be told that it is new.
+            let isNew = list.store.state.todos[id] == nil
+            try await list.take(.put(id: id, todo))
+            return isNew ? HTTPResponse.Status.created : .noContent
+        }
     }
     router.delete("lists/:list/:todo") { _, context in
         let id = try context.name("todo").description
