@@ -241,6 +241,27 @@ import Testing
         }
     }
 
+    @Test("A title that is taken back before it is listed stays in no list")
+    func titles() async throws {
+        let server = try await start()
+        for round in 1...30 {
+            // With others under way the list has a title a little later than the board.
+            let adding = (1...6).map { _ in
+                Task { while !Task.isCancelled { _ = try? await server.ask("POST", "/boards", #"{"title":"A"}"#) } }
+            }
+            try await server.done(#"{"type":"rename","title":"\#(round)"}"#)
+            try await server.done(#"{"type":"undo"}"#)
+            for task in adding { task.cancel() }
+            for task in adding { await task.value }
+            // For what may be on its way yet; whoever does it right needs no such time.
+            try await Task.sleep(for: .milliseconds(100))
+            try await eventually("the old title in the list, round \(round)") {
+                let boards = try await server.ask("GET", "/boards").fields?.boards
+                return boards?.contains(["id": "welcome", "title": "Welcome"]) == true
+            }
+        }
+    }
+
     @Test("A server ends in time while somebody opens a board and the log is silent, however patient it is")
     func endsWhileOpening() async throws {
         let one = try await start()
