@@ -195,6 +195,36 @@ struct InspectorTests {
         }
     }
 
+    @Test(
+        "leaves nothing with a store that outlives it, whether it was on or off, nor with one that it inspects no more")
+    func inspectorLeavesNothing() async throws {
+        let dispatcher = FluxDispatcher()
+        dispatcher.attach(store)
+        for isOn in [true, false] {
+            var inspector: FluxInspector? = FluxInspector()
+            weak let recorder = inspector?.recorder
+            inspector?.inspect(store)
+            inspector?.inspect(store, name: "corner shop")
+            inspector?.inspect(dispatcher)
+            store.dispatch(action: .look)
+            inspector?.isEnabled = isOn
+            inspector = nil
+            #expect(inspector == nil)
+            try await eventually("nothing of the inspector is left") { recorder == nil }
+        }
+        let byItself = inspector.inspect(store, name: "corner shop")
+        let byDispatcher = inspector.inspect(dispatcher)
+        inspector.isEnabled = false
+        inspector.isEnabled = true
+        #expect(inspector.recorder.stores.all.values.map(\.name) == ["corner shop"])
+        func watches() -> Int? { store.handle.featureIfAny(StoreWatches.self)?.all.withLock { $0.count } }
+        #expect(watches() == 1)
+        byItself.remove()
+        #expect(watches() == 1)
+        byDispatcher.remove()
+        #expect(watches() == 0)
+    }
+
     @Test("lets go of a store, and of all it has noted of it, when the store goes")
     func storeGoes() async throws {
         let tokens = Tokens()
