@@ -28,6 +28,8 @@ public final class FluxInspector: Sendable {
     /// What is inspected: a store, which is not kept, or a dispatcher, which is.
     private struct Subject: Sendable {
         let begin, end: @Sendable () -> Void
+        /// Leaves nothing where it was inspected; nothing of it is called any more.
+        let forget: @Sendable () -> Void
         let isGone: @Sendable () -> Bool
     }
 
@@ -59,7 +61,10 @@ public final class FluxInspector: Sendable {
     deinit {
         // Let go of with some lock held it leaves once there is none.
         FluxPureCode.after { [recorder, subjects = subjects.withLock { $0 }] in
-            if subjects.isEnabled { for subject in subjects.all.values { subject.end() } }
+            for subject in subjects.all.values {
+                if subjects.isEnabled { subject.end() }
+                subject.forget()
+            }
             recorder.removeAll()
         }
     }
@@ -96,6 +101,7 @@ public final class FluxInspector: Sendable {
             Subject(
                 begin: { [weak watch] in watch?.begin(name: name) },
                 end: { [weak watch] in watch?.end() },
+                forget: { [weak watch] in watch?.forget() },
                 isGone: { [weak watch] in watch == nil }))
     }
 
@@ -119,7 +125,7 @@ public final class FluxInspector: Sendable {
                     dispatcher.removeInterceptors { $0 as? DispatcherWatch === watch }
                     dispatcher.remove(watch)
                 },
-                isGone: { false }))
+                forget: {}, isGone: { false }))
     }
 
     private func add(_ subject: Subject) -> FluxRegistration {
@@ -134,6 +140,7 @@ public final class FluxInspector: Sendable {
             self?.subjects.withLock { subjects in
                 let subject = subjects.all.removeValue(forKey: number)
                 if subjects.isEnabled { subject?.end() }
+                subject?.forget()
             }
         }
     }

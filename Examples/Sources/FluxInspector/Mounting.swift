@@ -180,7 +180,7 @@ extension FluxInspector {
             nonisolated(unsafe) let writer = writer
             try await request.body.consumeWithCancellationOnInboundClose { _ in
                 // A server that shuts down waits for its answers, and this one has no end.
-                try await cancelWhenGracefulShutdown { try await self.tell(behind: known ?? 0, to: writer) }
+                try await cancelWhenGracefulShutdown { try await self.tell(behind: known, to: writer) }
             }
         }
         return Response(status: .ok, headers: [.contentType: "text/event-stream"], body: body)
@@ -188,7 +188,7 @@ extension FluxInspector {
 
     /// Looks what is new, ten times a second, and at once where there may be more: a batch of rows goes out at once, and a dispatch has
     /// nobody to wake.
-    private func tell(behind number: UInt64, to writer: any ResponseBodyWriter) async throws {
+    private func tell(behind number: UInt64?, to writer: any ResponseBodyWriter) async throws {
         var writer = writer
         var (number, stamp, silence) = (number, -1, 0)
         let most: UInt64 = 200

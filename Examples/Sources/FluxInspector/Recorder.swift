@@ -188,10 +188,12 @@ final class Recorder: Sendable {
         }
     }
 
-    /// The rows behind one, the oldest first, and how many of those came too late to be told.
-    func rows(after number: UInt64, atMost count: UInt64) -> (rows: [Row], missed: UInt64, last: UInt64) {
+    /// The rows behind one, or, for who has read none, all that are kept; the oldest first, and how many came too late to be told.
+    func rows(after number: UInt64?, atMost count: UInt64) -> (rows: [Row], missed: UInt64, last: UInt64) {
         kept.withLock { kept in
             let forgotten = kept.newest - min(kept.newest, UInt64(kept.slots.count))
+            // What was forgotten before somebody came to read was never to be told.
+            let number = number ?? forgotten
             let start = max(min(number, kept.newest), forgotten)
             let last = min(start + count, kept.newest)
             let rows = start == last ? [] : (start + 1...last).compactMap { kept[$0] }

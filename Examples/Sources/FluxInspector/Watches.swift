@@ -28,13 +28,30 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
         source = .store(id)
     }
 
-    /// The one watch that a store has for a recorder.
+    /// The one watch that a store has for a recorder, for one more who inspects the store, also while that is off.
     static func watch(of handle: FluxStoreHandle<State>, for recorder: Recorder) -> StoreWatch {
         handle.feature(StoreWatches.self) { StoreWatches() }.all.withLock { all in
-            let watch = all[ObjectIdentifier(recorder)] as? StoreWatch ?? StoreWatch(handle, recorder)
-            all[ObjectIdentifier(recorder)] = watch
+            let kept = all[ObjectIdentifier(recorder)]
+            let watch = kept?.watch as? StoreWatch ?? StoreWatch(handle, recorder)
+            all[ObjectIdentifier(recorder)] = (watch, (kept?.users ?? 0) + 1)
             return watch
         }
+    }
+
+    /// The watch that one who inspects the store was given; nil: it has gone with the store.
+    static func existing(of handle: FluxStoreHandle<State>, for recorder: Recorder) -> StoreWatch? {
+        handle.featureIfAny(StoreWatches.self)?.all.withLock { $0[ObjectIdentifier(recorder)]?.watch } as? StoreWatch
+    }
+
+    /// One less inspects the store: with the last the store has nothing of the recorder's any more.
+    func forget() {
+        let last = handle.featureIfAny(StoreWatches.self)?.all.withLock { all in
+            let key = ObjectIdentifier(recorder)
+            all[key]?.users -= 1
+            return all[key]?.users == 0 ? all.removeValue(forKey: key) : nil
+        }
+        // It goes outside of that lock.
+        withExtendedLifetime(last) {}
     }
 
     /// Begins for one more who inspects the store.
@@ -103,9 +120,9 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
     }
 }
 
-/// The watches of one store, by their recorder: what the store has for those who inspect it.
-private final class StoreWatches: Sendable {
-    let all = FluxLock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
+/// The watches of one store, by their recorder, and for how many: what the store has for those who inspect it.
+final class StoreWatches: Sendable {
+    let all = FluxLock<[ObjectIdentifier: (watch: any AnyObject & Sendable, users: Int)]>([:])
 }
 
 /// Looks on at the stores of one dispatcher as they come and go, and notes the events of creators that send there.
@@ -123,7 +140,9 @@ final class DispatcherWatch: FluxDispatcherObserver, FluxDispatchInterceptor, Ev
     }
 
     func detached<State>(_ handle: FluxStoreHandle<State>) {
-        StoreWatch.watch(of: handle, for: recorder).end()
+        let watch = StoreWatch.existing(of: handle, for: recorder)
+        watch?.end()
+        watch?.forget()
     }
 
     /// It is here for the events alone.

@@ -99,13 +99,16 @@ public final class JetStreamLog: Sendable {
         } catch {
             throw error.failure("the stream \(wanted.name)")
         }
-        // Limits are the operator's; what is read and written is not.
+        // Limits by which an append is refused are the operator's; what is read and written is not, nor that it stays.
         var differences: [String] = []
         func compare<Value: Equatable>(_ name: String, _ setting: KeyPath<JetStream.StreamSettings, Value>) {
             let (old, new) = (found[keyPath: setting], wanted[keyPath: setting])
             if old != new { differences.append("\(name) is \(old), not \(new)") }
         }
         compare("subjects", \.subjects)
+        compare("retention", \.retention)
+        compare("max_age", \.max_age)
+        compare("storage", \.storage)
         compare("discard", \.discard)
         compare("num_replicas", \.num_replicas)
         compare("max_msgs_per_subject", \.max_msgs_per_subject)

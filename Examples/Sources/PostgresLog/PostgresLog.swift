@@ -17,9 +17,11 @@ public final class PostgresLog: Sendable {
     ///
     /// - Parameters:
     ///   - address: How libpq connects, as `host=127.0.0.1 dbname=boards` or a `postgres://` address; of several servers, to the one
-    ///     that takes writes: `target_session_attrs=read-write`. Where machines or networks vanish without a word, add
-    ///     `connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000`: by what
-    ///     most systems are set to, that is noticed after a quarter of an hour, and by who only listens after two hours.
+    ///     that takes writes: `target_session_attrs=read-write`. Where it says nothing else, `connect_timeout=5 keepalives_idle=5
+    ///     keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000` are added: by what most systems are set to, it is
+    ///     noticed after a quarter of an hour that a machine or network has vanished, and by who only listens after two hours.
+    ///     Several servers need `synchronous_standby_names`, and one that another takes over from has to be fenced first:
+    ///     acknowledged entries are lost otherwise.
     ///   - name: What the tables' names begin with: 1 to 55 lower-case letters, digits and `_`, and no digit first.
     /// - Throws: Why that cannot be: refused where the address, the database, the user or the name will not be right by waiting.
     public init(_ address: String, name: String) async throws(FluxSharedLogError) {
@@ -74,6 +76,8 @@ public final class PostgresKeyLog: FluxSharedLog {
     private static let largestKey = 64
     /// How many entries a transaction has, which costs more for each of them the more they are.
     private static let most = 1_000
+    /// How many bytes are read before the next entry has to wait: they are in memory at once.
+    private static let enough = 4 << 20
 
     fileprivate init(_ log: PostgresLog, key: String) { (self.log, self.key) = (log, key) }
 
@@ -144,12 +148,15 @@ public final class PostgresKeyLog: FluxSharedLog {
         var position = position
         var rings = log.bell.rings(for: key).makeAsyncIterator()
         while !Task.isCancelled {
-            // One statement sees one moment: either an entry, or that it is gone.
+            // One statement sees one moment: either an entry, or that it is gone. The length of an entry is known without the entry.
             let rows = try await run(
                 """
                 SELECT trimmed, e.position, e.entry FROM \(log.name)_keys k LEFT JOIN LATERAL (
-                    SELECT * FROM \(log.name)_entries WHERE key = k.key AND position > $2 ORDER BY position LIMIT 500
-                ) e ON true WHERE k.key = $1 ORDER BY e.position
+                    SELECT position, entry, sum(length(entry)) OVER (ORDER BY position) - length(entry) AS before FROM (
+                        SELECT position, entry FROM \(log.name)_entries
+                        WHERE key = k.key AND position > $2 ORDER BY position LIMIT 500
+                    ) next
+                ) e ON e.before < \(Self.enough) WHERE k.key = $1 ORDER BY e.position
                 """, [.number(position)], on: log.reader)
             if let trimmed = rows.first?[0].number, trimmed > position {
                 throw FluxSharedLogError.trimmed(through: trimmed)
@@ -200,11 +207,21 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Parameter position: The position of the last that may go.
     /// - Throws: Why they were not removed.
     public func trim(through position: UInt64) async throws(FluxSharedLogError) {
-        _ = try await run(
-            """
-            WITH k AS (UPDATE \(log.name)_keys SET trimmed = greatest(trimmed, least($2, last)) WHERE key = $1 RETURNING trimmed)
-            DELETE FROM \(log.name)_entries USING k WHERE key = $1 AND position <= k.trimmed
-            """, [.number(position)], on: log.writer)
+        var removed: UInt64
+        // Some at a time, in the order of their positions, which have no gaps: who appends waits for no more.
+        repeat {
+            removed =
+                try await run(
+                    """
+                    WITH k AS (UPDATE \(log.name)_keys SET trimmed = greatest(trimmed, least($2, last))
+                        WHERE key = $1 RETURNING trimmed),
+                    first AS (SELECT min(position) AS position FROM \(log.name)_entries WHERE key = $1),
+                    gone AS (DELETE FROM \(log.name)_entries USING k, first WHERE key = $1 AND
+                        \(log.name)_entries.position <= least(k.trimmed, first.position + \(Self.most - 1)) RETURNING 1)
+                    SELECT count(*) FROM gone
+                    """, [.number(position)], on: log.writer
+                ).first?[0].number ?? 0
+        } while removed == Self.most
     }
 
     /// Runs a statement whose first parameter is the key.

@@ -65,24 +65,40 @@ final class Session: @unchecked Sendable {
         if let connection, PQstatus(connection) == CONNECTION_OK { return connection }
         let isFirst = connection == nil
         PQfinish(connection)
-        connection = PQconnectdb(address)
+        connection = connect()
         let text = "connecting to PostgreSQL: \(message)"
         if isFirst, PQstatus(connection) != CONNECTION_OK { try askForCode(text) }
         guard let connection, PQstatus(connection) == CONNECTION_OK else { throw .unavailable(text) }
-        PQclear(PQexec(connection, "SET client_min_messages = error"))
-        limit(0)
+        // Nobody waits for good, whoever holds a lock. A statement itself has no limit: the time to send it counts too, and over a slow
+        // line a large one would be cut off at each attempt.
+        // And what is acknowledged is on disk, whatever the database says of others.
+        PQclear(
+            PQexec(
+                connection,
+                """
+                SET client_min_messages = error; SET statement_timeout = 0; SET lock_timeout = '5s';
+                SET synchronous_commit = on
+                """))
         return connection
     }
 
-    /// Sets how long a statement may take that has so many bytes.
-    ///
-    /// Nobody waits for good, whoever holds a lock; what the network does is up to the address. One of 256 MB was seen to take 8 s.
-    private func limit(_ size: Int) {
-        PQclear(PQexec(connection, "SET statement_timeout = '\(5 + size / Self.pace)s'"))
+    /// Connects so that it is noticed when the other side vanishes without a word, which no limit of the server's would tell.
+    private func connect() -> OpaquePointer? {
+        let options = PQconninfoParse(address, nil)
+        PQconninfoFree(options)
+        // What cannot be read would be taken for the name of a database; so it says what is wrong.
+        if options == nil { return PQconnectdb(address) }
+        // The address comes last, and has the last word.
+        let settings = [
+            ("connect_timeout", "5"), ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("keepalives_count", "3"),
+            ("tcp_user_timeout", "10000"), ("dbname", address),
+        ]
+        let words = (settings.map(\.0) + settings.map(\.1)).map { strdup($0) }
+        defer { for word in words { free(word) } }
+        let names = words.prefix(settings.count).map { UnsafePointer($0) } + [nil]
+        let values = words.suffix(settings.count).map { UnsafePointer($0) } + [nil]
+        return PQconnectdbParams(names, values, 1)
     }
-
-    /// How many bytes a server stores in a second, even if it is slow.
-    private static let pace = 4 << 20
 
     private var message: String { String(cString: PQerrorMessage(connection)) }
 
@@ -117,8 +133,6 @@ final class Session: @unchecked Sendable {
             return copy
         }
         defer { for copy in copies { copy.deallocate() } }
-        if size >= Self.pace { limit(size) }
-        defer { if size >= Self.pace { limit(0) } }
         // Without parameters it may be several statements, in one transaction.
         let result =
             parameters.isEmpty

@@ -68,9 +68,11 @@ final class Boards: Sendable {
             logger[metadataKey: "board"] = "\(id.rawValue)"
             guard let title = try await Self.title(of: id, in: catalogue) else { throw Problem.unknownBoard }
             let storage = try await place.board(id, named: title, logger: logger)
-            let desk = Desk(storage, limits: settings.limits, house: house, logger: logger) { title, revision in
-                // Seldom: the catalogue follows the boards, which know their titles themselves.
-                if catalogue.store.state.titles[id.rawValue] != title {
+            let desk = Desk(storage, limits: settings.limits, house: house, logger: logger) {
+                title, revision, isAnother in
+                // Seldom: the catalogue follows the boards, which know their titles themselves. Where another was told before, that
+                // may be on its way to the log, and is not in the catalogue yet.
+                if isAnother || catalogue.store.state.titles[id.rawValue] != title {
                     catalogue.dispatchSoon(.name(id, title, revision: place.isShared ? revision : nil))
                 }
             }

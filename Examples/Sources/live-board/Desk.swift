@@ -16,11 +16,14 @@ final class Desk: Sendable {
     let feed: Feed
     private let creator: FluxActionCreator<BoardConverter>
     private let showing: Task<Void, Never>
-    private let named: @Sendable (String, Int) -> Void
+    private let named: Named
     private let openBoards = Meter(label: "live_board.open_boards")
     private let logger: Logger
     /// Whether it was told that it cannot be put away, which is tried again and again.
     private let isStuck = Atomic(false)
+
+    /// Told of a title, of the revision at which it was read, and of whether another was told before, since the board was opened.
+    typealias Named = @Sendable (_ title: String, _ revision: Int, _ isAnother: Bool) -> Void
 
     /// Opens a board.
     ///
@@ -29,10 +32,10 @@ final class Desk: Sendable {
     ///   - limits: How much there may be on it.
     ///   - house: How many commands are under way at once, on all boards together.
     ///   - logger: Where to tell what goes wrong.
-    ///   - named: Told of the title, and of each new one, with the revision at which it was read.
+    ///   - named: Told of the title, and of each new one.
     init(
         _ storage: Storage<BoardState>, limits: BoardLimits, house: FluxLimit, logger: Logger,
-        named: @escaping @Sendable (String, Int) -> Void
+        named: @escaping Named
     ) {
         let store = storage.store
         Self.instrument(store, logger)
@@ -91,15 +94,13 @@ final class Desk: Sendable {
         // It holds the store, and so the database, which whoever opens the board next needs.
         await showing.value
         // What is saved last may not have been shown, nor its title told.
-        if case .disk(let store, _) = storage { named(store.state.board.title, store.state.revision) }
+        if case .disk(let store, _) = storage { named(store.state.board.title, store.state.revision, false) }
         openBoards.decrement()
     }
 
     // MARK: - Showing
 
-    private static func showSaved(
-        _ store: FluxStore<BoardState>, _ feed: Feed, _ named: (String, Int) -> Void
-    ) async {
+    private static func showSaved(_ store: FluxStore<BoardState>, _ feed: Feed, _ named: Named) async {
         // A state that comes while another is on its way to the disk is skipped: the next has its changes too.
         for await state in store.states {
             // What has failed is tried again, and the flush waits for that.
@@ -109,12 +110,12 @@ final class Desk: Sendable {
             }
             if Task.isCancelled { return }
             feed.show(state)
-            named(state.board.title, state.revision)
+            named(state.board.title, state.revision, false)
         }
     }
 
     private static func showApplied(
-        _ replica: FluxReplica<BoardState>, _ feed: Feed, _ logger: Logger, _ named: (String, Int) -> Void
+        _ replica: FluxReplica<BoardState>, _ feed: Feed, _ logger: Logger, _ named: Named
     ) async {
         let replacements = Replacements()
         replica.store.handle.withAccess { $0.observe(replacements) }
@@ -131,7 +132,7 @@ final class Desk: Sendable {
             }
             let (state, isAnew) = replica.store.handle.withAccess { ($0.state, replacements.take()) }
             feed.show(state, anew: isAnew)
-            if title != state.board.title { named(state.board.title, state.revision) }
+            if title != state.board.title { named(state.board.title, state.revision, title != nil) }
             title = state.board.title
         }
     }

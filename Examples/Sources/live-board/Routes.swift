@@ -116,10 +116,16 @@ struct Routes: Sendable {
         let given = (request.headers[.lastEventID] ?? query.get("last")).flatMap { KnownRevision($0) }
         let id = try board(context)
         // In a task of its own: what that needs of memory, to open a board, would stay with this one for as long as it streams.
-        let (lease, last) = try await Task {
+        let opening = Task {
             let lease = try await boards.lease(id)
             return (lease, await lease.member.known(given))
-        }.value
+        }
+        // Such a task does not hear by itself that the server ends.
+        let (lease, last) = try await withTaskCancellationHandler {
+            try await opening.value
+        } onCancel: {
+            opening.cancel()
+        }
         let channel = context.channel
 
         let body = ResponseBody { writer in

@@ -6,7 +6,7 @@ import ServiceLifecycle
 
 /// What the server answers.
 func makeRouter(_ lists: Lists) -> Router<TodoContext> {
-    let router = Router(context: TodoContext.self)
+    let router = Router(context: TodoContext.self, options: .autoGenerateHeadEndpoints)
     router.add(middleware: LogRequestsMiddleware(.info))
     router.get("health") { _, _ in HTTPResponse.Status.ok }
     router.get("lists/:list") { _, context in
@@ -15,8 +15,12 @@ func makeRouter(_ lists: Lists) -> Router<TodoContext> {
     router.put("lists/:list/:todo") { request, context in
         let id = try context.name("todo").description
         let todo = try await request.decode(as: Todo.self, context: context)
-        try await lists.with(context.name("list")) { try await $0.take(.put(id: id, todo)) }
-        return HTTPResponse.Status.noContent
+        return try await lists.with(context.name("list")) { list in
+            // Of two who put the same one at once, both may be told that it is new.
+            let isNew = list.store.state.todos[id] == nil
+            try await list.take(.put(id: id, todo))
+            return isNew ? HTTPResponse.Status.created : .noContent
+        }
     }
     router.delete("lists/:list/:todo") { _, context in
         let id = try context.name("todo").description
@@ -62,9 +66,28 @@ extension Refusal: HTTPResponseError {
 func events(of lease: FluxLease<OpenList>, for request: Request) -> Response {
     let body = ResponseBody { writer in
         try await request.body.consumeWithCancellationOnInboundClose { _ in
-            for try await list in lease.member.store.states.cancelOnGracefulShutdown() {
-                let json = String(decoding: try JSONEncoder().encode(list), as: UTF8.self)
-                try await writer.write(ByteBuffer(string: "data: \(json)\n\n"))
+            let store = lease.member.store
+            let (looks, look) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                defer { group.cancelAll() }
+                group.addTask { for await _ in store.states { look.yield() } }
+                group.addTask {
+                    while true {
+                        try await Task.sleep(for: .seconds(15))
+                        look.yield()
+                    }
+                }
+                var shown: TodoList?
+                for try await _ in looks.cancelOnGracefulShutdown() {
+                    let list = store.state
+                    // A line that means nothing finds out whether anybody is still there.
+                    var text = ":\n\n"
+                    if list.todos != shown?.todos {
+                        text = "data: \(String(decoding: try JSONEncoder().encode(list), as: UTF8.self))\n\n"
+                    }
+                    try await writer.write(ByteBuffer(string: text))
+                    shown = list
+                }
             }
         }
         try await writer.finish(nil)

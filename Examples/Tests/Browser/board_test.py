@@ -795,6 +795,27 @@ class BoardTest(unittest.TestCase):
         self.ada.driver.get(self.server.address + "/b/no-such-board")
         self.ada.until(lambda: "no board here" in self.ada.text("#board"), "does not say that there is no such board")
 
+    def test_a_board_that_goes_while_it_is_open_is_said_to_and_is_shown_again_once_it_is_back(self):
+        # What the page is answered is made up: no board is lost and found on a server while that runs.
+        def answer(fetch):
+            self.ada.run(f"window.ask ??= window.fetch; window.fetch = {fetch}; window.dispatchEvent(new Event('online'))")
+
+        answer("async () => { throw new TypeError() }")
+        self.ada.until(lambda: self.ada.text("#connection") == "Reconnecting…", "does not say that the server is gone")
+        answer("async () => new Response('', { status: 404 })")
+        self.ada.until(lambda: self.ada.shown("#no-board"), "does not say that there is no such board")
+        self.assertEqual(self.ada.text("#connection"), "No such board")
+        self.assertEqual([self.ada.lists(), self.ada.shown("#add-list")], [[], False])
+        self.assertIsNone(self.ada.run("return document.querySelector('[aria-busy]')"))
+        others = ["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]]
+        self.bo.add_card(self.done, "Meanwhile")
+        self.bo.shows(*others, ["Done", ["Meanwhile"]])
+        answer("window.ask")
+        self.both_show(*others, ["Done", ["Meanwhile"]])
+        self.assertEqual([self.ada.text("#connection"), self.ada.shown("#no-board")], ["Live", False])
+        self.ada.add_card(self.done, "Afterwards")
+        self.both_show(*others, ["Done", ["Meanwhile", "Afterwards"]])
+
     # Phones, colours, and people who cannot see or point
 
     def test_a_phone_shows_one_list_at_a_time_and_the_page_does_not_overflow(self):

@@ -185,9 +185,44 @@ struct InspectorTests {
             try await #expect(served.get("/inspect/rows/26").status == .notFound)
             let stream = try await served.stream()
             let batch: ShownRows = try await stream.next("rows")
-            #expect(batch.missed == 15)
+            // Who has just come has missed nothing.
+            #expect(batch.missed == 0)
             #expect(batch.rows.map(\.number) == Array(16...25))
+            for _ in 26...40 { store.dispatch(action: .put(Token())) }
+            let next: ShownRows = try await served.stream(after: stream.id).next("rows")
+            #expect(next.missed == 5)
+            #expect(next.rows.map(\.number) == Array(31...40))
         }
+    }
+
+    @Test(
+        "leaves nothing with a store that outlives it, whether it was on or off, nor with one that it inspects no more")
+    func inspectorLeavesNothing() async throws {
+        let dispatcher = FluxDispatcher()
+        dispatcher.attach(store)
+        for isOn in [true, false] {
+            var inspector: FluxInspector? = FluxInspector()
+            weak let recorder = inspector?.recorder
+            inspector?.inspect(store)
+            inspector?.inspect(store, name: "corner shop")
+            inspector?.inspect(dispatcher)
+            store.dispatch(action: .look)
+            inspector?.isEnabled = isOn
+            inspector = nil
+            #expect(inspector == nil)
+            try await eventually("nothing of the inspector is left") { recorder == nil }
+        }
+        let byItself = inspector.inspect(store, name: "corner shop")
+        let byDispatcher = inspector.inspect(dispatcher)
+        inspector.isEnabled = false
+        inspector.isEnabled = true
+        #expect(inspector.recorder.stores.all.values.map(\.name) == ["corner shop"])
+        func watches() -> Int? { store.handle.featureIfAny(StoreWatches.self)?.all.withLock { $0.count } }
+        #expect(watches() == 1)
+        byItself.remove()
+        #expect(watches() == 1)
+        byDispatcher.remove()
+        #expect(watches() == 0)
     }
 
     @Test("lets go of a store, and of all it has noted of it, when the store goes")

@@ -241,6 +241,44 @@ import Testing
         }
     }
 
+    @Test("A title that is taken back before it is listed stays in no list")
+    func titles() async throws {
+        let server = try await start()
+        for round in 1...30 {
+            // With others under way the list has a title a little later than the board.
+            let adding = (1...6).map { _ in
+                Task { while !Task.isCancelled { _ = try? await server.ask("POST", "/boards", #"{"title":"A"}"#) } }
+            }
+            try await server.done(#"{"type":"rename","title":"\#(round)"}"#)
+            try await server.done(#"{"type":"undo"}"#)
+            for task in adding { task.cancel() }
+            for task in adding { await task.value }
+            // For what may be on its way yet; whoever does it right needs no such time.
+            try await Task.sleep(for: .milliseconds(100))
+            try await eventually("the old title in the list, round \(round)") {
+                let boards = try await server.ask("GET", "/boards").fields?.boards
+                return boards?.contains(["id": "welcome", "title": "Welcome"]) == true
+            }
+        }
+    }
+
+    @Test("A server ends in time while somebody opens a board and the log is silent, however patient it is")
+    func endsWhileOpening() async throws {
+        let one = try await start()
+        let id = try #require(try await one.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
+        let other = try await start("--patience", "100", "--deadline", "4")
+        try await eventually("the board at the other") { try await other.ask("GET", "/b/\(id)").status == 200 }
+        log.send(SIGSTOP)
+        defer { log.send(SIGCONT) }
+        let opening = try RawConnection(port: other.port)
+        opening.send("GET /boards/\(id)/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try await Task.sleep(for: .seconds(1))
+        let start = ContinuousClock.now
+        await other.end()
+        #expect(ContinuousClock.now - start < .seconds(30))
+        withExtendedLifetime(opening) {}
+    }
+
     @Test("Mistakes with the log are told in one line")
     func mistakes() async throws {
         let stream = try await start()

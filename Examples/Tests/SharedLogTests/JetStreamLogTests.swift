@@ -253,6 +253,31 @@ struct JetStreamLogTests {
         }
     }
 
+    @Test("A stream that is there, and would lose what was acknowledged by itself, is refused")
+    func losesNothing() async throws {
+        let folder = try TemporaryFolder()
+        let cluster = try NatsCluster(1, folder: folder.url.path)
+        defer { cluster.end() }
+        let logs = try await boards(on: cluster)
+        var forgetful = JetStream.StreamSettings(name: "old", subjects: ["old.*.*"], num_replicas: 1)
+        forgetful.max_age = 3_600_000_000_000
+        var fleeting = JetStream.StreamSettings(name: "memory", subjects: ["memory.*.*"], num_replicas: 1)
+        fleeting.storage = "memory"
+        var queue = JetStream.StreamSettings(name: "queue", subjects: ["queue.*.*"], num_replicas: 1)
+        queue.retention = "workqueue"
+        for (settings, difference) in [
+            (forgetful, "max_age is 3600000000000, not 0"), (fleeting, "storage is memory, not file"),
+            (queue, "retention is workqueue, not limits"),
+        ] {
+            let name = settings.name
+            _ = try await logs.ask(
+                "STREAM.CREATE.\(name)", JetStream.encode(settings), JetStream.StreamAnswer.self)
+            await expect("the log has refused it: the stream \(name) is there, and its \(difference)") {
+                _ = try await JetStreamLog(servers: cluster.addresses, stream: name, replicas: 1)
+            }
+        }
+    }
+
     @Test(
         "What is too large, a name that is none and another number of replicas are refused, and servers that are not there unavailable"
     )

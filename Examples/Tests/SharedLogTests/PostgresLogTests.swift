@@ -3,6 +3,7 @@ import FluxTesting
 import Foundation
 import LocalServers
 import ProgramTesting
+import Synchronization
 import Testing
 
 @testable import PostgresLog
@@ -91,6 +92,75 @@ struct PostgresLogTests {
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
         #expect(positions == Set(1...40_000))
+        // As many go at once.
+        try await log.trim(through: 39_999)
+        await #expect(throws: FluxSharedLogError.trimmed(through: 39_999)) {
+            try await log.read(after: 39_998) { _ in }
+        }
+        let left = try await Session(server.address).run(
+            "SELECT position FROM boards_entries WHERE $1 = $1", [.text("")])
+        #expect(left.map { $0[0].number } == [40_000])
+    }
+
+    @Test("A statement has the time that it takes, but nobody waits for good for what another has locked")
+    func waits() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        let log = try await PostgresLog(server.address, name: "boards").log(for: "b1")
+        #expect(try await log.append([1], key: "1") == 1)
+        _ = try await Session(server.address).run("ALTER DATABASE postgres SET statement_timeout = '3s'")
+        let other = Session(server.address)
+        // As what is large does, over a line that is slow.
+        _ = try await other.run("SELECT pg_sleep(6)")
+        _ = try await other.run("BEGIN; SELECT 1 FROM boards_keys FOR UPDATE")
+        await expect("the log is not available: PostgreSQL: ") { _ = try await log.append([2], key: "2") }
+        _ = try await other.run("ROLLBACK")
+        #expect(try await log.append([2], key: "2") == 2)
+    }
+
+    @Test("A server that accepts a connection and then says nothing is away, unless the address has more patience")
+    func silence() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        server.send(SIGSTOP)
+        await expect("the log is not available: ") { _ = try await Session(server.address).run("SELECT 1") }
+        let waiting = Session(server.address + " connect_timeout=100")
+        let patient = Task { try await waiting.run("SELECT 1").count }
+        await expect("the log is not available: ") { _ = try await Session(server.address).run("SELECT 1") }
+        server.send(SIGCONT)
+        #expect(try await patient.value == 1)
+    }
+
+    @Test("Whoever reads is given some megabytes at once, however many entries that is, or one that is larger")
+    func batches() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        let log = try await PostgresLog(server.address, name: "boards").log(for: "b1")
+        let sizes = [1, 3 << 20, 2 << 20, 1 << 20, 9 << 20, 0, 0]
+        for (number, size) in sizes.enumerated() {
+            _ = try await log.append([UInt8](repeating: 7, count: size), key: "\(number)")
+        }
+        let batches = Mutex<[[Int]]>([])
+        await #expect(throws: CancellationError.self) {
+            try await log.read(after: 0) { entries in
+                batches.withLock { $0.append(entries.map(\.entry.count)) }
+                if entries.last?.position == UInt64(sizes.count) { throw CancellationError() }
+            }
+        }
+        #expect(batches.withLock { $0 } == [[1, 3 << 20, 2 << 20], [1 << 20, 9 << 20], [0, 0]])
+    }
+
+    @Test("What is acknowledged is on disk, whatever the database says of those who connect")
+    func durable() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        _ = try await Session(server.address).run("ALTER DATABASE postgres SET synchronous_commit = off")
+        let setting = try await Session(server.address).run("SHOW synchronous_commit")[0][0]
+        #expect(setting == Array("on".utf8))
     }
 
     @Test("What is too large is refused by itself, and what is just not is taken")

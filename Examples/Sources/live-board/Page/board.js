@@ -33,10 +33,11 @@ let order; // what tells the newest change from another of this revision, which 
 let guesses = []; // { change, revision }: my changes that are drawn already; the revision is known once it is answered
 let held = null; // { card, list, index, from, pointer }: the card in my hand, and where it would drop
 
-const listIn = (board, id) => board.lists.find((list) => list.id === id);
+// There may be no board, while a card of it is still open.
+const listIn = (board, id) => board?.lists.find((list) => list.id === id);
 
 function placeIn(board, id) {
-    for (const list of board.lists) {
+    for (const list of board?.lists ?? []) {
         const index = list.cards.findIndex((card) => card.id === id);
         if (index >= 0) return { list, index, card: list.cards[index] };
     }
@@ -70,7 +71,7 @@ function apply(change, board) {
 function shownBoard() {
     const changes = guesses.map((guess) => guess.change);
     if (held) changes.push({ ...held, type: "cardMoved" });
-    if (changes.length === 0) return board;
+    if (!board || changes.length === 0) return board;
     const shown = structuredClone(board);
     for (const change of changes) apply(change, shown);
     return shown;
@@ -114,9 +115,8 @@ let hiddenTimer = 0;
 
 function showConnection(state, words) {
     const shown = byId("connection");
-    if (shown.dataset.state === state) return;
     shown.dataset.state = state;
-    shown.textContent = words;
+    setText(shown, words); // which tells those who do not see it, and only where it says something else
 }
 
 function hangUp() {
@@ -174,11 +174,22 @@ function takeEvent(block) {
     failures = 0; // not before: a line whose events are not understood is not tried again at once each time
 }
 
+// It may be back later, and is drawn anew then.
 function showNoBoard() {
     hangUp();
-    boardArea.replaceChildren(byId("no-board"));
-    byId("no-board").hidden = false;
+    endDrag();
+    if (held) letGo("Somebody else removed it.");
+    [board, revision, guesses] = [null, -1, []];
+    for (const drawn of [lists, cards]) removeGone(drawn, []);
+    showWhatThereIs(false);
     showConnection("lost", "No such board");
+}
+
+function showWhatThereIs(isBoard) {
+    byId("loading")?.remove();
+    boardArea.removeAttribute("aria-busy");
+    byId("add-list").hidden = !isBoard;
+    byId("no-board").hidden = isBoard;
 }
 
 function heedWhetherSeen() {
@@ -269,9 +280,7 @@ function draw() {
 }
 
 function drawBoard(shown) {
-    byId("loading")?.remove();
-    boardArea.removeAttribute("aria-busy");
-    byId("add-list").hidden = false;
+    showWhatThereIs(true);
     document.title = `${shown.title} · live board`;
     setText(byId("title"), shown.title);
     removeGone(lists, shown.lists);
