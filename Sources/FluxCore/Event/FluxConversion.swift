@@ -90,8 +90,8 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     ///
     /// - Parameter action: The change to make.
     @inlinable public func send(_ action: Converter.Action) {
-        // Relaxed: who has ended it knows; to anybody else it may come right after.
-        if !hasEnded.load(ordering: .relaxed), task.dispatch(attempt, { creator.destination(action) }) { return }
+        // Relaxed: who has ended it knows, or who has seen what came of the next attempt; to anybody else it may come right after.
+        if !hasEnded.load(ordering: .relaxed), task.dispatch({ creator.destination(action) }) { return }
         if !task.isCancelled { creator.report(FluxLateAction(action: "\(action)"), first) }
     }
 

@@ -144,15 +144,13 @@ nonisolated public final class FluxTask: Sendable {
     /// The attempt under way or next, counted from 1.
     @usableFromInline var attempt: Int { machine.withLock { $0.attempt } }
 
-    /// Runs a dispatch of an attempt, unless the work or the attempt has ended; false: refused.
-    @usableFromInline func dispatch(_ attempt: Int, _ body: () -> Void) -> Bool {
-        pass(of: attempt, hasSent: true, body) != nil
-    }
+    /// Runs a dispatch of the conversion, unless the work has ended; false: refused.
+    @usableFromInline func dispatch(_ body: () -> Void) -> Bool { pass(isKept: false, body) != nil }
 
-    /// Runs a dispatch: of an attempt, or one that something kept and goes on with now, unless the work was cancelled; nil: refused.
-    func pass<Result>(of attempt: Int? = nil, hasSent: Bool = false, _ body: () -> Result) -> Result? {
-        guard machine.withLock({ $0.enter(attempt) }) else { return nil }
-        defer { change { $0.leave(hasSent: hasSent) } }
+    /// Runs a dispatch: of the conversion, or one that something kept and goes on with now, unless the work was cancelled; nil: refused.
+    func pass<Result>(isKept: Bool = true, _ body: () -> Result) -> Result? {
+        guard machine.withLock({ $0.enter(isKept: isKept) }) else { return nil }
+        defer { change { $0.leave(hasSent: !isKept) } }
         return FluxThreads.shared.current.sending(self, body)
     }
 

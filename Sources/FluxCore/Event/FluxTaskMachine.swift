@@ -5,7 +5,7 @@
 /// | `start`   | started                                     | refused                                 |
 /// | `enter`   | one more dispatch is under way              | refused; what was kept, if cancelled    |
 /// | `leave`   | one less is under way                       | the same; after the last those are told who come first, and then it is settled |
-/// | `retry`   | another attempt: earlier ones are refused   | refused                                 |
+/// | `retry`   | another attempt: the conversion has ended   | refused                                 |
 /// | `close`   | closed for good, with the way it ended      | refused                                 |
 /// | `next`    | the next event of its life, or to wait      | and the end once it is settled          |
 ///
@@ -52,9 +52,9 @@ nonisolated struct FluxTaskMachine {
         return end == nil
     }
 
-    /// A dispatch begins: of an attempt, or of what something has kept, which only a cancel refuses.
-    mutating func enter(_ attempt: Int?) -> Bool {
-        if attempt == nil ? end?.isCancelled == true : end != nil || attempt != self.attempt { return false }
+    /// A dispatch begins: of the conversion, or of what something has kept, which only a cancel refuses.
+    mutating func enter(isKept: Bool) -> Bool {
+        if isKept ? end?.isCancelled == true : end != nil { return false }
         underWay += 1
         return true
     }
