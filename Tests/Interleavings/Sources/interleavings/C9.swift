@@ -238,6 +238,14 @@ enum C9 {
                 scene.expect(await creator.fire(.add([2])).outcome.isCompleted, "the place was still taken")
             }
         },
+        Scenario("c9-told-of-both", "Who is told that an event was fired is told of its end") { scene in
+            let (store, open) = (makeLog(), Noted(0))
+            let creator = FluxActionCreator<Sending>(
+                dependency: (), observers: { [Telling(open: open)] }, sending: { store.dispatch(action: $0) })
+            scene.thread("fires") { creator.fire(.add([1])) }
+            scene.thread("cancels") { creator.cancelAll() }
+            scene.finally { scene.expect(open.value, is: 0, "still open") }
+        },
         Scenario("c9-limits", "Two limits, shared in opposite order, let everybody through in the end") { scene in
             let (store, one, two) = (makeLog(), FluxLimit(1), FluxLimit(1))
             let there = FluxActionCreator<Sending>(store: store, rules: [.concurrency(one), .concurrency(two)])
@@ -425,4 +433,12 @@ private enum Held: FluxActionConverter {
         event: Event, dependency: Noted<FluxConversion<Held>?>, actionHandler: @escaping (Action) -> Void
     ) {}
     static func start(_ conversion: FluxConversion<Self>) { conversion.dependency.value = conversion }
+}
+
+/// Counts the events that it was told of, and not of their end.
+private struct Telling: FluxEventObserver {
+    let open: Noted<Int>
+
+    func fired(_ event: any FluxEvent, _ task: FluxTask) { open.value += 1 }
+    func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask) { open.value -= 1 }
 }
