@@ -50,7 +50,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
         if hasEnded.load(ordering: .relaxed) { return }
         if !FluxThreads.shared.current.pointee.mayHoldLock { return complete() }
         // Let go of by a state, under the lock of its store: what looks on at events is called without one.
-        FluxPureCode.after { [task, attempt] in task.end(.completed, of: attempt) }
+        FluxPureCode.after { [task] in task.end(.completed) }
     }
 
     // MARK: - What is converted
@@ -127,7 +127,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// Ends the conversion with nothing more to send; apart from `end`, where an optional action of a generic type costs more than
     /// all the rest.
     @usableFromInline func complete() {
-        if !hasEnded.exchange(true, ordering: .relaxed) { task.end(.completed, of: attempt) }
+        if !hasEnded.exchange(true, ordering: .relaxed) { task.end(.completed) }
     }
 
     /// Ends the conversion; a second call does nothing.
@@ -148,7 +148,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
             let tell = { [creator, attempt, task, event] in creator.tellRetried(event, attempt, error, task) }
             if ticket.funnel.retries(ticket, error, tell) { return }
         }
-        task.end(outcome, of: attempt) {
+        task.end(outcome) {
             let last = last()
             if let last { creator.destination(last) }
             if let error = outcome.error { creator.report(error, event, isHandled: last != nil) }

@@ -177,17 +177,16 @@ nonisolated public final class FluxTask: Sendable {
     ///
     /// - Parameters:
     ///   - outcome: How.
-    ///   - attempt: The attempt whose end it is; nil for any.
     ///   - last: What belongs to the end, in one step with it: who cancels the work comes before that or too late. Returns
     ///     whether it has dispatched an action.
-    func end(_ outcome: Outcome, of attempt: Int?, last: () -> Bool) {
-        guard machine.withLock({ $0.close(outcome, of: attempt, isSending: true) }) else { return }
+    func end(_ outcome: Outcome, last: () -> Bool) {
+        guard machine.withLock({ $0.close(outcome, isSending: true) }) else { return }
         let hasSent = FluxThreads.shared.current.sending(self, last)
         change { $0.leave(hasSent: hasSent) }
     }
 
     /// Ends the work with nothing to dispatch, unless it has ended.
-    func end(_ outcome: Outcome, of attempt: Int? = nil) { change { _ = $0.close(outcome, of: attempt) } }
+    func end(_ outcome: Outcome) { change { _ = $0.close(outcome) } }
 
     /// Takes the machine one step on, and tells whoever is to be told of that, outside the lock.
     @inline(__always) private func change<Result>(_ input: (inout FluxTaskMachine) -> Result) -> Result {

@@ -76,9 +76,9 @@ nonisolated struct FluxTaskMachine {
         return (Swift.exchange(&cancellations, with: []), forgotten)
     }
 
-    /// Closes it, of an attempt or of any; what is sent with the end is a dispatch under way.
-    mutating func close(_ outcome: FluxTask.Outcome, of attempt: Int?, isSending: Bool = false) -> Bool {
-        if end != nil || attempt ?? self.attempt != self.attempt { return false }
+    /// Closes it; what is sent with the end is a dispatch under way.
+    mutating func close(_ outcome: FluxTask.Outcome, isSending: Bool = false) -> Bool {
+        if end != nil { return false }
         end = outcome
         if isSending { underWay += 1 }
         return true
