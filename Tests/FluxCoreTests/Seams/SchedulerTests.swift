@@ -181,18 +181,25 @@ import Testing
         static func start(_ conversion: FluxConversion<Attempting>) { conversion.event.conversions.record(conversion) }
     }
 
+    /// An event whose first attempt has begun, its conversions, and what its creator is told of.
+    private func begun(
+        under scheduler: Scheduling
+    ) async -> (task: FluxTask, conversions: Recorder<FluxConversion<Attempting>>, errors: Recorder<String>) {
+        let (conversions, errors) = (Recorder<FluxConversion<Attempting>>(), Recorder<String>())
+        let creator = FluxActionCreator<Attempting>(dependency: (), store: store, schedulers: [scheduler]) { error, _ in
+            errors.record("\(type(of: error))")
+        }
+        let task = creator.fire(.init(conversions: conversions))
+        await conversions.count(1)
+        return (task, conversions, errors)
+    }
+
     @Test func `What an earlier attempt still sends or ends is refused`() async {
         let scheduler = Scheduling(retrying: { ticket, _ in
             ticket.start()
             return true
         })
-        let late = Recorder<String>()
-        let creator = FluxActionCreator<Attempting>(dependency: (), store: store, schedulers: [scheduler]) { error, _ in
-            late.record("\(type(of: error))")
-        }
-        let conversions = Recorder<FluxConversion<Attempting>>()
-        let task = creator.fire(.init(conversions: conversions))
-        await conversions.count(1)
+        let (task, conversions, late) = await begun(under: scheduler)
         conversions.values[0].send(.add(1))
         conversions.values[0].end(.failed(Attempting.Failure()))
         await conversions.count(2)
@@ -214,13 +221,7 @@ import Testing
             gate.wait()
             return false
         })
-        let late = Recorder<String>()
-        let creator = FluxActionCreator<Attempting>(dependency: (), store: store, schedulers: [scheduler]) { error, _ in
-            late.record("\(type(of: error))")
-        }
-        let conversions = Recorder<FluxConversion<Attempting>>()
-        let task = creator.fire(.init(conversions: conversions))
-        await conversions.count(1)
+        let (task, conversions, late) = await begun(under: scheduler)
         let conversion = conversions.values[0]
         DispatchQueue.global().async { conversion.end(.failed(Attempting.Failure())) }
         await asked.opened()
