@@ -82,8 +82,9 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
         let announced = next.telling { store, revision, _ in times.note(store, revision) }(action)
         times.each { applied in
             // Where this is a child, those behind come up as well. One that has left or moved by now is told of by each on the way.
-            let isThere = applied.store.place == applied.place
-            if isThere, let current = applied.store.dispatcher, current !== dispatcher { return }
+            // The place is looked at last: one that moves in between is told of.
+            let current = applied.store.dispatcher
+            if let current, current !== dispatcher, applied.store.place == applied.place { return }
             instrumentation.applied(
                 action, to: applied.store, revision: applied.revision, in: .nanoseconds(Int64(applied.duration)))
         }

@@ -61,10 +61,7 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
 
 /// To whom each store of a dispatcher hands what it applies.
 nonisolated final class FluxActionReaders: FluxReceiverDelivery {
-    struct Reader {
-        let delivery: any FluxReceiverDelivery
-        let put: @Sendable (FluxAppliedAction<any FluxAction>) -> (any FluxSettling)?
-    }
+    typealias Reader = FluxReceiver<FluxAppliedAction<any FluxAction>>
 
     private struct Table {
         /// In the order added, and so told.
@@ -101,7 +98,7 @@ nonisolated final class FluxActionReaders: FluxReceiverDelivery {
     }
 
     func put(_ applied: FluxAppliedAction<any FluxAction>) -> (any FluxSettling)? {
-        let due = all.compactMap { $0.put(applied) }
+        let due = all.compactMap { $0.put(applied, true) }
         return due.count < 2 ? due.first : FluxWakesOfMany(due)
     }
 

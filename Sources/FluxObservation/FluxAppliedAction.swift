@@ -138,9 +138,7 @@ nonisolated extension FluxDispatcher {
     ) -> FluxSubscription {
         FluxPureCode.forbid("subscribeActions")
         let delivery = FluxQueueDelivery(on: queue, handler)
-        let reader = FluxActionReaders.Reader(delivery: delivery) { applied in
-            take(applied).flatMap { delivery.put($0) }
-        }
+        let reader = FluxActionReaders.Reader(delivery) { applied, _ in take(applied).flatMap { delivery.put($0) } }
         return feature(FluxActionLogs.self) { FluxActionLogs() }.add(reader, on: self)
     }
 }

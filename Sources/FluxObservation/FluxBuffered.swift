@@ -24,6 +24,8 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
 
     let rule: Rule
 
+    static func of(_ delivery: FluxDelivery) -> FluxBuffered { .init(rule: delivery == .latest ? .latest : .every) }
+
     /// In order; at most so many changes wait, and where one more comes, the oldest goes.
     ///
     /// - Parameter limit: How many changes may wait, 1 at least.

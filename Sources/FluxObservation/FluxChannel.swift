@@ -66,7 +66,8 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
 
     /// Ends it at once.
     mutating func cancel() {
-        gone += waiting.removeAll()
+        gone += waiting.older + waiting.newer
+        waiting = FluxWaiting()
         end = .end(nil)
     }
 
@@ -116,12 +117,6 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
     @inlinable mutating func replaceFirst(_ element: Element) -> Element? {
         defer { append(element) }
         return popFirst()
-    }
-
-    /// Takes all, to be let go of outside the lock.
-    @inlinable mutating func removeAll() -> ContiguousArray<Element> {
-        defer { self = FluxWaiting() }
-        return older + newer
     }
 }
 

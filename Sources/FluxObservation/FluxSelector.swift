@@ -42,10 +42,10 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
         if index == 0 { return entries[0].value }
         let entry = index.map { entries.remove(at: $0) } ?? (inputs: inputs, value: compute(repeat each inputs))
         entries.insert(entry, at: 0)
-        if entries.count > capacity { entries.removeLast() }
+        let last = entries.count > capacity ? entries.removeLast() : nil
         let gone = memory.withLock { Swift.exchange(&$0, with: entries) }
         // What it starts from may be read under the lock of a store.
-        FluxPureCode.after { withExtendedLifetime(gone) {} }
+        FluxPureCode.after { withExtendedLifetime((gone, last)) {} }
         return entry.value
     }
 }

@@ -140,8 +140,7 @@ nonisolated extension FluxSource {
         _ delivery: FluxDelivery, _ startingWithCurrent: Bool, reading newest: FluxNewest<State>?
     ) -> FluxStates<State, Never> {
         guard let newest, let source = self as? any FluxObservableSource else {
-            return states(
-                FluxBuffered(rule: delivery == .latest ? .latest : .every), startingWithCurrent: startingWithCurrent)
+            return states(FluxBuffered.of(delivery), startingWithCurrent: startingWithCurrent)
         }
         return FluxStates {
             let signal = FluxSignal()
@@ -209,9 +208,7 @@ nonisolated extension FluxSource {
         _ delivery: FluxDelivery = .latest,
         startingWithCurrent: Bool = true
     ) -> FluxStates<Value, Never> {
-        values(
-            of: select, by: isSame, FluxBuffered(rule: delivery == .latest ? .latest : .every),
-            startingWithCurrent: startingWithCurrent)
+        values(of: select, by: isSame, FluxBuffered.of(delivery), startingWithCurrent: startingWithCurrent)
     }
 
     /// A part of the state, whenever that part is another, of which only so many may wait for an iterator.

@@ -103,13 +103,11 @@ nonisolated struct FluxReplicaImage: Equatable {
         if ledger.count > ledger.position {
             throw FluxReplicaMalformed(description: "it has \(ledger.count) entries up to \(ledger.position)")
         }
-        var writers = try reader.number()
-        while writers > 0 {
+        for _ in 0..<(try reader.number()) {
             let id = try reader.number()
             var writer = try FluxReplicaLedger.Writer(floor: reader.number(), last: reader.number())
             writer.decided = try reader.numbers()
             ledger.writers[id] = writer
-            writers -= 1
         }
         state = FluxReplicaContent(version: version, bytes: reader.rest())
     }
@@ -159,10 +157,7 @@ nonisolated struct FluxReplicaBytes {
         if found != known { throw FluxReplicaMalformed(description: "its format is \(found), and \(known) is known") }
     }
 
-    mutating func rest() -> [UInt8] {
-        defer { next = bytes.count }
-        return Array(bytes[next...])
-    }
+    func rest() -> [UInt8] { Array(bytes[next...]) }
 
     static func append(_ numbers: [UInt64], to bytes: inout [UInt8]) {
         for number in numbers {

@@ -109,8 +109,6 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
     private let names = FluxLock(Names())
     private let hasStarted = FluxLock(false)
 
-    init() {}
-
     /// Looks on at the dispatcher, before the first name is given.
     func start(on dispatcher: FluxDispatcher) {
         hasStarted.withLock { hasStarted in

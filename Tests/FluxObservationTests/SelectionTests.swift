@@ -179,6 +179,26 @@ import Testing
         withExtendedLifetime((token, other)) {}
     }
 
+    @Test func `What another has taken out meanwhile goes once no lock is held`() {
+        let again = Locked<(@Sendable (Shop) -> Reading)?>(nil)
+        let selected = fluxSelector(\Shop.filter) { [store] filter in
+            if filter == 2 {
+                // Another thread, unlike that of `sync`.
+                let isDone = DispatchSemaphore(value: 0)
+                DispatchQueue.global().async {
+                    _ = again.current?(Shop(filter: 3))
+                    isDone.signal()
+                }
+                isDone.wait()
+            }
+            return Reading(filter, store)
+        }
+        again.withLock { $0 = selected }
+        _ = selected(Shop(filter: 1))
+        #expect(FluxPureCode.run("a test") { selected(Shop(filter: 2)) }.count == 2)
+        again.withLock { $0 = nil }
+    }
+
     @Test func `It keeps as many values as it is told to, those used last`() {
         let computed = Recorder<Int>()
         let double = fluxSelector(\Shop.filter, capacity: 2) { filter in

@@ -112,8 +112,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Parameters:
     ///   - interceptor: What to add.
     ///   - priority: The highest comes first; among equals the one that was added first.
-    ///   - isReplaced: Says of those that are there which it takes the place of, in one step; an action under way still reaches
-    ///     them. Called under a lock.
+    ///   - isReplaced: Says of those that are there which one it takes the place of, in one step; an action under way still reaches
+    ///     that. Called under a lock.
     /// - Returns: What to remove it by; letting go of that removes nothing.
     /// - Complexity: O(*m*) for *m* interceptors.
     @discardableResult public func add(
@@ -160,8 +160,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///
     /// - Parameters:
     ///   - dispatchers: The dispatchers, in any order; one may be among them more than once.
-    ///   - body: Reads stores, and no view; pure, quick, and lets go of none. What needs a lock that is held, such as a dispatch,
-    ///     another `paused` or the cut of a view, stops the program, or waits for good, as the system's locks have it.
+    ///   - body: Reads stores, and no view; pure and quick. What needs a lock that is held, such as a dispatch, another `paused` or
+    ///     the cut of a view, stops the program, or waits for good, as the system's locks have it. A store or view that goes ends after it.
     /// - Returns: What the closure returns.
     @_specialize(where Result == Void)
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {

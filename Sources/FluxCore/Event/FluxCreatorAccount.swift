@@ -1,5 +1,3 @@
-import Dispatch
-
 /// What became of the events of a creator, by count.
 ///
 /// Events that were fired together and share a conversion end as one: where that was cancelled they all count as cancelled, also

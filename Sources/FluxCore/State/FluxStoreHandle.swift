@@ -170,7 +170,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// Those who are told of events whose actions go to the store.
     @inlinable public var eventObservers: ContiguousArray<any FluxEventObserver> {
-        // A closure: the key path would be made anew by each call, as the type of the observers is generic.
         ContiguousArray(read { $0.observers }.compactMap { $0.settlesFirst ? nil : $0.observer })
     }
 

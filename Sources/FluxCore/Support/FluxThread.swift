@@ -21,7 +21,7 @@ import Dispatch
     var isPausing = false
     /// Whether it may hold a lock, under which nothing of the user's may go.
     var mayHoldLock: Bool { pure != nil || isPausing }
-    /// What is to be done once no such code runs.
+    /// What is to be done once no such code runs, and no dispatcher is paused.
     @usableFromInline var later: [@Sendable () -> Void]?
     /// The work whose action is being dispatched on this thread, if any; whoever dispatches keeps it.
     var sending: Unmanaged<FluxTask>?

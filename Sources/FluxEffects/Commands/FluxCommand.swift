@@ -62,9 +62,10 @@ nonisolated extension FluxStore {
     /// Runs a command on this store.
     ///
     /// If no rule holds it back, what `begin` changes is in the state when this returns. Commands that one thread runs begin in
-    /// that order, also those of different types; those that rules have wait go on in no order with others (C3). Each change is announced like that of an
-    /// action. Cancelling the task leaves the state as it is then; while the store is still loading, `begin` is held back as an
-    /// action is, and comes to pass all the same. By the handle of a store that has ended no rules hold between its commands any more.
+    /// that order, also those of different types; those that rules have wait go on in no order with others (C3). Each change is
+    /// announced like that of an action. Cancelling the task leaves the state as it is then; while the store is still loading, `begin`
+    /// is held back as an action is, and comes to pass all the same. By the handle of a store that has ended no rules hold between its
+    /// commands any more.
     ///
     /// - Parameters:
     ///   - command: What to do.

@@ -34,13 +34,12 @@ nonisolated struct FluxFileCalls: Sendable {
 
     /// What tells one file from another, and from its own later content.
     struct Identity: Equatable, Sendable {
-        /// That of the file, which tells it from others of the same moment.
+        /// That of the file, which tells it from others that are there at the same time.
         let number: UInt64
         let size: Int64
         let modified: Swift.Duration
         let isFile: Bool
-        /// The head of its content, for who has read that: a new file may get the number of one that is gone, within the same tick of
-        /// the clock.
+        /// The head of its content, for who has read that: another file of the same size may come within the same tick of the clock.
         var head: [UInt8] = []
 
         init(_ status: stat) {

@@ -39,7 +39,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// What the user gave.
     private struct Ways: Sendable {
         let make: @Sendable (Key) async throws -> Member
-        let close: @Sendable (Key, Member) async throws -> Void
+        let close: @Sendable (Member) async throws -> Void
         let onFailure: (@Sendable (Key, any Swift.Error) -> Void)?
     }
 
@@ -70,7 +70,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             for (key, member) in members {
                 open.dispatch(action: .closed(key))
                 _Concurrency.Task.detached {
-                    do { try await ways.close(key, member) } catch {
+                    do { try await ways.close(member) } catch {
                         ways.onFailure?(key, (error as? FluxFamilyLoss)?.error ?? error)
                     }
                 }
@@ -103,8 +103,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         make: @escaping @Sendable (_ key: Key) async throws -> Member,
         close: @escaping @Sendable (_ member: Member) async throws -> Void
     ) {
-        self.init(
-            idle, limit, clock, Ways(make: make, close: { try await close($1) }, onFailure: onFailure))
+        self.init(idle, limit, clock, Ways(make: make, close: close, onFailure: onFailure))
     }
 
     /// Makes a family of stores, each of which is flushed before it is let go of.
@@ -133,17 +132,18 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             idle, limit, clock,
             Ways(
                 make: make,
-                close: { _, store in
+                close: { store in
                     let info = FluxStoreInfo(store.handle)
                     let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
                     // First where it is: one that cannot be saved misses nothing.
                     var error = await store.handle.failure()
                     // Only now: it may have been moved meanwhile.
-                    let (dispatcher, name) = error == nil ? (info.dispatcher, info.name) : (nil, nil)
+                    var (dispatcher, name) = error == nil ? (info.dispatcher, info.name) : (nil, nil)
                     var place: UInt64?
                     if error == nil {
                         // What is dispatched from here on is not for it: it would come after what is saved.
-                        if dispatcher?.detach(store) == true { place = info.place }
+                        while let known = dispatcher, !known.detach(store) { (dispatcher, name) = (info.dispatcher, info.name) }
+                        place = info.place
                         error = await store.handle.failure()
                     }
                     if let error {
@@ -353,7 +353,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     private func close(_ slot: Int, _ key: Key) async -> (any Swift.Error)? {
         guard let member = machine.withLock({ $0.member(of: slot) }) else { return nil }
         do {
-            try await ways.close(key, member)
+            try await ways.close(member)
             return nil
         } catch {
             // Before the machine says so, as when it was made.
