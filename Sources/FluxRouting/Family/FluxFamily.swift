@@ -142,7 +142,9 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                     var place: UInt64?
                     if error == nil {
                         // What is dispatched from here on is not for it: it would come after what is saved.
-                        while let known = dispatcher, !known.detach(store) { (dispatcher, name) = (info.dispatcher, info.name) }
+                        while let home = dispatcher, !home.detach(store) {
+                            (dispatcher, name) = (info.dispatcher, info.name)
+                        }
                         place = info.place
                         error = await store.handle.failure()
                     }
