@@ -12,6 +12,8 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline let stamp: @Sendable () -> UInt64
     /// The stores as they are now; one may be among them more than once.
     @usableFromInline let stores: @Sendable () -> [FluxStoreInfo]
+    /// Those of them that are known without reading a view: all but the members of groups, which each cut finds itself.
+    let known: @Sendable () -> [FluxStoreInfo]
     /// What it follows from, each once; views are not among them, but those of a group, which have no leaves.
     let leaves: [any FluxSource]
     let watch: @Sendable (_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription
@@ -55,6 +57,7 @@ nonisolated final class FluxViewSources: Sendable {
         isShared = !isFixed || leaves.count < all.count || views.contains { $0.isShared }
         let fixed = isFixed ? leaves.flatMap { $0.stores } : nil
         stores = { fixed ?? leaves.flatMap { $0.stores } }
+        known = { fixed ?? leaves.flatMap { $0.knownStores } }
         let sum: @Sendable () -> UInt64 = { leaves.reduce(0) { $0 &+ $1.stamp } }
         // What was given was made where the types are known; but it would go every way to what is shared.
         self.stamp = isShared ? sum : stamp ?? sum
@@ -68,6 +71,7 @@ nonisolated final class FluxViewSources: Sendable {
         cuts = FluxLock(Cuts())
         stamp = { members.stamp }
         stores = { members.stores }
+        known = { members.group.knownStores }
         watch = { members.watch($0) }
     }
 
@@ -226,6 +230,12 @@ nonisolated final class FluxFoundStores: Sendable {
 
     /// Where they were before they were read.
     var places: [FluxPlace] { all.withLock { $0 }.flatMap { $0.places() } }
+}
+
+nonisolated extension FluxSource {
+    @usableFromInline var knownStores: [FluxStoreInfo] {
+        (self as? any FluxObservableSource)?.sources?.known() ?? stores
+    }
 }
 
 nonisolated extension FluxCut {

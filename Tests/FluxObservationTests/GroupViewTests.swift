@@ -320,6 +320,68 @@ private func elsewhere(_ body: @escaping @Sendable () -> Void) {
         withExtendedLifetime(token) {}
     }
 
+    /// A house whose rooms are a part of its state, with a view of them.
+    private struct House: Sendable {
+        let rooms = Group<FluxStore<Counter>>()
+        let guests: FluxView<[Int: Int]>
+
+        init(_ dispatcher: FluxDispatcher) {
+            dispatcher.attach(rooms.store)
+            guests = FluxView(rooms.store.view({ $0.all }, by: { $0.keys == $1.keys })) { $0.mapValues(\.count) }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `The members may be views of groups that are views themselves, read and watched`() async {
+        let (dispatcher, houses) = (FluxDispatcher(), Group<House>())
+        let view = FluxView(houses, \.guests) { $0 }
+        let last = Highest()
+        for isWatched in [false, true] {
+            let token = isWatched ? view.subscribe { last.see($0.values.reduce(0) { $0 + $1.count }) } : nil
+            for number in 0..<2 {
+                let house = House(dispatcher)
+                houses.open(number, house)
+                #expect(view.state[number] == [:])
+                house.rooms.open(1, store(0, dispatcher))
+                #expect(view.state[number] == [1: 0], "though its view of them has not been read since")
+            }
+            houses.state[1]?.rooms.open(2, store(0, dispatcher))
+            dispatcher.add(3)
+            #expect(view.state == [0: [1: 3], 1: [1: 3, 2: 3]])
+            #expect(view.stores.count == 6, "that of the houses, two of rooms, and the rooms")
+            if isWatched { await last.reaches(3) }
+            for number in 0..<2 { houses.close(number) }
+            #expect(view.state == [:])
+            withExtendedLifetime(token) {}
+        }
+    }
+
+    @Test(.stress) func `Stress: members that are views of groups which are views are read in one cut`() async {
+        let (dispatcher, houses) = (FluxDispatcher(), Group<House>())
+        let rooms = (0..<4).map { _ in store(0, dispatcher) }
+        for number in 0..<2 { houses.open(number, House(dispatcher)) }
+        let view = FluxView(houses, \.guests) { Set($0.values.flatMap(\.values)) }
+        let seen = Locked(0)
+        let token = view.subscribe { counts in seen.withLock { if counts.count > 1 { $0 += 1 } } }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { for _ in 0..<1_000 { dispatcher.add(1) } }
+            for number in 0..<2 {
+                group.addTask {
+                    let house = houses.state[number]
+                    for round in 0..<500 {
+                        let key = round % 2
+                        house?.rooms.open(key, rooms[2 * number + key])
+                        if round % 5 == 0 { house?.rooms.close(key) }
+                        #expect(view.state.count < 2)
+                    }
+                }
+            }
+        }
+        await view.flush()
+        #expect(seen.current == 0 && view.state == [1_000])
+        withExtendedLifetime((token, rooms)) {}
+    }
+
     @Test func `It keeps no member, whether it is watched or not`() async {
         for isWatched in [false, true] {
             let desks = Group<Desk>()
