@@ -21,6 +21,8 @@ nonisolated final class FluxViewSources: Sendable {
     let isFixed: Bool
     /// Whether a store may be read more than once in a cut.
     @usableFromInline let isShared: Bool
+    /// Whether it follows from stores alone, from each of them once.
+    @usableFromInline let isOfStores: Bool
     /// Held while a cut is taken: of two that read the stores at the same time, neither would be the later one in all of them.
     private let cuts: FluxLock<Cuts>
 
@@ -55,6 +57,7 @@ nonisolated final class FluxViewSources: Sendable {
         }
         self.leaves = leaves
         isShared = !isFixed || leaves.count < all.count || views.contains { $0.isShared }
+        isOfStores = !isShared && views.isEmpty
         let fixed = isFixed ? leaves.flatMap { $0.stores } : nil
         stores = { fixed ?? leaves.flatMap { $0.stores } }
         known = { fixed ?? leaves.flatMap { $0.knownStores } }
@@ -67,7 +70,7 @@ nonisolated final class FluxViewSources: Sendable {
     /// Those of a group, which come and go.
     @usableFromInline
     init<Group, Key, Member, Source>(_ members: FluxMembers<Group, Key, Member, Source>) {
-        (isFixed, isShared, leaves) = (false, true, [])
+        (isFixed, isShared, isOfStores, leaves) = (false, true, false, [])
         cuts = FluxLock(Cuts())
         stamp = { members.stamp }
         stores = { members.stores }

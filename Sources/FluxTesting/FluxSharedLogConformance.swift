@@ -30,8 +30,8 @@ nonisolated extension FluxConformance {
         try await check.snapshots(all)
         try await check.snapshotsAtOnce(all)
         try await check.trimming(all)
-        // Another client, which knows nothing of all this.
-        try await FluxSharedLogCheck(log: make(), other: log, duration: duration, clock: clock).trimming(all)
+        // Two more clients, which know nothing of all this.
+        try await FluxSharedLogCheck(log: make(), other: make(), duration: duration, clock: clock).trimming(all)
         try await check.trimmingAll(all, make)
         try await check.overtaking()
         try await check.cancelling()

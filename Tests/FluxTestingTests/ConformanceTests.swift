@@ -96,29 +96,38 @@ import Testing
     final class WrongLog: FluxLog {
         enum Fault: CaseIterable {
             case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
-                neverLoads, numberForRevision, clearsForNothing, compactsNoActions, shortRevision
+                neverLoads, numberForRevision, clearsForNothing, compactsNoActions, shortRevision, takesAway,
+                repeatsAllKnown
         }
 
         let fault: Fault
         private let disk = Locked(FluxLogContents<Marks>())
+        /// Whether what was loaded is in memory only, until it is written again; nil before either.
+        private let isTaken = Locked<Bool?>(nil)
 
         init(_ fault: Fault) { self.fault = fault }
 
         func reopened() -> WrongLog {
             if fault == .forgetsWhenReopened { disk.withLock { $0 = FluxLogContents(snapshot: $0.snapshot) } }
+            if fault == .takesAway && isTaken.current == true { disk.withLock { $0 = FluxLogContents() } }
+            isTaken.withLock { $0 = nil }
             return self
         }
 
         func load() async throws -> FluxLogContents<Marks> {
-            fault == .neverLoads ? FluxLogContents() : disk.current
+            isTaken.withLock { $0 = $0 ?? true }
+            return fault == .neverLoads ? FluxLogContents() : disk.current
         }
 
         func append(_ entries: [FluxLogEntry<Counter.Action>]) async throws {
+            isTaken.withLock { $0 = false }
             disk.withLock { disk in
                 var all = disk.entries
                 let last = max(all.last?.number ?? 0, disk.snapshot?.number ?? 0)
                 if fault == .clearsForNothing && entries.isEmpty { all = [] }
-                all += fault == .repeats ? entries : entries.filter { $0.number > last }
+                let isKnown = entries.allSatisfy { $0.number <= last }
+                let repeats = fault == .repeats || fault == .repeatsAllKnown && isKnown
+                all += repeats ? entries : entries.filter { $0.number > last }
                 if fault == .forgetsLast && entries.count > 1 { all.removeLast() }
                 if fault == .reorders && all.count > 1 { all.swapAt(0, 1) }
                 disk = FluxLogContents(snapshot: disk.snapshot, entries: all)
@@ -126,6 +135,7 @@ import Testing
         }
 
         func compact(_ snapshot: FluxSnapshot<Marks>) async throws {
+            isTaken.withLock { $0 = false }
             disk.withLock { disk in
                 if fault == .compactsNoActions && disk.entries.isEmpty { return }
                 let entries = fault == .dropsAll ? [] : disk.entries.filter { $0.number > snapshot.number }
@@ -149,13 +159,15 @@ import Testing
     final class WrongPersistence: FluxPersistence {
         enum Fault: CaseIterable {
             case forgetsWhenReopened, keepsFirst, startsWithSomething, forgetsEqual, savesOnceLoaded, moves,
-                savesNothingLoaded
+                savesNothingLoaded, takesAway
         }
 
         let fault: Fault
         private let disk: Locked<Int?>
         private let opened = Locked(0)
         private let isLoaded = Locked(false)
+        /// Whether what was loaded is in memory only, until it is saved again; nil before either.
+        private let isTaken = Locked<Bool?>(nil)
         private let firstLoaded = Locked<Int?>(nil)
 
         init(_ fault: Fault) {
@@ -167,7 +179,10 @@ import Testing
 
         func reopened() -> WrongPersistence {
             opened.withLock { $0 += 1 }
-            if fault == .forgetsWhenReopened { disk.withLock { $0 = nil } }
+            if fault == .forgetsWhenReopened || fault == .takesAway && isTaken.current == true {
+                disk.withLock { $0 = nil }
+            }
+            isTaken.withLock { $0 = nil }
             isLoaded.withLock { $0 = false }
             firstLoaded.withLock { $0 = nil }
             return self
@@ -175,12 +190,14 @@ import Testing
 
         func load() async throws -> Int? {
             isLoaded.withLock { $0 = true }
+            isTaken.withLock { $0 = $0 ?? true }
             firstLoaded.withLock { $0 = $0 ?? disk.current }
             return disk.current
         }
 
         func save(_ state: Int) async throws {
             if fault == .savesOnceLoaded && !isLoaded.current { return }
+            isTaken.withLock { $0 = false }
             if fault == .savesNothingLoaded && state == firstLoaded.current { return }
             disk.withLock { disk in
                 if fault == .forgetsEqual && disk == state { return disk = nil }

@@ -66,7 +66,7 @@ import Testing
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
             case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
             case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes, overtaken, firstPage, savesLate
-            case silentIfEmpty
+            case silentIfEmpty, knowsNoOldEntries, knowsNoOldSnapshot, knowsNoOldTrim
         }
 
         /// What all clients have together.
@@ -74,6 +74,7 @@ import Testing
             let base = FluxTestLog()
             let trimmed = FluxLock<UInt64>(0)
             let newest = FluxLock<FluxSharedSnapshot<[UInt8]>?>(nil)
+            let saves = FluxLock(0)
         }
 
         private let server: Server
@@ -81,10 +82,16 @@ import Testing
         /// What this client has saved, and the end that it has seen.
         private let own = FluxLock<(saved: UInt64, end: UInt64)>((0, 0))
 
+        /// The end, how often was saved, and what was trimmed when this client was opened.
+        private let old: (end: UInt64, saves: Int, trimmed: UInt64)
+
         private var base: FluxTestLog { server.base }
 
         init(_ fault: Fault?, on other: WrongSharedLog? = nil) {
             (self.fault, server) = (fault, other?.server ?? Server())
+            old = (
+                server.base.entries.last?.position ?? 0, server.saves.withLock { $0 }, server.trimmed.withLock { $0 }
+            )
         }
 
         func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
@@ -100,7 +107,8 @@ import Testing
             if fault == .emptyBatch { try await receive([]) }
             var isFirst = true
             do {
-                try await base.read(after: fault == .startsOver ? 0 : position) { entries in
+                let start = fault == .knowsNoOldEntries ? max(position, old.end) : position
+                try await base.read(after: fault == .startsOver ? 0 : start) { entries in
                     if isFirst, fault == .firstTwice { try await receive(entries) }
                     isFirst = false
                     try await hand(entries, receive)
@@ -118,6 +126,7 @@ import Testing
             switch fault {
             case .silentTrim: true
             case .silentIfEmpty: base.entries.isEmpty
+            case .knowsNoOldTrim: position < old.trimmed
             case .lowersTrim: position >= server.trimmed.withLock { $0 }
             default: false
             }
@@ -151,7 +160,8 @@ import Testing
         }
 
         func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
-            server.newest.withLock { $0 }
+            if fault == .knowsNoOldSnapshot && server.saves.withLock({ $0 }) == old.saves { return nil }
+            return server.newest.withLock { $0 }
         }
 
         func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
@@ -161,6 +171,7 @@ import Testing
                 for _ in 0..<max(1, 40 * (30 - Int(snapshot.position))) { await Task.yield() }
                 return server.newest.withLock { $0 = snapshot }
             }
+            server.saves.withLock { $0 += 1 }
             server.newest.withLock { newest in
                 switch fault {
                 case .noSnapshot: break
