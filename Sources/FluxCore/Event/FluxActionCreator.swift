@@ -230,8 +230,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Ends the work of the creator: no new events, a while for those in flight, then the rest is cancelled.
     ///
     /// An event fired from now on is dropped. Returns as soon as all have ended, at the deadline at the latest; one whose
-    /// action is being dispatched then, or whose end is being told, is counted as unfinished, and ends soon. Where the task that calls
-    /// it is cancelled the while is over.
+    /// action is being dispatched then, or whose end or retry is being told, is counted as unfinished, and ends soon. Where the task
+    /// that calls it is cancelled the while is over.
     ///
     /// - Parameter duration: How long those in flight may take, by the clock of the creator.
     /// - Returns: What became of all events that were ever fired on the creator.

@@ -13,7 +13,8 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
     public internal(set) var cancelled = 0
     /// Those that never started: refused by a scheduler, or fired after the shutdown had begun.
     public internal(set) var dropped = 0
-    /// Those whose last action was being dispatched, or whose end was being told, when the shutdown returned; they end on their own.
+    /// Those whose last action was being dispatched, or whose end or retry was being told, when the shutdown returned; they end on
+    /// their own.
     public internal(set) var unfinished = 0
 
     mutating func count(_ outcome: FluxTask.Outcome, _ events: Int) {
