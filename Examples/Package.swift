@@ -187,7 +187,7 @@ let package = Package(
         .testTarget(
             name: "LiveBoardTests",
             dependencies: flux("FluxCore", "FluxEffects") + [
-                "LocalServers", "ProgramTesting", "bare-board", "board-load", "live-board",
+                "LocalServers", "ProgramTesting", "SQLiteLog", "bare-board", "board-load", "live-board",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

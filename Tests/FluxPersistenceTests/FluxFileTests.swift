@@ -32,6 +32,25 @@ import Testing
         #expect(store.state.text == "ab")
     }
 
+    @Test(.timeLimit(.minutes(1))) func `Disks that hang, one for each of many files, keep no task from going on`() async throws {
+        let isWell = Gate()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<64 {
+                let file = FluxFile<Int>(
+                    path: "\(folder.path)/\(number)",
+                    encode: { _ in
+                        isWell.wait()
+                        return []
+                    }, decode: { _ in 0 })
+                group.addTask { try await file.save(number) }
+            }
+            for _ in 0..<1_000 { await _Concurrency.Task.detached {}.value }
+            isWell.open()
+            try await group.waitForAll()
+        }
+        #expect(folder.names.count == 64)
+    }
+
     @Test func `It is its owner's alone, and has the content after a head of 40 bytes`() async throws {
         try await folder.file(version: 2).save("the content")
         try await folder.file(version: 2).save("the content, again")

@@ -131,7 +131,27 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     private let coding: Coding
     private let database: DatabaseQueue
 
-    /// Opens a database, and makes it if there is none.
+    /// Opens a database on a thread of its own, and makes it if there is none.
+    ///
+    /// To open one writes to the disk, and may wait for another who has it: a slow disk so keeps no thread from tasks. It is closed,
+    /// which may write as well, on the thread on which the last reference goes.
+    ///
+    /// - Parameters:
+    ///   - path: The file, whatever it is called; its folder has to exist.
+    ///   - coding: How states and actions become bytes, and back.
+    ///   - patience: How long to wait, in seconds, for another who has it open, such as a store that is just going.
+    /// - Returns: The log.
+    /// - Throws: ``Failure``, with the path.
+    public static func opened(path: String, coding: Coding, patience: Double = 5) async throws -> SQLiteLog {
+        try await withCheckedThrowingContinuation { continuation in
+            // A global queue would take the threads that tasks run on.
+            DispatchQueue(label: "SQLiteLog").async {
+                continuation.resume(with: Result { try SQLiteLog(path: path, coding: coding, patience: patience) })
+            }
+        }
+    }
+
+    /// Opens a database on this thread, which waits for the disk, and makes it if there is none.
     ///
     /// One of an older version of this file is taken over, which the older program then refuses: a million actions take some seconds.
     ///

@@ -6,15 +6,19 @@
     import Musl
 #endif
 
-/// Lets the program have as many files and connections as the system allows: many systems begin with 1,024, or 256.
-public func raiseFileLimit() {
+/// Lets the program have as many files and connections as the system allows, up to a million: many systems begin with 1,024, or 256.
+///
+/// - Returns: How many it may have now.
+@discardableResult public func raiseFileLimit() -> Int {
     #if canImport(Glibc)
         let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     #else
         let files = RLIMIT_NOFILE
     #endif
+    let most = 1 << 20
     var limit = rlimit()
-    guard getrlimit(files, &limit) == 0 else { return }
-    limit.rlim_cur = min(limit.rlim_max, 1 << 20)
-    setrlimit(files, &limit)
+    guard getrlimit(files, &limit) == 0 else { return most }
+    let before = limit.rlim_cur
+    limit.rlim_cur = min(limit.rlim_max, rlim_t(most))
+    return Int(min(setrlimit(files, &limit) == 0 ? limit.rlim_cur : before, rlim_t(most)))
 }

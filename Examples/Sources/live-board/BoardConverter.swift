@@ -56,7 +56,7 @@ enum BoardConverter: FluxAsyncActionConverter {
             }
             let revision = store.state.revision
             // Also where nothing has changed: what the answer was made from may not be on disk yet.
-            if let error = await store.handle.failure() { throw Unsaved(outcome, error) }
+            if let error = await store.handle.failure() { throw file.problem(outcome, error) }
             let receipt = Receipt(revision: revision, id: try action.get()?.added)
             order.answer.receipt.withLock { $0 = receipt }
         case .log(let replica, let patience):

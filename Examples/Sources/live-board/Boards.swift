@@ -258,6 +258,11 @@ extension Problem {
                 "The board is \(board.rawValue). The log of the server names the file that would have to be put back.")
     }
 
+    /// The database of a board was taken away while it was open: the next write has found that.
+    static let gone = Problem(
+        kind: "lost", status: .internalServerError, title: "What there was of this board is not there any more",
+        detail: "Its file was deleted, moved or replaced while the server had it open. The log of the server names it.")
+
     /// The database of a board cannot be read, and not for want of a disk that works.
     static func damaged(_ board: BoardID) -> Problem {
         Problem(

@@ -111,10 +111,19 @@ struct LiveBoard: AsyncParsableCommand {
         }
     }
 
+    /// How many connections, and boards of two files each, there may be at once where the system allows so many open files.
+    ///
+    /// Without a file for it no connection can be taken, nor left alone: it would be asked for again and again.
+    private func fitted(to files: Int) -> (connections: Int, boards: Int) {
+        let rest = max(4, files - 64)
+        let connections = min(connections, max(rest - 2 * min(openBoards, rest), rest / 2))
+        return (connections, log == nil ? min(openBoards, (rest - connections) / 2) : openBoards)
+    }
+
     private func serve() async throws {
         // A client that goes while something is sent to it is not the end of the program.
         signal(SIGPIPE, SIG_IGN)
-        raiseFileLimit()
+        let files = raiseFileLimit()
         let level = logLevel
         LoggingSystem.bootstrap { label in
             var handler = StreamLogHandler.standardError(label: label)
@@ -122,6 +131,12 @@ struct LiveBoard: AsyncParsableCommand {
             return handler
         }
         let logger = Logger(label: "live-board")
+        let (connections, openBoards) = fitted(to: files)
+        if connections < self.connections {
+            logger.warning(
+                "There may be fewer connections than asked for: the system allows too few open files",
+                metadata: ["files": "\(files)", "connections": "\(connections)"])
+        }
         let metrics = Prometheus()
         MetricsSystem.bootstrap(metrics)
 

@@ -72,8 +72,10 @@ enum Place: Sendable {
             let path = Self.path(of: name, in: folder)
             do {
                 // On no dispatcher: what is dispatched is for this store alone.
+                // It may still be closed since it was put away, on a disk that is slow.
+                let log = try await SQLiteLog<State>.opened(path: path, coding: .json(), patience: 60)
                 let store = try await FluxStore.restored(
-                    from: WatchedLog(log: SQLiteLog<State>(path: path, coding: .json()), path: path, disk: disk),
+                    from: WatchedLog(log: log, path: path, disk: disk),
                     initialState: initialState, dispatcher: nil, compactEvery: 1_000
                 ) { failure in
                     logger.error(
@@ -142,7 +144,7 @@ enum Storage<State: FluxState>: Sendable {
         case .disk(let store, let file):
             try file.requireSaving()
             store.dispatch(action: action)
-            if let error = await store.handle.failure() { throw Unsaved(.pending, error) }
+            if let error = await store.handle.failure() { throw file.problem(.pending, error) }
         case .log(let replica, let patience):
             try await replica.dispatch(action: action, within: patience)
         }
@@ -160,9 +162,9 @@ enum Storage<State: FluxState>: Sendable {
     /// The state as it is now, once it is kept.
     func kept() async throws -> State {
         switch self {
-        case .disk(let store, _):
+        case .disk(let store, let file):
             let state = store.state
-            if let error = await store.handle.failure() { throw Unsaved(.hidden, error) }
+            if let error = await store.handle.failure() { throw file.problem(.hidden, error) }
             return state
         case .log(let replica, _):
             // What is known to be wrong is shown to nobody.
@@ -284,6 +286,9 @@ final class Disk: Sendable {
     /// What is wrong with a database that cannot be read; nil: there is none such, as far as is known.
     var lost: String? { failures.withLock { $0.lost.values.first } }
 
+    /// Whether a database is damaged, or was taken away, as far as is known.
+    func isLost(_ path: String) -> Bool { failures.withLock { $0.lost[path] != nil } }
+
     func noteLost(_ failure: String, at path: String) { failures.withLock { $0.lost[path] = failure } }
 
     func noteUnopened(_ failure: any Error) { failures.withLock { $0.unopened = "\(failure)" } }
@@ -303,16 +308,27 @@ struct DiskFile: Sendable {
     let disk: Disk
 
     /// Throws where the last write has failed: what cannot be saved would only grow in memory.
-    func requireSaving() throws(Unsaved) {
+    func requireSaving() throws {
         if let failure = disk.failure(at: path) { throw Unsaved(.refused, failure) }
+        if disk.isLost(path) { throw Problem.gone }
+    }
+
+    /// What is told to who has asked for something that was not saved.
+    func problem(_ outcome: Unsaved.Outcome, _ error: any Error) -> any Error {
+        disk.isLost(path) ? Problem.gone : Unsaved(outcome, error)
     }
 }
 
-/// A log that tells the disk how its writes have gone.
-private struct WatchedLog<Log: FluxLog>: FluxLog {
+/// A log that tells the disk how its writes have gone, and is closed on a thread of its own.
+private final class WatchedLog<Log: FluxLog>: FluxLog {
     let log: Log
     let path: String
     let disk: Disk
+
+    init(log: Log, path: String, disk: Disk) { (self.log, self.path, self.disk) = (log, path, disk) }
+
+    // That may write to the disk, and the last reference goes in a task.
+    deinit { DispatchQueue(label: "closing").async { [log] in withExtendedLifetime(log) {} } }
 
     func load() async throws -> FluxLogContents<Log.State> { try await log.load() }
 
@@ -329,7 +345,12 @@ private struct WatchedLog<Log: FluxLog>: FluxLog {
             try await write()
             disk.note(nil, at: path)
         } catch {
-            disk.note(error, at: path)
+            // That is no disk which is full: it does not pass by itself, and keeps no other board from being made.
+            if (error as? SQLiteLog<Log.State>.Failure)?.reason is SQLiteLog<Log.State>.Moved {
+                disk.noteLost("\(error)", at: path)
+            } else {
+                disk.note(error, at: path)
+            }
             throw error
         }
     }

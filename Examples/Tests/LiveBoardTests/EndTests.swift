@@ -1,5 +1,7 @@
+import FluxCore
 import Foundation
 import ProgramTesting
+import SQLiteLog
 import Synchronization
 import Testing
 
@@ -299,6 +301,77 @@ import Testing
             #expect(told == 1 && server.program.errors.contains("board=welcome"), "\(server.program.errors)")
         }
     #endif
+
+    private func file(of board: String) -> URL {
+        folder.url.appending(component: "data").appending(component: "board-\(board).sqlite")
+    }
+
+    @Test("A board whose file is taken away while it is open is lost, and all others go on")
+    func takenAway() async throws {
+        var server = try await Server(folder)
+        let id = try #require(try await server.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
+        try await server.done(#"{"type":"addList","title":"A"}"#, on: id)
+        let (file, aside) = (file(of: id), folder.url.appending(component: "aside"))
+        try FileManager.default.copyItem(at: file, to: aside)
+        try FileManager.default.removeItem(at: file)
+        for title in ["B", "C"] {
+            let answer = try await server.command(#"{"type":"addList","title":"\#(title)"}"#, on: id)
+            #expect(answer.status == 500 && answer.problem == "lost", "\(answer.text)")
+        }
+        #expect(try await server.ask("GET", "/boards/\(id)").problem == "lost")
+        let health = try await server.ask("GET", "/health")
+        #expect(health.status == 503 && health.text.contains("failed") && health.text.contains(file.path), "\(health)")
+        #expect(try await server.ask("POST", "/boards", #"{"title":"Others"}"#).status == 201)
+        try await server.done(#"{"type":"addList","title":"D"}"#)
+        await server.end()
+        #expect(server.program.errors.contains(file.path), "\(server.program.errors)")
+
+        try FileManager.default.moveItem(at: aside, to: file)
+        server = try await Server(folder)
+        #expect(try await server.board(id).board.title == "Plans")
+        #expect(try await server.ask("GET", "/health").status == 200)
+        #expect(await server.end() == 0)
+    }
+
+    @Test("Boards that take long to open, as on a slow disk, keep nobody else from an answer")
+    func slowToOpen() async throws {
+        var server = try await Server(folder)
+        var ids: [String] = []
+        for number in 0..<8 {
+            ids.append(try #require(try await server.ask("POST", "/boards", #"{"title":"\#(number)"}"#).fields?.id))
+        }
+        #expect(await server.end() == 0)
+        server = try await Server(folder)
+        // Who opens one of these waits for a minute.
+        var held = try ids.map { try SQLiteLog<Held>(path: file(of: $0).path, coding: .json()) }
+        let answers = try await withThrowingTaskGroup(of: Server.Answer.self) { [server] group in
+            for id in ids { group.addTask { try await server.ask("GET", "/boards/\(id)") } }
+            // They would wait for the threads of the tasks, and those for the boards.
+            for _ in 0..<20 { #expect(try await server.ask("GET", "/health").status == 200) }
+            held = []
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers.map(\.status) == ids.map { _ in 200 }, "\(answers.map(\.text))")
+        #expect(held.isEmpty)
+        #expect(await server.end() == 0)
+    }
+
+    private struct Held: FluxState, Codable {
+        enum Action: FluxAction, Codable { case none }
+        mutating func handle(action: Action) -> Held? { nil }
+    }
+
+    @Test("Where the system allows few open files there are fewer connections, and who comes then waits")
+    func fewFiles() async throws {
+        let server = try await Server(folder, after: "ulimit -n 128")
+        #expect(server.program.errors.contains("fewer connections"), "\(server.program.errors)")
+        let answers = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<200 { group.addTask { try await server.ask("GET", "/boards/welcome").status } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers.allSatisfy { $0 == 200 }, "\(answers)")
+        #expect(await server.end() == 0)
+    }
 
     @Test(
         "A board whose file is gone, or has nothing in it, is not shown as an empty one, and is there once that is back"

@@ -36,7 +36,8 @@ import Dispatch
 /// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     private let access: FluxFileAccess<State>
-    private let queue = DispatchQueue(label: "FluxFile", target: .global())
+    /// Not aimed at a global queue, unlike those of the core: tasks run on the threads of these, and who reads or writes waits.
+    private let queue = DispatchQueue(label: "FluxFile")
 
     /// Names a file, which need not exist; nothing is read yet.
     ///

@@ -34,10 +34,15 @@ final class Server: Sendable {
     }
 
     /// Starts it where no file can grow beyond so many blocks of 512 bytes, as on a disk that is full.
-    init(_ folder: TemporaryFolder, blocks: Int, _ options: String...) async throws {
+    convenience init(_ folder: TemporaryFolder, blocks: Int, _ options: String...) async throws {
+        try await self.init(folder, after: "trap '' XFSZ; ulimit -S -f \(blocks)", options)
+    }
+
+    /// Starts it after commands of the shell, which set what it may have.
+    init(_ folder: TemporaryFolder, after commands: String, _ options: [String] = []) async throws {
         program = try Command(
             program: URL(filePath: "/bin/sh"),
-            ["-c", "trap '' XFSZ; ulimit -S -f \(blocks); exec \"$@\"", "sh", Command.built("live-board").path]
+            ["-c", "\(commands); exec \"$@\"", "sh", Command.built("live-board").path]
                 + ["--port", "0", "--data", folder.url.appending(component: "data").path] + options)
         address = try #require(await program.nextLine(), "it did not start: \(program.errors)")
     }
