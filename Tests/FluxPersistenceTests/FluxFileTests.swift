@@ -32,7 +32,8 @@ import Testing
         #expect(store.state.text == "ab")
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Disks that hang, one for each of many files, keep no task from going on`() async throws {
+    @Test(.timeLimit(.minutes(1)))
+    func `Disks that hang, one for each of many files, keep no task from going on`() async throws {
         let isWell = Gate()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<64 {
