@@ -102,6 +102,7 @@ nonisolated public enum FluxConformance {
         try await with(make) { log in
             try await model.expect("when it is opened again", log.load())
             try await log.append(model.again(2))
+            try await model.expect("after an append of nothing new", log.load())
             try await log.append(model.again(2) + model.next(1))
             try await model.expect("after an append that repeats two actions", log.load())
         }

@@ -270,6 +270,10 @@ private func elsewhere(_ body: @escaping @Sendable () -> Void) {
         dispatcher.add(1)
         #expect([0, 1].contains(outer.state))
         #expect(looks.current >= 2 && outer.state == 0)
+        // For certain, and for no view.
+        var last: FluxStore<Counter>? = store(0, dispatcher)
+        FluxDispatcher.paused([dispatcher]) { last = nil }
+        #expect(last?.state == nil)
     }
 
     @Test func `Whoever watches is told of members that come, of what they do, and that they go`() async {

@@ -110,6 +110,7 @@ final class Boards: Sendable {
         let report = await desks.shutdown(within: duration)
         catalogue.leaveLog()
         let isListed = await catalogue.store.flush(within: max(.zero, deadline - .now))
+        await place.disk?.closed(within: max(.zero, deadline - .now))
         if let (id, error) = report.failed.first { throw Failure("board \(id.rawValue) was not saved: \(error)") }
         if let id = report.late.first { throw Failure("board \(id.rawValue) was not saved in time") }
         if !isListed { throw Failure("the catalogue was not saved in time") }
@@ -260,8 +261,9 @@ extension Problem {
 
     /// The database of a board was taken away while it was open: the next write has found that.
     static let gone = Problem(
-        kind: "lost", status: .internalServerError, title: "What there was of this board is not there any more",
-        detail: "Its file was deleted, moved or replaced while the server had it open. The log of the server names it.")
+        kind: "lost", status: .internalServerError, title: "What was stored is not there any more",
+        detail: "Its file was deleted, moved or replaced while the server had it open; the log of the server names it. What "
+            + "was sent may come yet, if that very file is put back.")
 
     /// The database of a board cannot be read, and not for want of a disk that works.
     static func damaged(_ board: BoardID) -> Problem {

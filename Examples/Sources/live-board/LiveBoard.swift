@@ -113,11 +113,15 @@ struct LiveBoard: AsyncParsableCommand {
 
     /// How many connections, and boards of two files each, there may be at once where the system allows so many open files.
     ///
-    /// Without a file for it no connection can be taken, nor left alone: it would be asked for again and again.
+    /// Without a file for it no connection can be taken, nor left alone: it would be asked for again and again. And where no file at all
+    /// can be opened, Dispatch on Linux, which reads there what its threads do, stops the program.
     private func fitted(to files: Int) -> (connections: Int, boards: Int) {
-        let rest = max(4, files - 64)
-        let connections = min(connections, max(rest - 2 * min(openBoards, rest), rest / 2))
-        return (connections, log == nil ? min(openBoards, (rest - connections) / 2) : openBoards)
+        // Each core has a thread that reads and writes, with three files.
+        let rest = max(4, files - 64 - 3 * ProcessInfo.processInfo.processorCount)
+        if log != nil { return (min(connections, rest), openBoards) }
+        // Each connection may use a board of its own, however few may be open that nobody uses.
+        let connections = min(connections, max(rest - 2 * min(boards, rest), rest / 3))
+        return (connections, min(openBoards, (rest - connections) / 2))
     }
 
     private func serve() async throws {

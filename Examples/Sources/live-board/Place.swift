@@ -74,8 +74,10 @@ enum Place: Sendable {
                 // On no dispatcher: what is dispatched is for this store alone.
                 // It may still be closed since it was put away, on a disk that is slow.
                 let log = try await SQLiteLog<State>.opened(path: path, coding: .json(), patience: 60)
+                // The catalogue is closed last, with the program.
+                let closing = State.self == Catalogue.self ? nil : disk.closing
                 let store = try await FluxStore.restored(
-                    from: WatchedLog(log: log, path: path, disk: disk),
+                    from: WatchedLog(log: log, path: path, disk: disk, closing: closing),
                     initialState: initialState, dispatcher: nil, compactEvery: 1_000
                 ) { failure in
                     logger.error(
@@ -83,7 +85,9 @@ enum Place: Sendable {
                 }
                 disk.note(nil, at: path)
                 return .disk(store, DiskFile(path: path, disk: disk))
-            } catch let failure as SQLiteLog<State>.Failure where failure.isOfDisk && !Self.isFolder(path) {
+            } catch let failure as SQLiteLog<State>.Failure
+                where (failure.isOfDisk || failure.reason is SQLiteLog<State>.InUse) && !Self.isFolder(path)
+            {
                 disk.noteUnopened(failure)
                 logger.error("A database cannot be opened", metadata: ["error": "\(failure)"])
                 throw Unsaved(.unopened, failure)
@@ -274,6 +278,18 @@ final class Disk: Sendable {
     }
 
     private let failures = Mutex(Failures())
+    /// Where databases are closed that are of no use any more: by threads of their own, since that may write.
+    let closing = DispatchGroup()
+
+    /// Waits until all such databases are closed, or for so long.
+    func closed(within duration: Duration) async {
+        await withCheckedContinuation { continuation in
+            DispatchQueue(label: "closed").async { [closing] in
+                _ = closing.wait(timeout: .now() + duration / .seconds(1))
+                continuation.resume()
+            }
+        }
+    }
 
     /// Why something waits in memory that cannot be saved; nil: nothing does.
     var waiting: String? { failures.withLock { $0.written.values.first } }
@@ -289,14 +305,17 @@ final class Disk: Sendable {
     /// Whether a database is damaged, or was taken away, as far as is known.
     func isLost(_ path: String) -> Bool { failures.withLock { $0.lost[path] != nil } }
 
-    func noteLost(_ failure: String, at path: String) { failures.withLock { $0.lost[path] = failure } }
+    func noteLost(_ failure: String, at path: String) {
+        failures.withLock { ($0.lost[path], $0.written[path]) = (failure, nil) }
+    }
 
     func noteUnopened(_ failure: any Error) { failures.withLock { $0.unopened = "\(failure)" } }
 
     /// Notes that a database was opened or written, or why it was not written.
     func note(_ failure: (any Error)?, at path: String) {
         failures.withLock { failures in
-            failures.written[path] = failure.map { "\($0)" }
+            // What is lost waits for nothing that may pass.
+            failures.written[path] = failures.lost[path] == nil ? failure.map { "\($0)" } : nil
             if failure == nil { (failures.unopened, failures.lost[path]) = (nil, nil) }
         }
     }
@@ -319,16 +338,22 @@ struct DiskFile: Sendable {
     }
 }
 
-/// A log that tells the disk how its writes have gone, and is closed on a thread of its own.
+/// A log that tells the disk how its writes have gone, and is closed on a thread of its own, if somebody waits for that.
 private final class WatchedLog<Log: FluxLog>: FluxLog {
     let log: Log
     let path: String
     let disk: Disk
+    let closing: DispatchGroup?
 
-    init(log: Log, path: String, disk: Disk) { (self.log, self.path, self.disk) = (log, path, disk) }
+    init(log: Log, path: String, disk: Disk, closing: DispatchGroup?) {
+        (self.log, self.path, self.disk, self.closing) = (log, path, disk, closing)
+    }
 
-    // That may write to the disk, and the last reference goes in a task.
-    deinit { DispatchQueue(label: "closing").async { [log] in withExtendedLifetime(log) {} } }
+    // The last reference goes in a task.
+    deinit {
+        guard let closing else { return }
+        DispatchQueue(label: "closing").async(group: closing) { [log] in withExtendedLifetime(log) {} }
+    }
 
     func load() async throws -> FluxLogContents<Log.State> { try await log.load() }
 

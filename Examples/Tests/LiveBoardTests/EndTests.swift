@@ -354,6 +354,22 @@ import Testing
         #expect(answers.map(\.status) == ids.map { _ in 200 }, "\(answers.map(\.text))")
         #expect(held.isEmpty)
         #expect(await server.end() == 0)
+        let files = try FileManager.default.contentsOfDirectory(atPath: file(of: "any").deletingLastPathComponent().path)
+        #expect(!files.contains { $0.hasSuffix("-wal") }, "Each is closed before the program ends: \(files)")
+    }
+
+    @Test("A board that is lost waits for no disk, whether that was full before or is full later")
+    func lostWhileFull() {
+        struct Full: Error {}
+        let (disk, path) = (Disk(), "board-a.sqlite")
+        disk.note(Full(), at: path)
+        #expect(disk.waiting != nil)
+        disk.noteLost("it is gone", at: path)
+        #expect(disk.waiting == nil && disk.isLost(path))
+        disk.note(Full(), at: path)
+        #expect(disk.waiting == nil && disk.isLost(path))
+        disk.note(nil, at: path)
+        #expect(!disk.isLost(path) && disk.failure == nil)
     }
 
     private struct Held: FluxState, Codable {
@@ -363,7 +379,7 @@ import Testing
 
     @Test("Where the system allows few open files there are fewer connections, and who comes then waits")
     func fewFiles() async throws {
-        let server = try await Server(folder, after: "ulimit -n 128")
+        let server = try await Server(folder, after: "ulimit -n \(128 + 3 * ProcessInfo.processInfo.processorCount)")
         #expect(server.program.errors.contains("fewer connections"), "\(server.program.errors)")
         let answers = try await withThrowingTaskGroup(of: Int.self) { group in
             for _ in 0..<200 { group.addTask { try await server.ask("GET", "/boards/welcome").status } }
