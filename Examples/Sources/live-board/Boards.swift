@@ -262,8 +262,8 @@ extension Problem {
     /// The database of a board was taken away while it was open: the next write has found that.
     static let gone = Problem(
         kind: "lost", status: .internalServerError, title: "What was stored is not there any more",
-        detail: "Its file was deleted, moved or replaced while the server had it open; the log of the server names it. What "
-            + "was sent may come yet, if that very file is put back.")
+        detail: "Its file was deleted, moved or replaced while the server had it open; the log of the server names it. "
+            + "What was sent may come yet, if that very file is put back.")
 
     /// The database of a board cannot be read, and not for want of a disk that works.
     static func damaged(_ board: BoardID) -> Problem {

@@ -354,7 +354,8 @@ import Testing
         #expect(answers.map(\.status) == ids.map { _ in 200 }, "\(answers.map(\.text))")
         #expect(held.isEmpty)
         #expect(await server.end() == 0)
-        let files = try FileManager.default.contentsOfDirectory(atPath: file(of: "any").deletingLastPathComponent().path)
+        let data = folder.url.appending(component: "data").path
+        let files = try FileManager.default.contentsOfDirectory(atPath: data)
         #expect(!files.contains { $0.hasSuffix("-wal") }, "Each is closed before the program ends: \(files)")
     }
 
