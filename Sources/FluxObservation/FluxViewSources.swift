@@ -20,7 +20,7 @@ nonisolated final class FluxViewSources: Sendable {
     /// Whether the stores are always the same.
     let isFixed: Bool
     /// Whether a store may be read more than once in a cut.
-    @usableFromInline let isShared: Bool
+    let isShared: Bool
     /// Whether it follows from stores alone, from each of them once.
     @usableFromInline let isOfStores: Bool
     /// Held while a cut is taken: of two that read the stores at the same time, neither would be the later one in all of them.

@@ -1,18 +1,7 @@
-import Dispatch
 import FluxCore
 import FluxObservation
 import TestSupport
 import Testing
-
-/// Does something on another thread, and waits for it.
-private func elsewhere(_ body: @escaping @Sendable () -> Void) {
-    let isDone = Gate()
-    DispatchQueue.global().async {
-        body()
-        isDone.open()
-    }
-    isDone.wait()
-}
 
 /// A view of the members of a group follows as they come and go, and keeps none of them.
 @Suite struct GroupViewTests {
@@ -80,13 +69,7 @@ private func elsewhere(_ body: @escaping @Sendable () -> Void) {
                 defer { if moment == one { moment = next } }
                 return moment == one
             }
-            if !isNow { return }
-            let done = DispatchSemaphore(value: 0)
-            DispatchQueue.global().async {
-                body()
-                done.signal()
-            }
-            done.wait()
+            if isNow { elsewhere(body) }
         }
 
         func looks() {

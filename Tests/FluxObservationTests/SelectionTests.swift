@@ -182,15 +182,7 @@ import Testing
     @Test func `What another has taken out meanwhile goes once no lock is held`() {
         let again = Locked<(@Sendable (Shop) -> Reading)?>(nil)
         let selected = fluxSelector(\Shop.filter) { [store] filter in
-            if filter == 2 {
-                // Another thread, unlike that of `sync`.
-                let isDone = DispatchSemaphore(value: 0)
-                DispatchQueue.global().async {
-                    _ = again.current?(Shop(filter: 3))
-                    isDone.signal()
-                }
-                isDone.wait()
-            }
+            if filter == 2 { elsewhere { _ = again.current?(Shop(filter: 3)) } }
             return Reading(filter, store)
         }
         again.withLock { $0 = selected }

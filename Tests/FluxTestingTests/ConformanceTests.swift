@@ -166,8 +166,7 @@ import Testing
         private let disk: Locked<Int?>
         private let opened = Locked(0)
         private let isLoaded = Locked(false)
-        /// Whether what was loaded is in memory only, until it is saved again; nil before either.
-        private let isTaken = Locked<Bool?>(nil)
+        private let isSaved = Locked(false)
         private let firstLoaded = Locked<Int?>(nil)
 
         init(_ fault: Fault) {
@@ -179,10 +178,9 @@ import Testing
 
         func reopened() -> WrongPersistence {
             opened.withLock { $0 += 1 }
-            if fault == .forgetsWhenReopened || fault == .takesAway && isTaken.current == true {
-                disk.withLock { $0 = nil }
-            }
-            isTaken.withLock { $0 = nil }
+            let isTaken = fault == .takesAway && isLoaded.current && !isSaved.current
+            if fault == .forgetsWhenReopened || isTaken { disk.withLock { $0 = nil } }
+            isSaved.withLock { $0 = false }
             isLoaded.withLock { $0 = false }
             firstLoaded.withLock { $0 = nil }
             return self
@@ -190,14 +188,13 @@ import Testing
 
         func load() async throws -> Int? {
             isLoaded.withLock { $0 = true }
-            isTaken.withLock { $0 = $0 ?? true }
             firstLoaded.withLock { $0 = $0 ?? disk.current }
             return disk.current
         }
 
         func save(_ state: Int) async throws {
             if fault == .savesOnceLoaded && !isLoaded.current { return }
-            isTaken.withLock { $0 = false }
+            isSaved.withLock { $0 = true }
             if fault == .savesNothingLoaded && state == firstLoaded.current { return }
             disk.withLock { disk in
                 if fault == .forgetsEqual && disk == state { return disk = nil }

@@ -74,7 +74,6 @@ import Testing
             let base = FluxTestLog()
             let trimmed = FluxLock<UInt64>(0)
             let newest = FluxLock<FluxSharedSnapshot<[UInt8]>?>(nil)
-            let saves = FluxLock(0)
         }
 
         private let server: Server
@@ -82,15 +81,16 @@ import Testing
         /// What this client has saved, and the end that it has seen.
         private let own = FluxLock<(saved: UInt64, end: UInt64)>((0, 0))
 
-        /// The end, how often was saved, and what was trimmed when this client was opened.
-        private let old: (end: UInt64, saves: Int, trimmed: UInt64)
+        /// The end, the position of the snapshot, and what was trimmed when this client was opened.
+        private let old: (end: UInt64, saved: UInt64?, trimmed: UInt64)
 
         private var base: FluxTestLog { server.base }
 
         init(_ fault: Fault?, on other: WrongSharedLog? = nil) {
             (self.fault, server) = (fault, other?.server ?? Server())
             old = (
-                server.base.entries.last?.position ?? 0, server.saves.withLock { $0 }, server.trimmed.withLock { $0 }
+                server.base.entries.last?.position ?? 0, server.newest.withLock { $0?.position },
+                server.trimmed.withLock { $0 }
             )
         }
 
@@ -160,8 +160,8 @@ import Testing
         }
 
         func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
-            if fault == .knowsNoOldSnapshot && server.saves.withLock({ $0 }) == old.saves { return nil }
-            return server.newest.withLock { $0 }
+            let newest = server.newest.withLock { $0 }
+            return fault == .knowsNoOldSnapshot && newest?.position == old.saved ? nil : newest
         }
 
         func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
@@ -171,7 +171,6 @@ import Testing
                 for _ in 0..<max(1, 40 * (30 - Int(snapshot.position))) { await Task.yield() }
                 return server.newest.withLock { $0 = snapshot }
             }
-            server.saves.withLock { $0 += 1 }
             server.newest.withLock { newest in
                 switch fault {
                 case .noSnapshot: break

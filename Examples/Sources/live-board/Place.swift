@@ -71,11 +71,11 @@ enum Place: Sendable {
         case .folder(let folder, _, let disk):
             let path = Self.path(of: name, in: folder)
             do {
-                // On no dispatcher: what is dispatched is for this store alone.
                 // It may still be closed since it was put away, on a disk that is slow.
                 let log = try await SQLiteLog<State>.opened(path: path, coding: .json(), patience: 60)
                 // The catalogue is closed last, with the program.
                 let closing = State.self == Catalogue.self ? nil : disk.closing
+                // On no dispatcher: what is dispatched is for this store alone.
                 let store = try await FluxStore.restored(
                     from: WatchedLog(log: log, path: path, disk: disk, closing: closing),
                     initialState: initialState, dispatcher: nil, compactEvery: 1_000

@@ -1,0 +1,12 @@
+import Dispatch
+import TestSupport
+
+/// Does something on another thread, and waits for it.
+func elsewhere(_ body: @escaping @Sendable () -> Void) {
+    let isDone = Gate()
+    DispatchQueue.global().async {
+        body()
+        isDone.open()
+    }
+    isDone.wait()
+}
