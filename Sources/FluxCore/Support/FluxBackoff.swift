@@ -38,17 +38,20 @@ nonisolated public struct FluxBackoff: Sendable {
 
     /// The delay after a failed attempt.
     ///
+    /// - Complexity: O(log attempt).
+    ///
     /// - Parameters:
     ///   - attempt: The attempt that failed, counted from 1.
     ///   - chance: A number from 0 to 1, by default a random one.
     /// - Returns: How long to wait.
     public func delay(after attempt: Int, chance: Double = .random(in: 0...1)) -> Swift.Duration {
         fluxRequire((0...1).contains(chance), "FluxBackoff: chance is a number from 0 to 1 (\(chance))")
-        var (delay, left) = (base, factor > 1 ? Swift.max(attempt, 1) - 1 : 0)
+        var (delay, power, left) = (base, factor, Swift.max(attempt, 1) - 1)
         while left > 0 && delay < most {
-            // Compared before it is multiplied: the product could overflow.
-            delay = factor < most / delay ? delay * factor : most
-            left -= 1
+            // Compared before it is multiplied: the product could overflow. A power that has is infinite.
+            if !left.isMultiple(of: 2) { delay = power < most / delay ? delay * power : most }
+            power *= power
+            left /= 2
         }
         // As a `Double` the longest there is would be one more than that.
         return jitter == 0 ? delay : Swift.min(delay, .seconds(Int64.max)) * (1 - jitter * chance)

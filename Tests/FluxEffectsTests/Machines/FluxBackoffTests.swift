@@ -24,7 +24,8 @@ import Testing
         #expect(backoff.delay(after: attempt, chance: 0) == .milliseconds(millis))
     }
 
-    @Test(arguments: [1.0000001, 2, 1e9, 1e30, 1e300, .infinity]) func `Nothing overflows`(factor: Double) {
+    @Test(arguments: [1 + .ulpOfOne, 1.0000001, 2, 1e9, 1e30, 1e300, .infinity])
+    func `Nothing overflows, and the longest row of attempts takes no longer`(factor: Double) {
         for most in [Duration.seconds(60), .seconds(Int64.max)] {
             let backoff = FluxBackoff.exponential(.seconds(1), factor: factor, max: most)
             var last = Duration.zero
