@@ -17,28 +17,19 @@ private protocol Shape: Equatable, Sendable {
 
 private struct Nothing: Shape { static let samples = (Nothing(), Nothing()) }
 private struct Numbers: Shape {
-    var a = 0, b = 0, c = 0
-    static let samples = (Numbers(), Numbers(c: 1))
+    enum Choice { case first, second, third }
+
+    var a = 0, b: Int?, c: Bool?, choice = Choice.first
+    static let samples = (Numbers(), Numbers(c: false, choice: .third))
 }
 private struct ManyNumbers: Shape {
     var a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, i = 0, j: UInt8 = 0, k = 0.5
     static let samples = (ManyNumbers(), ManyNumbers(j: 1))
 }
-private enum Choice: Shape {
-    case first, second, third
-    static let samples = (first, third)
-}
 private enum Payload: Shape {
     case none, number(Int), text(String), both(Int, [Int])
-    static let samples = (none, both(1, [2]))
-}
-private indirect enum Tree: Shape {
-    case leaf, node(Tree, Int)
-    static let samples = (leaf, node(.leaf, 1))
-}
-private struct Maybe: Shape {
-    var a: Int?, b: Bool?
-    static let samples = (Maybe(), Maybe(b: false))
+    indirect case node(Payload, Int)
+    static let samples = (none, node(both(1, [2]), 1))
 }
 private struct Mixed: Shape {
     var number = 0, text = "", list: [String] = [], table: [Int: String] = [:], choice: Payload?, flag = false
@@ -201,10 +192,7 @@ private struct PutLater<Value: Shape>: FluxCommand {
         try await use(Nothing.self)
         try await use(Numbers.self)
         try await use(ManyNumbers.self)
-        try await use(Choice.self)
         try await use(Payload.self)
-        try await use(Tree.self)
-        try await use(Maybe.self)
         try await use(Mixed.self)
         try await use(Object.self)
         try await use(Existential.self)

@@ -91,5 +91,14 @@ private final class StressThreads: TaskExecutor {
     }
 }
 
+/// Whether the tests run under ThreadSanitizer, where most takes ten times as long.
+public var isSanitized: Bool {
+    #if FLUX_TSAN
+        true
+    #else
+        false
+    #endif
+}
+
 /// What the process has used, in ticks.
 public func processorTime() -> Int { Int(clock()) }

@@ -8,7 +8,9 @@ import Testing
         .stress)
     func promises() async throws {
         var counts: [String: Int] = [:]
-        for seed in 0..<UInt64(10_000) {
+        // It has one thread, on which the sanitizer finds nothing.
+        let seeds = isSanitized ? 1_000 : 10_000
+        for seed in 0..<UInt64(seeds) {
             var simulation = Simulation(seed: seed)
             do {
                 try simulation.run(steps: 250)
@@ -25,7 +27,7 @@ import Testing
             "acknowledged", "read", "unconfirmed", "not applied", "refused", "asked again", "passed over", "crashed",
             "taken over", "loaded", "trimmed", "saved", "flipped", "diverged", "objected", "read while diverging",
         ] {
-            #expect(counts[what, default: 0] > 100, "\(what) has happened too rarely: \(counts)")
+            #expect(counts[what, default: 0] > seeds / 100, "\(what) has happened too rarely: \(counts)")
         }
     }
 }
