@@ -71,7 +71,8 @@ nonisolated extension FluxDispatcher {
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end; else O(1).
+    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end;
+    ///   else O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
     @_disfavoredOverload
     public func subscribeActions(
         on queue: DispatchQueue? = nil,
@@ -87,7 +88,8 @@ nonisolated extension FluxDispatcher {
     ///   - queue: Where to call the handler; by default on a serial queue kept for this.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end; else O(1).
+    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end;
+    ///   else O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
     @_disfavoredOverload
     public func subscribeActions<Action: FluxAction>(
         of type: Action.Type,
@@ -108,7 +110,8 @@ nonisolated extension FluxDispatcher {
     ///   - main: The main queue.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end; else O(1).
+    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end;
+    ///   else O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
     public func subscribeActions(
         on main: FluxMainQueue,
         _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<any FluxAction>) -> Void
@@ -123,7 +126,8 @@ nonisolated extension FluxDispatcher {
     ///   - main: The main queue.
     ///   - handler: Gets the action with the store and the revision that it led to.
     /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end; else O(1).
+    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end;
+    ///   else O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
     public func subscribeActions<Action: FluxAction>(
         of type: Action.Type,
         on main: FluxMainQueue,

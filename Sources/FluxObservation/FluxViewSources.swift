@@ -62,8 +62,8 @@ nonisolated final class FluxViewSources: Sendable {
         stores = { fixed ?? leaves.flatMap { $0.stores } }
         known = { fixed ?? leaves.flatMap { $0.knownStores } }
         let sum: @Sendable () -> UInt64 = { leaves.reduce(0) { $0 &+ $1.stamp } }
-        // What was given was made where the types are known; but it would go every way to what is shared.
-        self.stamp = isShared ? sum : stamp ?? sum
+        // What was given was made where the types are known; but it would go down each row of views, every way to what is shared.
+        self.stamp = isOfStores ? stamp ?? sum : sum
         watch = { changed in FluxSubscription(leaves.map { $0.watch(changed) }) }
     }
 

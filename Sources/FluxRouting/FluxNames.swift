@@ -70,7 +70,7 @@ nonisolated extension FluxDispatcher {
     ///   - name: The name that the store was attached under.
     /// - Returns: Whether the store has taken it, which applies it at once, or after the load where its state is being loaded; false
     ///   if there is no such store, it takes no such action, or middleware stopped or postponed it.
-    /// - Complexity: O(1), and that of `handle(action:)`.
+    /// - Complexity: O(*r*) for the *r* reactions of the store, and that of `handle(action:)`.
     @discardableResult
     public func dispatch<Action: FluxAction>(action: Action, to name: String) -> Bool {
         FluxPureCode.forbid("dispatch(action:to:)")

@@ -165,6 +165,25 @@ import Testing
         }
     }
 
+    @Test(.stress) func `What a read after a change costs grows with the depth of views, not with its square`() async {
+        await #expect(processExitsWith: .success) {
+            func cost(of depth: Int) -> Int {
+                let store = FluxStore(initialState: Counter(), dispatcher: nil)
+                var views = [store.view { $0.count }]
+                for _ in 1..<depth { views.append(views.last!.view { $0 }) }
+                let before = processorTime()
+                for count in 1...20 {
+                    store.dispatch(action: .add(1))
+                    guard views.last!.state == count else { fatalError("\(views.last!.state) after \(count)") }
+                }
+                return processorTime() - before
+            }
+            _ = cost(of: 50)
+            let (few, many) = (cost(of: 50), cost(of: 800))
+            guard many < 64 * few else { fatalError("\(few) for a row of 50, \(many) for one of 800") }
+        }
+    }
+
     @Test(.stress) func `Stress: read and watched in a storm, none of three views is torn`() async {
         let part = quiet.view { $0.count }
         let views = [

@@ -115,7 +115,7 @@
         guard positions > 2 * Int(filled) else { return }
         // Most go in the order in which they came: then the others move up, and none of them is retained.
         rest.removeFirst(rest.firstIndex { $0.element != nil } ?? rest.count)
-        if rest.count > 2 * Int(filled) { rest.removeAll { $0.element == nil } }
+        if 2 * rest.count > 3 * Int(filled) { rest.removeAll { $0.element == nil } }
         if firstElement != nil { return }
         (firstID, firstElement) = rest.isEmpty ? (0, nil) : rest.removeFirst()
     }

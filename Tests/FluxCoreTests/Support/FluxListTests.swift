@@ -1,0 +1,25 @@
+import Testing
+
+@testable import FluxCore
+
+@Suite struct FluxListTests {
+    /// One that stays, as many that go one by one as others come, and as many empty slots between these.
+    @Test func `One that comes as the oldest goes moves the others now and then, and not each time`() {
+        let count: UInt64 = 1_000
+        var list = FluxList<UInt64>()
+        for id in 1...2 * count + 1 { list.insert(id, id: id) }
+        for id in count + 2...2 * count { list.remove(id: id) }
+        var (moved, newest) = (0, 2 * count + 1)
+        for oldest in 2...count {
+            newest += 1
+            list.insert(newest, id: newest)
+            let before = list.positions
+            #expect(list.remove(id: oldest) == oldest)
+            if list.positions < before { moved += 1 }
+        }
+        #expect(moved < 20)
+        #expect(list.pairs().map(\.id) == [1, count + 1] + (2 * count + 1...newest))
+        for (id, element) in list.pairs() { #expect(list.remove(id: id) == element) }
+        #expect(list.isEmpty && list.positions == 0)
+    }
+}
