@@ -65,5 +65,5 @@ nonisolated public struct FluxTestTimeout: Swift.Error, CustomStringConvertible 
 ///
 /// For a century at most: more than the clocks of the system can count stops the program.
 nonisolated func fluxSleep(_ duration: Swift.Duration, on clock: some _Concurrency.Clock<Swift.Duration>) async {
-    try? await clock.sleep(for: Swift.min(duration, .seconds(Int64(3_000_000_000))))
+    try? await clock.sleep(for: Swift.max(.zero, Swift.min(duration, .seconds(Int64(3_000_000_000)))))
 }

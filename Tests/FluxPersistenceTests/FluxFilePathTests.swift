@@ -97,6 +97,19 @@ import Testing
         #expect(error?.isPermanent == true)
     }
 
+    @Test(arguments: ["state.new", "\u{600}.new"])
+    func `A name that is that of another's new file is refused, whatever characters its bytes are`(name: String) async {
+        let path = folder.path + "/" + name
+        let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).save("lost") }
+        #expect(error?.isPermanent == true)
+        #expect(folder.names.isEmpty)
+    }
+
+    @Test func `Two names that differ by a mark on the slash have two places`() throws {
+        let places = try ["x", "\u{301}x"].map { try #require(Folder.file(at: folder.path + "/" + $0).place) }
+        #expect(places[0] != places[1])
+    }
+
     @Test func `Where a file is there by such a name it is read`() async throws {
         let path = folder.path + "/" + String(repeating: "x", count: 251)
         try await Folder.file(at: path).save("old")

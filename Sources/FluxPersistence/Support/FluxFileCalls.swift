@@ -79,16 +79,16 @@ nonisolated struct FluxFileCalls: Sendable {
     var place: String? {
         var status = stat()
         if stat(folder, &status) != 0 { return nil }
-        let name = slash.map { path[$0...].dropFirst() } ?? path[...]
+        let name = slash.map { path[path.utf8.index(after: $0)...] } ?? path[...]
         return "FluxFile \(status.st_dev) \(status.st_ino) \(name)"
     }
 
     // MARK: - By path
 
     /// Sees that the path is one: the system would end it at a zero byte, and take what comes before; and where the new file of another
-    /// goes, that would take this one for what a crash has left behind.
+    /// goes, that would take this one for what a crash has left behind. Byte by byte: a character can take in the dot.
     func checkPath() throws(FluxFileError) {
-        if path.isEmpty || path.utf8.contains(0) || path.hasSuffix(Self.newEnding) {
+        if path.isEmpty || path.utf8.contains(0) || path.utf8.suffix(4).elementsEqual(Self.newEnding.utf8) {
             throw FluxFileError(path, .notAPath)
         }
     }
