@@ -86,8 +86,9 @@ nonisolated struct FluxFileCalls: Sendable {
     // MARK: - By path
 
     /// Sees that the path is one: the system would end it at a zero byte, and take what comes before; and where the new file of another
-    /// goes, that would take this one for what a crash has left behind. Byte by byte: a character can take in the dot.
+    /// goes, that would take this one for what a crash has left behind.
     func checkPath() throws(FluxFileError) {
+        // Byte by byte: a character can take in the dot.
         if path.isEmpty || path.utf8.contains(0) || path.utf8.suffix(4).elementsEqual(Self.newEnding.utf8) {
             throw FluxFileError(path, .notAPath)
         }
