@@ -38,12 +38,11 @@ nonisolated public struct FluxBackoff: Sendable {
 
     /// The delay after a failed attempt.
     ///
-    /// - Complexity: O(log attempt).
-    ///
     /// - Parameters:
     ///   - attempt: The attempt that failed, counted from 1.
     ///   - chance: A number from 0 to 1, by default a random one.
     /// - Returns: How long to wait.
+    /// - Complexity: O(log *n*) for attempt *n*.
     public func delay(after attempt: Int, chance: Double = .random(in: 0...1)) -> Swift.Duration {
         fluxRequire((0...1).contains(chance), "FluxBackoff: chance is a number from 0 to 1 (\(chance))")
         var (delay, power, left) = (base, factor, Swift.max(attempt, 1) - 1)

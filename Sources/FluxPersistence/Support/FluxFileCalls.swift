@@ -89,7 +89,8 @@ nonisolated struct FluxFileCalls: Sendable {
     /// goes, that would take this one for what a crash has left behind.
     func checkPath() throws(FluxFileError) {
         // Byte by byte: a character can take in the dot.
-        if path.isEmpty || path.utf8.contains(0) || path.utf8.suffix(4).elementsEqual(Self.newEnding.utf8) {
+        let (bytes, ending) = (path.utf8, Self.newEnding.utf8)
+        if bytes.isEmpty || bytes.contains(0) || bytes.suffix(ending.count).elementsEqual(ending) {
             throw FluxFileError(path, .notAPath)
         }
     }
