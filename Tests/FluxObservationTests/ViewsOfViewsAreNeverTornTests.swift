@@ -171,12 +171,12 @@ import Testing
                 let store = FluxStore(initialState: Counter(), dispatcher: nil)
                 var views = [store.view { $0.count }]
                 for _ in 1..<depth { views.append(views.last!.view { $0 }) }
-                let before = processorTime()
-                for count in 1...20 {
-                    store.dispatch(action: .add(1))
-                    guard views.last!.state == count else { fatalError("\(views.last!.state) after \(count)") }
+                return processorTime {
+                    for count in 1...20 {
+                        store.dispatch(action: .add(1))
+                        guard views.last!.state == count else { fatalError("\(views.last!.state) after \(count)") }
+                    }
                 }
-                return processorTime() - before
             }
             _ = cost(of: 50)
             let (few, many) = (cost(of: 50), cost(of: 800))

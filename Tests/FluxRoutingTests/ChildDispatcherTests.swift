@@ -47,6 +47,22 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
+    @Test(.stress) func `What an action costs grows with the depth of children, not with its square`() async {
+        await #expect(processExitsWith: .success) {
+            func cost(of depth: Int) throws -> Int {
+                let dispatchers = (0..<depth).map { _ in FluxDispatcher() }
+                for (outer, inner) in zip(dispatchers, dispatchers.dropFirst()) { try outer.attach(inner) }
+                let store = FluxStore(initialState: Counter(), dispatcher: dispatchers.last!)
+                let time = processorTime { for _ in 1...20 { _ = dispatchers[0].add(1) } }
+                guard store.state.count == 20 else { fatalError("\(store.state)") }
+                return time
+            }
+            _ = try cost(of: 50)
+            let (few, many) = (try cost(of: 50), try cost(of: 800))
+            guard many < 64 * few else { fatalError("\(few) for a depth of 50, \(many) for one of 800") }
+        }
+    }
+
     @Test func `It may replace or stop an action for those behind`() throws {
         let (first, second) = (child, FluxDispatcher())
         let stores = [first, second, main].map { FluxStore(initialState: Log(), dispatcher: $0) }

@@ -114,6 +114,8 @@ public typealias FluxDispatchWitness =
     let announced = Synchronization.Atomic<Int>(0)
     /// Whether the dispatch that began it has returned: who goes on now had kept it.
     let isKept = Synchronization.Atomic<Bool>(false)
+    /// Whether it is for one store, or for none here.
+    let isAddressed: Bool
 
     init(
         _ dispatcher: FluxDispatcher, _ interceptors: ContiguousArray<FluxInterceptors.Entry>, of origin: FluxTask?,
@@ -122,6 +124,7 @@ public typealias FluxDispatchWitness =
     ) {
         (self.dispatcher, self.interceptors, self.origin) = (dispatcher, interceptors, origin)
         (self.outer, self.end, self.witness, self.begun) = (outer, end, witness ?? outer?.witness, begun)
+        isAddressed = outer?.isAddressed ?? (end != nil)
     }
 
     /// The same with another witness.
@@ -134,9 +137,6 @@ public typealias FluxDispatchWitness =
     /// Written as a walk, for which nothing is retained.
     var first: FluxDispatchContext { begun?.first ?? self }
 
-    /// Whether it is for one store, or for none here.
-    var isAddressed: Bool { outer?.isAddressed ?? (end != nil) }
-
     /// Begins the dispatch.
     func begin(_ action: any FluxAction) -> Int {
         // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
@@ -148,7 +148,7 @@ public typealias FluxDispatchWitness =
     func count(_ changes: Int, above: Bool = false) {
         if let begun { return begun.count(changes, above: above) }
         announced.wrappingAdd(changes, ordering: .relaxed)
-        if above { outer?.count(changes, above: true) }
+        if above && changes != 0 { outer?.count(changes, above: true) }
     }
 }
 
@@ -201,6 +201,7 @@ nonisolated public struct FluxNext: Sendable {
     ///   - action: The action at hand, or any other in its place.
     ///   - other: The other dispatcher.
     /// - Returns: How many changes the stores announced, those behind among them.
+    /// - Complexity: As of the others, and O(*d*) for *d* dispatchers above, which count what the stores announced.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
         go {
             other.begin(action, from: context) { action, witness in

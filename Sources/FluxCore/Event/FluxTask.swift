@@ -106,7 +106,7 @@ nonisolated public final class FluxTask: Sendable {
         await FluxLatch.wait { latch in
             machine.withLock { isThere(&$0) ? nil : $0.wait(latch, isForEnd: isForEnd) }
         } withdrawing: { latch in
-            machine.withLock { $0.waiters[ObjectIdentifier(latch)] = nil }
+            machine.withLock { $0.waiters[isForEnd]?[ObjectIdentifier(latch)] = nil }
         }
     }
 
@@ -208,7 +208,7 @@ nonisolated public final class FluxTask: Sendable {
             for closure in told.endings { closure.body(end) }
             if !told.endings.isEmpty { change { $0.leave(hasSent: false) } }
         }
-        for waiter in told.waiters.values { waiter.latch.open() }
+        for latches in told.waiters.values { for latch in latches.values { latch.open() } }
     }
 }
 

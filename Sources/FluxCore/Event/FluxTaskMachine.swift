@@ -17,7 +17,7 @@ nonisolated struct FluxTaskMachine {
         let end: FluxTask.Outcome?
         var cancellations: ContiguousArray<Cancellation> = []
         var endings: ContiguousArray<Ending> = []
-        var waiters: [ObjectIdentifier: Waiter] = [:]
+        var waiters: Waiters = [:]
     }
 
     /// What was to be cancelled of an attempt that failed, and the error that is no longer kept, to be let go of outside the lock.
@@ -25,7 +25,8 @@ nonisolated struct FluxTaskMachine {
 
     struct Cancellation { let body: @Sendable () -> Void }
 
-    typealias Waiter = (latch: FluxLatch, isForEnd: Bool)
+    /// By whether they wait for the end alone: an action costs nothing for these, however many.
+    typealias Waiters = [Bool: [ObjectIdentifier: FluxLatch]]
 
     struct Ending { let body: @Sendable (FluxTask.Outcome) -> Void }
 
@@ -43,7 +44,7 @@ nonisolated struct FluxTaskMachine {
     private var cancellations: ContiguousArray<Cancellation> = []
     private var endings: ContiguousArray<Ending> = []
     /// Those who wait for the next event, or for the end alone.
-    var waiters: [ObjectIdentifier: Waiter] = [:]
+    var waiters: Waiters = [:]
 
     // MARK: - The work
 
@@ -86,7 +87,7 @@ nonisolated struct FluxTaskMachine {
 
     /// Who is to be told after an input, outside the lock; nil: nobody.
     mutating func tell() -> Told? {
-        if isSettled || end == nil && waiters.values.allSatisfy({ $0.isForEnd }) { return nil }
+        if isSettled || end == nil && waiters[false]?.isEmpty != false { return nil }
         let isLast = end != nil && underWay == 0
         if isLast && endings.isEmpty { (isSettled, happened) = (true, happened + 1) }
         // Most end so: nobody looks, and nothing is to be let go of.
@@ -99,8 +100,8 @@ nonisolated struct FluxTaskMachine {
             underWay = 1
         } else {
             // Who waits for the end alone is told of nothing else.
-            told.waiters = isSettled ? waiters : waiters.filter { !$0.value.isForEnd }
-            waiters = isSettled ? [:] : waiters.filter { $0.value.isForEnd }
+            told.waiters = isSettled ? waiters : waiters.filter { !$0.key }
+            waiters = isSettled ? [:] : waiters.filter { $0.key }
         }
         return told
     }
@@ -122,7 +123,7 @@ nonisolated struct FluxTaskMachine {
 
     /// Keeps a latch until something happens.
     mutating func wait(_ latch: FluxLatch, isForEnd: Bool) -> FluxLatch {
-        waiters[ObjectIdentifier(latch)] = (latch, isForEnd)
+        waiters[isForEnd, default: [:]][ObjectIdentifier(latch)] = latch
         return latch
     }
 
