@@ -31,7 +31,7 @@ nonisolated public struct FluxBackoff: Sendable {
         let most = max ?? Swift.max(base, .seconds(60))
         fluxRequire(base >= .zero, "FluxBackoff: a delay cannot be negative (\(base)). Give .zero or more.")
         fluxRequire(factor >= 1, "FluxBackoff: a factor below 1 would shorten the delays (\(factor)). Give 1 or more.")
-        fluxRequire(most >= base, "FluxBackoff: the longest delay is below the first")
+        fluxRequire(most >= base, "FluxBackoff: the longest delay is below the first (\(most), \(base))")
         fluxRequire((0...1).contains(jitter), "FluxBackoff: jitter is a part of the delay, from 0 to 1 (\(jitter))")
         return FluxBackoff(base: base, factor: factor, most: base == .zero ? .zero : most, jitter: jitter)
     }

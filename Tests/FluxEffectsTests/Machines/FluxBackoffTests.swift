@@ -74,7 +74,7 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxBackoff.exponential(.seconds(2), max: .seconds(1))
         }
-        expect(result, names: "FluxBackoff: the longest delay is below the first")
+        expect(result, names: "FluxBackoff: the longest delay is below the first (1.0 seconds, 2.0 seconds)")
     }
 
     @Test func `Jitter out of its range is refused`() async {
