@@ -289,7 +289,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
 
     /// The value as the sources are at this moment.
     ///
-    /// - Complexity: O(*n*) for *n* sources; one call of `transform` if a change was applied since the last.
+    /// - Complexity: O(*n*) for *n* sources; one call of `transform` if a change was applied since the last. Of a view of views that for
+    ///   each of them, where *n* is how many stores are below.
     @inlinable public var state: State { core.upToDate().value }
 
     /// The sum of those of the sources.

@@ -30,7 +30,8 @@ nonisolated extension FluxDispatcher {
     ///   - name: What ``dispatch(action:to:)`` finds it by, until it is detached, moved or gone.
     ///   - priority: Stores of a higher one get an action first.
     /// - Throws: ``FluxNameTaken`` if another store here has the name; then nothing has changed.
-    /// - Complexity: O(1), amortised; O(*n*) for *n* stores with the first name of a dispatcher.
+    /// - Complexity: O(1), amortised; O(*n*) before *n* stores of a lower priority, and with the first name of a dispatcher for the *n*
+    ///   stores that it has.
     public func attach<State>(
         _ store: FluxStore<State>, as name: String, priority: Int = 0
     ) throws(FluxNameTaken) {

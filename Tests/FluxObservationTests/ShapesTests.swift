@@ -19,8 +19,9 @@ private struct Nothing: Shape { static let samples = (Nothing(), Nothing()) }
 private struct Numbers: Shape {
     enum Choice { case first, second, third }
 
-    var a = 0, b: Int?, c: Bool?, choice = Choice.first
-    static let samples = (Numbers(), Numbers(c: false, choice: .third))
+    // So many words as are returned in registers.
+    var a: Int?, b: Bool?, choice = Choice.first
+    static let samples = (Numbers(), Numbers(b: false, choice: .third))
 }
 private struct ManyNumbers: Shape {
     var a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, i = 0, j: UInt8 = 0, k = 0.5

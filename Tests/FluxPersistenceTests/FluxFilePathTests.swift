@@ -97,7 +97,7 @@ import Testing
         #expect(error?.isPermanent == true)
     }
 
-    @Test(arguments: ["state.new", "\u{600}.new"])
+    @Test(arguments: ["state.new", "state.New", "\u{600}.new"])
     func `A name that is that of another's new file is refused, whatever characters its bytes are`(name: String) async {
         let path = folder.path + "/" + name
         let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).save("lost") }

@@ -25,17 +25,25 @@ nonisolated final class FluxWeakDispatcher: Sendable {
 /// All that goes comes out of the locks: it may be the last reference to a dispatcher, and to what that has.
 nonisolated extension FluxStoreHandle {
     /// Where it is attached.
-    var dispatcher: FluxDispatcher? { withMembership("the dispatcher of a store") { $0.dispatcher } }
+    var dispatcher: FluxDispatcher? { withMembership("the dispatcher of a store") { _, home, _ in home } }
 
     /// The key of its place for the actions of its state; where it was last, the opposite: no other is like either.
     // Relaxed: written with the dispatcher stopped, and so before an action comes by that place.
     var key: UInt64 { lastKey.load(ordering: .relaxed) }
 
-    /// Reaches the membership; pure code, which may hold a lock that is taken after this one, stops with a message.
-    @inline(__always)
-    private func withMembership<Result>(_ call: StaticString, _ body: (inout FluxMembership) -> Result) -> Result {
+    /// Reaches the membership, gives where the store is attached, and takes what is to be let go of once the lock is free.
+    ///
+    /// Pure code, which may hold a lock that is taken after this one, stops with a message.
+    @inline(__always) private func withMembership<Result>(
+        _ call: StaticString, _ body: (inout FluxMembership, FluxDispatcher?, _ gone: inout [AnyObject?]) -> Result
+    ) -> Result {
         threads.requireImpure(call)
-        return membership.withLock(body)
+        var (home, gone): (FluxDispatcher?, [AnyObject?]) = (nil, [])
+        let result = membership.withLock { membership in
+            home = membership.dispatcher
+            return body(&membership, home, &gone)
+        }
+        return withExtendedLifetime((home, gone)) { result }
     }
 
     /// Moves the store to a dispatcher, in one step where it is there already, so that no action misses it.
@@ -43,9 +51,8 @@ nonisolated extension FluxStoreHandle {
         to dispatcher: FluxDispatcher, keeping store: FluxReducer.Kept?, priority: Int, _ call: StaticString = "attach"
     ) {
         let rank = FluxRoutes.rank(priority)
-        var gone: [AnyObject?] = []
-        withMembership(call) { membership in
-            let (former, old, oldKey) = (membership.dispatcher, membership, key)
+        withMembership(call) { membership, former, gone in
+            let (old, oldKey) = (membership, key)
             dispatcher.routes.withLock { routes in
                 let known = store == nil ? routes.main(of: State.self, at: former === dispatcher ? oldKey : nil) : nil
                 let reducer = (consume known) ?? work(self, .reducer(keeping: store)).reducer!
@@ -57,28 +64,19 @@ nonisolated extension FluxStoreHandle {
                 if former === dispatcher { return detach(old, oldKey, &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
-            guard let former else { return }
-            gone.append(former)
-            if former !== dispatcher { leave(former, old, oldKey, &gone) }
+            if let former, former !== dispatcher { leave(former, old, oldKey, &gone) }
         }
-        withExtendedLifetime(gone) {}
     }
 
     /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
     @discardableResult func leave(_ dispatcher: FluxDispatcher?) -> Bool {
-        var gone: [AnyObject?] = []
-        // All that most have, at once.
-        gone.reserveCapacity(2)
-        let hasLeft = withMembership("detach") { membership in
-            let home = membership.dispatcher
-            gone.append(home)
+        withMembership("detach") { membership, home, gone in
             guard let home, dispatcher == nil || dispatcher === home else { return false }
             leave(home, membership, key, &gone)
             membership.home = nil
             lastKey.store(~key, ordering: .relaxed)
             return true
         }
-        return withExtendedLifetime(gone) { hasLeft }
     }
 
     private func leave(_ dispatcher: FluxDispatcher, _ old: FluxMembership, _ key: UInt64, _ gone: inout [AnyObject?]) {
@@ -107,37 +105,29 @@ nonisolated extension FluxStoreHandle {
     ) -> FluxRegistration { route(FluxReducer.reaction(change)) }
 
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
-        let dispatcher = withMembership("on(_:)") { membership in
-            let dispatcher = membership.dispatcher
-            let place = dispatcher?.routes.withLock { $0.attach(self, reducer, rank: key >> FluxRoutes.numberBits) }
+        withMembership("on(_:)") { membership, home, _ in
+            let place = home?.routes.withLock { $0.attach(self, reducer, rank: key >> FluxRoutes.numberBits) }
             membership.reactions.append((reducer, place ?? 0))
-            return dispatcher
         }
-        // Let go of outside the lock.
-        withExtendedLifetime(dispatcher) {}
         return FluxRegistration { [self, weak reducer] in remove { $0 === reducer } }
     }
 
     /// Takes reactions out, which are the user's.
     func remove(_ isUnwanted: (FluxReducer) -> Bool) {
-        var gone: [AnyObject?] = []
-        let dispatcher = withMembership("remove") { membership -> FluxDispatcher? in
-            if membership.reactions.isEmpty { return nil }
-            let dispatcher = membership.dispatcher
+        withMembership("remove") { membership, home, gone in
             membership.reactions.removeAll { reaction in
                 guard isUnwanted(reaction.reducer) else { return false }
                 gone.append(reaction.reducer)
-                gone.append(dispatcher?.routes.withLock { $0.detach(reaction.reducer.action, reaction.key) })
+                gone.append(home?.routes.withLock { $0.detach(reaction.reducer.action, reaction.key) })
                 return true
             }
-            return dispatcher
         }
-        withExtendedLifetime((dispatcher, gone)) {}
     }
 
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer] {
-        (type == ObjectIdentifier(State.Action.self) ? [work(self, .reducer(keeping: nil)).reducer!] : [])
-            + withMembership("responds(to:)") { $0.reactions }.map(\.reducer).filter { $0.action == type }
+        let reactions = withMembership("responds(to:)") { membership, _, _ in membership.reactions }
+        return (type == ObjectIdentifier(State.Action.self) ? [work(self, .reducer(keeping: nil)).reducer!] : [])
+            + reactions.map(\.reducer).filter { $0.action == type }
     }
 }

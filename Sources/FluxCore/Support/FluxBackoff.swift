@@ -48,7 +48,7 @@ nonisolated public struct FluxBackoff: Sendable {
         var (delay, power, left) = (base, factor, Swift.max(attempt, 1) - 1)
         while left > 0 && delay < most {
             // Compared before it is multiplied: the product could overflow. A power that has is infinite.
-            if !left.isMultiple(of: 2) { delay = power < most / delay ? delay * power : most }
+            if !left.isMultiple(of: 2) { delay = power < most / delay ? Swift.min(delay * power, most) : most }
             power *= power
             left /= 2
         }

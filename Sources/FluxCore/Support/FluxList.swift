@@ -109,9 +109,11 @@
             + rest.prefix { $0.id < id }.compactMap { slot in slot.element.map { (slot.id, $0) } }
     }
 
-    /// Drops the empty slots at the end, so that the last is found at once, and all once they are most.
+    /// Drops the empty slots at the end, so that the last is found at once, and all once they are most; with nothing left, the room of
+    /// a burst too.
     @inlinable mutating func compact() {
         while !rest.isEmpty && rest[rest.count - 1].element == nil { rest.removeLast() }
+        if filled == 0 && rest.capacity > FluxLimits.keptCapacity(Slot.self) { rest = [] }
         guard positions > 2 * Int(filled) else { return }
         // Most go in the order in which they came: then the others move up, and none of them is retained.
         rest.removeFirst(rest.firstIndex { $0.element != nil } ?? rest.count)

@@ -88,8 +88,8 @@ nonisolated struct FluxFileCalls: Sendable {
     /// Sees that the path is one: the system would end it at a zero byte, and take what comes before; and where the new file of another
     /// goes, that would take this one for what a crash has left behind.
     func checkPath() throws(FluxFileError) {
-        // Byte by byte: a character can take in the dot.
-        let (bytes, ending) = (path.utf8, Self.newEnding.utf8)
+        // Byte by byte: a character can take in the dot. And some disks take large letters for small ones.
+        let (bytes, ending) = (path.lowercased().utf8, Self.newEnding.utf8)
         if bytes.isEmpty || bytes.contains(0) || bytes.suffix(ending.count).elementsEqual(ending) {
             throw FluxFileError(path, .notAPath)
         }

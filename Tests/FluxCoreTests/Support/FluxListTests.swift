@@ -22,4 +22,16 @@ import Testing
         for (id, element) in list.pairs() { #expect(list.remove(id: id) == element) }
         #expect(list.isEmpty && list.positions == 0)
     }
+
+    @Test func `The room of a burst is given back once nothing is left of it`() {
+        let count: UInt64 = 200_000
+        var list = FluxList<UInt64>()
+        for id in 1...count { list.insert(id, id: id) }
+        for id in 1..<count { list.remove(id: id) }
+        #expect(list.pairs().map(\.id) == [count])
+        list.remove(id: count)
+        #expect(list.isEmpty && list.rest.capacity == 0)
+        list.insert(1, id: count + 1)
+        #expect(list.pairs().map(\.id) == [count + 1])
+    }
 }
