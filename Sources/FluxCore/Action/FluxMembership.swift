@@ -115,6 +115,8 @@ nonisolated extension FluxStoreHandle {
     /// Takes reactions out, which are the user's.
     func remove(_ isUnwanted: (FluxReducer) -> Bool) {
         withMembership("remove") { membership, home, gone in
+            // Most have none, and all come by here as they end.
+            if membership.reactions.isEmpty { return }
             membership.reactions.removeAll { reaction in
                 guard isUnwanted(reaction.reducer) else { return false }
                 gone.append(reaction.reducer)
