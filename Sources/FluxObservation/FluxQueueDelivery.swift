@@ -69,10 +69,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         @usableFromInline var dropped = 0
         /// How many have come to wait, ever.
         @usableFromInline var last = 0
-        /// Those who wait until so many, of all that ever came, have been handed over.
-        @usableFromInline var waiters: [ObjectIdentifier: (latch: FluxLatch, number: Int)] = [:]
-        /// The least number that any of them waits for, or waited for: looked at for each batch.
-        @usableFromInline var awaited = Int.max
+        /// Those who wait until so many, of all that ever came, have been handed over; the number of who comes later is no lower.
+        @usableFromInline var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
 
         @inlinable init(_ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void) {
             (self.bound, room, self.handler) = (bound, bound.limit ?? .max, Handler(call: handler))
@@ -112,7 +110,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         @inlinable mutating func next(_ batch: inout FluxWaiting<Value>, isPausing: Bool) -> Turn {
             let done = last - waiting.count
             var turn = Turn()
-            if done >= awaited { turn.waiters = takeWaiters(upTo: done) }
+            if !waiters.isEmpty && waiters[0].number <= done { turn.waiters = takeWaiters(upTo: done) }
             phase = waiting.count == 0 ? .idle : isPausing ? .scheduled : .draining
             (turn.handler, turn.isDue) = (handler, phase == .scheduled)
             if phase == .draining {
@@ -125,17 +123,14 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         /// Adds somebody who waits until all that waits has been handed over, or with `call` until no call is under way.
         mutating func wait(_ latch: FluxLatch, forCall: Bool) -> FluxLatch? {
             if phase != .draining && (forCall || waiting.count == 0) { return nil }
-            let number = forCall ? 0 : last
-            waiters[ObjectIdentifier(latch)] = (latch, number)
-            awaited = Swift.min(awaited, number)
+            waiters.insert((latch, forCall ? 0 : last), at: forCall ? 0 : waiters.count)
             return latch
         }
 
         @usableFromInline mutating func takeWaiters(upTo done: Int) -> [FluxLatch] {
-            let taken = waiters.values.filter { $0.number <= done }
-            waiters = waiters.filter { $0.value.number > done }
-            awaited = waiters.values.map { $0.number }.min() ?? .max
-            return taken.map { $0.latch }
+            let due = waiters.prefix { $0.number <= done }.map { $0.latch }
+            waiters.removeFirst(due.count)
+            return due
         }
     }
 
@@ -239,7 +234,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @inlinable func end(dropping isDropping: Bool) {
         let (gone, waiters) = lock.withLock { machine in
             let old = (machine.waiting, machine.handler)
-            var waiters: [ObjectIdentifier: (latch: FluxLatch, number: Int)] = [:]
+            var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
             machine.isEnded = true
             if isDropping { machine.waiting = FluxWaiting() }
             if machine.waiting.count == 0 { machine.handler = nil }
@@ -247,7 +242,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             if machine.waiting.count == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
             return (old, waiters)
         }
-        for (latch, _) in waiters.values { latch.open() }
+        for (latch, _) in waiters { latch.open() }
         FluxPureCode.after { withExtendedLifetime(gone) {} }
     }
 
@@ -269,7 +264,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         await FluxLatch.wait { latch in
             lock.withLock { $0.wait(latch, forCall: forCall) }
         } withdrawing: { latch in
-            lock.withLock { $0.waiters[ObjectIdentifier(latch)] = nil }
+            lock.withLock { $0.waiters.removeAll { $0.latch === latch } }
         }
     }
 

@@ -1,8 +1,9 @@
 import Dispatch
 import FluxCore
-import FluxObservation
 import TestSupport
 import Testing
+
+@testable import FluxObservation
 
 /// The delivery of any element to a queue, by each of its bounds.
 @Suite struct QueueDeliveryTests {
@@ -266,5 +267,28 @@ import Testing
         await delivery.flush()
         #expect(seen.values == order.current)
         delivery.cancel()
+    }
+
+    @Test(.stress) func `What waits with a bound is handed over as fast where somebody waits for each`() async {
+        await #expect(processExitsWith: .success) {
+            func cost(of count: Int) -> Int {
+                var machine = FluxQueueDelivery<Int>.Machine(.newest(count)) { _ in }
+                var (batch, opened) = (FluxWaiting<Int>(), 0)
+                for number in 0..<count {
+                    _ = machine.put(number)
+                    _ = machine.wait(FluxLatch(), forCall: false)
+                }
+                return processorTime {
+                    for number in 0..<count {
+                        opened += machine.next(&batch, isPausing: false).waiters.count
+                        guard batch.popFirst() == number, opened == number else { fatalError("\(opened) at \(number)") }
+                    }
+                    guard machine.next(&batch, isPausing: false).waiters.count == 1 else { fatalError("the last") }
+                }
+            }
+            _ = cost(of: 500)
+            let (few, many) = (cost(of: 500), cost(of: 5_000))
+            guard many < 50 * few else { fatalError("\(few) for 500, \(many) for 5,000") }
+        }
     }
 }
