@@ -111,6 +111,8 @@ nonisolated public enum FluxConformance {
             try await log.append(model.next(3))
             try await log.compact(model.snapshot(dropping: 2))
             try await model.expect("after a snapshot that leaves two actions", log.load())
+            try await log.append(model.again(2))
+            try await model.expect("after these were appended once more", log.load())
             try await log.compact(model.snapshot(dropping: 0))
             try await model.expect("after a snapshot of everything", log.load())
             try await log.compact(model.snapshot(dropping: 0))

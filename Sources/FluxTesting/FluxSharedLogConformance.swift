@@ -289,7 +289,14 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             if reader != nil { waiting.cancel() }
         }
         defer { for task in [sleeping, ending] { task.cancel() } }
-        if await !waiting.value {
+        // One that is cancelled waits for nothing more.
+        let hasCome = await withTaskCancellationHandler {
+            await waiting.value
+        } onCancel: {
+            waiting.cancel()
+        }
+        try _Concurrency.Task.checkCancellation()
+        if !hasCome {
             let end = reader?.ended.elements.first.map { ": the reading ended with \"\($0)\"" } ?? " within \(duration)"
             throw FluxConformance.Failure(description: "\(what) did not come\(end)")
         }

@@ -188,7 +188,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
             machine.bringLate()
             let turns = machine.random.happens(faults.delayed) ? machine.random.next(below: 50) : 0
             if machine.outage == 0, machine.random.happens(faults.outages) {
-                machine.outage = machine.random.next(below: 10)
+                machine.outage = 1 + machine.random.next(below: 9)
             }
             if machine.isDown {
                 machine.outage = Swift.max(0, machine.outage - 1)

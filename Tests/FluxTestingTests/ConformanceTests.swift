@@ -97,13 +97,15 @@ import Testing
         enum Fault: CaseIterable {
             case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
                 neverLoads, numberForRevision, clearsForNothing, compactsNoActions, shortRevision, takesAway,
-                repeatsAllKnown
+                repeatsAllKnown, knowsSnapshotOnly
         }
 
         let fault: Fault
         private let disk = Locked(FluxLogContents<Marks>())
         /// Whether what was loaded is in memory only, until it is written again; nil before either.
         private let isTaken = Locked<Bool?>(nil)
+        /// Whether nothing was appended since a snapshot.
+        private let isCompacted = Locked(false)
 
         init(_ fault: Fault) { self.fault = fault }
 
@@ -123,7 +125,9 @@ import Testing
             isTaken.withLock { $0 = false }
             disk.withLock { disk in
                 var all = disk.entries
-                let last = max(all.last?.number ?? 0, disk.snapshot?.number ?? 0)
+                let isFirst = isCompacted.withLock { Swift.exchange(&$0, with: false) }
+                let last = max(
+                    isFirst && fault == .knowsSnapshotOnly ? 0 : all.last?.number ?? 0, disk.snapshot?.number ?? 0)
                 if fault == .clearsForNothing && entries.isEmpty { all = [] }
                 let isKnown = entries.allSatisfy { $0.number <= last }
                 let repeats = fault == .repeats || fault == .repeatsAllKnown && isKnown
@@ -136,6 +140,7 @@ import Testing
 
         func compact(_ snapshot: FluxSnapshot<Marks>) async throws {
             isTaken.withLock { $0 = false }
+            isCompacted.withLock { $0 = true }
             disk.withLock { disk in
                 if fault == .compactsNoActions && disk.entries.isEmpty { return }
                 let entries = fault == .dropsAll ? [] : disk.entries.filter { $0.number > snapshot.number }

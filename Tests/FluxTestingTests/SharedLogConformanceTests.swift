@@ -29,6 +29,16 @@ import Testing
         try await FluxConformance.sharedLog(within: .seconds(Int64.max)) { log }
     }
 
+    @Test("Whose task is cancelled while it waits is done, whatever time there is left")
+    func cancelled() async {
+        let log = FluxTestLog()
+        log.arePaused = true
+        let checking = Task { try await FluxConformance.sharedLog(within: .seconds(Int64.max)) { log } }
+        while log.entries.isEmpty { await Task.yield() }
+        checking.cancel()
+        await #expect(throws: CancellationError.self) { try await checking.value }
+    }
+
     @Test("A wrong log is found", arguments: WrongSharedLog.Fault.allCases)
     func wrong(fault: WrongSharedLog.Fault) async {
         let log = WrongSharedLog(fault)

@@ -3,7 +3,7 @@
 /// Unlike a ``FluxSubscription`` it may be let go of: what was added stays until ``remove()``, or for as long as what it was
 /// added to. It keeps neither alive.
 ///
-/// Thread safety: all of it may be used from any thread, also by what is to be removed.
+/// Thread safety: all of it may be used from any thread, also by what is to be removed where that is called with no lock held.
 nonisolated public struct FluxRegistration: Sendable {
     private let body: @Sendable () -> Void
 

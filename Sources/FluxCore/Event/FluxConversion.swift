@@ -30,7 +30,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     @usableFromInline let creator: FluxActionCreator<Converter>
     /// The work that this is a part of.
     public let task: FluxTask
-    /// Which attempt this is, counted from 1; what an earlier one still sends is refused (C9).
+    /// Which attempt this is, counted from 1; what an earlier one begins to send after its end is refused (C9).
     public let attempt: Int
     @usableFromInline let first: Converter.Event
     @usableFromInline let shared: [Converter.Event]

@@ -98,7 +98,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// Waits until all that is due on a delivery has been handed over, or no call there is under way; false: the task was cancelled.
     @inlinable @discardableResult func wait(for delivery: UInt64, forCall: Bool) async -> Bool {
-        await FluxLatch.wait { latch in
+        FluxPureCode.forbid("flush() or finish()")
+        return await FluxLatch.wait { latch in
             lock.withLock { $0.mailboxes.list.update(id: delivery) { $0.wait(latch, forCall: forCall) } } == true
                 ? latch : nil
         } withdrawing: { latch in
@@ -150,8 +151,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     ///
     /// It returns early when the task is cancelled; returns whether all of it was done.
     @inlinable @discardableResult func flush() async -> Bool {
-        FluxPureCode.forbid("flush()")
-        for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
+        for entry in read({ $0.observers }) { await entry.observer.flush() }
         var isDone = await failure() == nil
         // The ids alone: with the mailboxes it would keep what waits in them.
         for delivery in lock.withLock({ $0.mailboxes.list.pairs().map { $0.id } }) {
@@ -164,7 +164,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     ///
     /// - Returns: What kept one of them from being done, such as the error of a save, or `CancellationError`; nil if all are.
     @inlinable public func failure() async -> (any Swift.Error)? {
-        for entry in lock.withLock({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
+        for entry in read({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
         return nil
     }
 

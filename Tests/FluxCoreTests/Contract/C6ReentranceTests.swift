@@ -164,6 +164,23 @@ import Testing
         expect(result, names: "subscribe")
     }
 
+    @Test func `handle that begins to wait for what is due stops the program with a message`() async {
+        let failure = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let handle = FluxStore(initialState: Counter(), dispatcher: nil).handle
+            let state = Impure { Task.immediate { await handle.failure() } }
+            FluxStore(initialState: state, dispatcher: nil).dispatch(action: .run)
+        }
+        expect(failure, names: "state or revision of a store")
+        let finish = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let other = FluxStore(initialState: Counter(), dispatcher: nil)
+            let token = other.subscribe { _ in }
+            let state = Impure { Task.immediate { await token.finish() } }
+            FluxStore(initialState: state, dispatcher: nil).dispatch(action: .run)
+            withExtendedLifetime(other) {}
+        }
+        expect(finish, names: "flush() or finish()")
+    }
+
     @Test func `handle that fires stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let creator = FluxActionCreator<CounterConverter>(dispatcher: FluxDispatcher())
