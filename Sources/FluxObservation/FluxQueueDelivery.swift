@@ -70,7 +70,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         /// How many have come to wait, ever.
         @usableFromInline var last = 0
         /// Those who wait until so many, of all that ever came, have been handed over; the number of who comes later is no lower.
-        @usableFromInline var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
+        @usableFromInline var waiters: ArraySlice<(latch: FluxLatch, number: Int)> = []
 
         @inlinable init(_ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void) {
             (self.bound, room, self.handler) = (bound, bound.limit ?? .max, Handler(call: handler))
@@ -110,7 +110,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         @inlinable mutating func next(_ batch: inout FluxWaiting<Value>, isPausing: Bool) -> Turn {
             let done = last - waiting.count
             var turn = Turn()
-            if !waiters.isEmpty && waiters[0].number <= done { turn.waiters = takeWaiters(upTo: done) }
+            if !waiters.isEmpty && waiters[waiters.startIndex].number <= done { turn.waiters = takeWaiters(upTo: done) }
             phase = waiting.count == 0 ? .idle : isPausing ? .scheduled : .draining
             (turn.handler, turn.isDue) = (handler, phase == .scheduled)
             if phase == .draining {
@@ -123,13 +123,13 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         /// Adds somebody who waits until all that waits has been handed over, or with `call` until no call is under way.
         mutating func wait(_ latch: FluxLatch, forCall: Bool) -> FluxLatch? {
             if phase != .draining && (forCall || waiting.count == 0) { return nil }
-            waiters.insert((latch, forCall ? 0 : last), at: forCall ? 0 : waiters.count)
+            waiters.insert((latch, forCall ? 0 : last), at: forCall ? waiters.startIndex : waiters.endIndex)
             return latch
         }
 
         @usableFromInline mutating func takeWaiters(upTo done: Int) -> [FluxLatch] {
             let due = waiters.prefix { $0.number <= done }.map { $0.latch }
-            waiters.removeFirst(due.count)
+            waiters = due.count == waiters.count ? [] : waiters.dropFirst(due.count)
             return due
         }
     }
@@ -234,7 +234,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @inlinable func end(dropping isDropping: Bool) {
         let (gone, waiters) = lock.withLock { machine in
             let old = (machine.waiting, machine.handler)
-            var waiters: ContiguousArray<(latch: FluxLatch, number: Int)> = []
+            var waiters: ArraySlice<(latch: FluxLatch, number: Int)> = []
             machine.isEnded = true
             if isDropping { machine.waiting = FluxWaiting() }
             if machine.waiting.count == 0 { machine.handler = nil }
@@ -264,7 +264,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         await FluxLatch.wait { latch in
             lock.withLock { $0.wait(latch, forCall: forCall) }
         } withdrawing: { latch in
-            lock.withLock { $0.waiters.removeAll { $0.latch === latch } }
+            // Whoever opens it has taken it out, and to look for it would go past all others.
+            if _Concurrency.Task.isCancelled { lock.withLock { $0.waiters.removeAll { $0.latch === latch } } }
         }
     }
 

@@ -18,7 +18,7 @@ nonisolated extension FluxConformance {
     ///   - duration: How long to wait for entries that have to come; a call of the log's own, such as `append`, has to end by itself.
     ///   - clock: What measures it.
     ///   - make: Opens the log as one more client; it is empty at the first call, and nobody else uses it.
-    /// - Throws: ``Failure``, or what the log throws.
+    /// - Throws: ``Failure``, or what the log throws; `CancellationError` where the task is cancelled while it waits.
     nonisolated(nonsending) public static func sharedLog<Log: FluxSharedLog<[UInt8]>>(
         within duration: Swift.Duration = .seconds(30),
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),

@@ -288,7 +288,7 @@ import Testing
             }
             _ = cost(of: 500)
             let (few, many) = (cost(of: 500), cost(of: 5_000))
-            guard many < 50 * few else { fatalError("\(few) for 500, \(many) for 5,000") }
+            guard many < 30 * few else { fatalError("\(few) for 500, \(many) for 5,000") }
         }
     }
 }

@@ -53,13 +53,13 @@ import Testing
                 let dispatchers = (0..<depth).map { _ in FluxDispatcher() }
                 for (outer, inner) in zip(dispatchers, dispatchers.dropFirst()) { try outer.attach(inner) }
                 let store = FluxStore(initialState: Counter(), dispatcher: dispatchers.last!)
-                let time = processorTime { for _ in 1...20 { _ = dispatchers[0].add(1) } }
-                guard store.state.count == 20 else { fatalError("\(store.state)") }
+                let time = processorTime { for _ in 1...100 { _ = dispatchers[0].add(1) } }
+                guard store.state.count == 100 else { fatalError("\(store.state)") }
                 return time
             }
-            _ = try cost(of: 50)
-            let (few, many) = (try cost(of: 50), try cost(of: 800))
-            guard many < 64 * few else { fatalError("\(few) for a depth of 50, \(many) for one of 800") }
+            _ = try cost(of: 25)
+            let (few, many) = (try cost(of: 25), try cost(of: 400))
+            guard many < 32 * few else { fatalError("\(few) for a depth of 25, \(many) for one of 400") }
         }
     }
 

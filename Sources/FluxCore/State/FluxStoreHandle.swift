@@ -98,7 +98,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// Waits until all that is due on a delivery has been handed over, or no call there is under way; false: the task was cancelled.
     @inlinable @discardableResult func wait(for delivery: UInt64, forCall: Bool) async -> Bool {
-        FluxPureCode.forbid("flush() or finish()")
+        FluxPureCode.forbid("finish()")
         return await FluxLatch.wait { latch in
             lock.withLock { $0.mailboxes.list.update(id: delivery) { $0.wait(latch, forCall: forCall) } } == true
                 ? latch : nil
@@ -151,7 +151,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     ///
     /// It returns early when the task is cancelled; returns whether all of it was done.
     @inlinable @discardableResult func flush() async -> Bool {
-        for entry in read({ $0.observers }) { await entry.observer.flush() }
+        FluxPureCode.forbid("flush()")
+        for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
         var isDone = await failure() == nil
         // The ids alone: with the mailboxes it would keep what waits in them.
         for delivery in lock.withLock({ $0.mailboxes.list.pairs().map { $0.id } }) {
@@ -164,7 +165,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     ///
     /// - Returns: What kept one of them from being done, such as the error of a save, or `CancellationError`; nil if all are.
     @inlinable public func failure() async -> (any Swift.Error)? {
-        for entry in read({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
+        FluxPureCode.forbid("failure()")
+        for entry in lock.withLock({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
         return nil
     }
 

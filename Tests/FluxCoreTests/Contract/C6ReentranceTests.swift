@@ -170,7 +170,7 @@ import Testing
             let state = Impure { Task.immediate { await handle.failure() } }
             FluxStore(initialState: state, dispatcher: nil).dispatch(action: .run)
         }
-        expect(failure, names: "state or revision of a store")
+        expect(failure, names: "failure()")
         let finish = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let other = FluxStore(initialState: Counter(), dispatcher: nil)
             let token = other.subscribe { _ in }
@@ -178,7 +178,7 @@ import Testing
             FluxStore(initialState: state, dispatcher: nil).dispatch(action: .run)
             withExtendedLifetime(other) {}
         }
-        expect(finish, names: "flush() or finish()")
+        expect(finish, names: "finish()")
     }
 
     @Test func `handle that fires stops the program with a message`() async {
