@@ -175,6 +175,7 @@ nonisolated struct FluxReplicaMachine {
     ) -> Bool {
         switch answer {
         case .success(let position):
+            waits[id]?.reason = nil
             heard(of: position, &effects)
             guard let wait = waits[id], wait.kind != .dispatch, wait.answer == nil else { return false }
             if isLoaded && position <= ledger.position {
@@ -376,7 +377,8 @@ nonisolated struct FluxReplicaMachine {
         // That the log can be read only an entry shows, or that none is to come while it is being read.
         let isRead = unread == nil || isReading && isLoaded && lag == 0
         if silence == nil && (unread == nil) == isRead { return }
-        silence = nil
+        // That it takes entries only an entry shows.
+        silence = waits.values.first { $0.kind == .dispatch && $0.answer == nil && $0.reason != nil }?.reason
         if isRead { unread = nil }
         effects.tellsStatus = true
     }

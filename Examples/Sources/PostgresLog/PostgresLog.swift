@@ -101,7 +101,7 @@ public final class PostgresKeyLog: FluxSharedLog {
         }
         if isFirst { Task { await commit() } }
         do {
-            return try await answer.get()
+            return try await answer.get(sending: entry.count)
         } catch {
             // Cancelled while it waited, it is not kept until the server answers.
             appends.withLock { $0.removeAll { $0.answer === answer } }
@@ -177,7 +177,8 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Returns: Its position; 0 where there never was one.
     /// - Throws: Why the server cannot tell.
     public func end() async throws(FluxSharedLogError) -> UInt64 {
-        try await run("SELECT last FROM \(log.name)_keys WHERE key = $1", on: log.reader).first?[0].number ?? 0
+        try await run("SELECT last FROM \(log.name)_keys WHERE key = $1", on: log.reader, sending: 0).first?[0].number
+            ?? 0
     }
 
     /// The newest snapshot.
@@ -199,7 +200,8 @@ public final class PostgresKeyLog: FluxSharedLog {
             INSERT INTO \(log.name)_keys AS k (key, position, snapshot) VALUES ($1, $2, $3)
             ON CONFLICT (key) DO UPDATE SET position = EXCLUDED.position, snapshot = EXCLUDED.snapshot
             WHERE k.snapshot IS NULL OR k.position < EXCLUDED.position
-            """, [.number(snapshot.position), .bytes(snapshot.state)], on: log.writer)
+            """, [.number(snapshot.position), .bytes(snapshot.state)], on: log.writer,
+            sending: snapshot.state.count)
     }
 
     /// Removes the entries up to a position.
@@ -219,17 +221,17 @@ public final class PostgresKeyLog: FluxSharedLog {
                     gone AS (DELETE FROM \(log.name)_entries USING k, first WHERE key = $1 AND
                         \(log.name)_entries.position <= least(k.trimmed, first.position + \(Self.most - 1)) RETURNING 1)
                     SELECT count(*) FROM gone
-                    """, [.number(position)], on: log.writer
+                    """, [.number(position)], on: log.writer, sending: 1 << 18
                 ).first?[0].number ?? 0
         } while removed == Self.most
     }
 
     /// Runs a statement whose first parameter is the key.
     private func run(
-        _ statement: String, _ parameters: [Parameter] = [], on session: Session
+        _ statement: String, _ parameters: [Parameter] = [], on session: Session, sending size: Int? = nil
     ) async throws(FluxSharedLogError) -> [Row] {
         guard !key.utf8.contains(0) else { throw .refused("a key with a zero byte") }
         guard key.utf8.count <= 2_600 else { throw .refused("a key of \(key.utf8.count) bytes: 2,600 at most") }
-        return try await session.run(statement, [.text(key)] + parameters)
+        return try await session.run(statement, [.text(key)] + parameters, sending: size)
     }
 }

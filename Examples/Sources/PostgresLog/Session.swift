@@ -51,13 +51,15 @@ final class Session: @unchecked Sendable {
     }
 
     /// Runs a statement, which may go on when the task that waits for it is cancelled.
-    func run(_ statement: String, _ parameters: [Parameter] = []) async throws(FluxSharedLogError) -> [Row] {
+    func run(
+        _ statement: String, _ parameters: [Parameter] = [], sending size: Int? = nil
+    ) async throws(FluxSharedLogError) -> [Row] {
         let answer = Answer<[Row]>()
         queue.async {
             if answer.isGiven { return }
             answer.give(Result { () throws(FluxSharedLogError) in try self.perform(statement, parameters) })
         }
-        return try await answer.get()
+        return try await answer.get(sending: size)
     }
 
     /// The connection, which stands; on the queue.
@@ -182,8 +184,18 @@ final class Answer<Value: Sendable>: Sendable {
         continuation?.resume(returning: outcome)
     }
 
-    func get() async throws(FluxSharedLogError) -> Value {
-        try await withTaskCancellationHandler {
+    // A server that stands still, or waits for its standby, says nothing: the statement goes on, and who waits for it is told.
+    /// Waits until it is there: for so many bytes as are sent not for good, and with nil for as long as it takes.
+    func get(sending size: Int? = nil) async throws(FluxSharedLogError) -> Value {
+        // More than a lock is waited for: that has a cause of its own.
+        let limit = size.map { size in
+            Task {
+                try await Task.sleep(for: .seconds(8) + .milliseconds(size >> 12))
+                give(.failure(.unavailable("PostgreSQL: no answer in time")))
+            }
+        }
+        defer { limit?.cancel() }
+        return try await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let outcome = state.withLock { state in
                     if state.outcome == nil { state.continuation = continuation }

@@ -23,7 +23,7 @@ struct ClusterDemo: AsyncParsableCommand {
 /// The demo itself.
 struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Starts the servers and the nodes.", shouldDisplay: false)
+        commandName: "run", abstract: "Starts the servers and the nodes; with --chaos, checks them.")
 
     @Option(
         help: ArgumentHelp(

@@ -60,7 +60,11 @@ struct TodoServer: AsyncParsableCommand {
         if !unsaved.isEmpty {
             throw Failure(description: "not all lists are saved: \(unsaved.joined(separator: ", "))")
         }
-        try served.get()
+        do {
+            try served.get()
+        } catch {
+            throw Failure(description: "\(host):\(port): \(error)")
+        }
     }
 }
 

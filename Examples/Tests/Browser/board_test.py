@@ -1122,10 +1122,22 @@ class InspectorTest(unittest.TestCase):
         self.add("Another pear")
         self.wait(lambda: self.page.shown("#follow"), "does not say that there is more")
         self.assertFalse(any("Another" in words for _, words in self.rows()))
+        self.page.write("#filter", "apple")
+        self.wait(lambda: any("apple" in words for _, words in self.rows()), "does not filter what it holds")
+        self.page.write("#filter", "pear")
+        self.wait(lambda: any("A pear" in words for _, words in self.rows()), "does not show what it held")
+        self.assertFalse(any("Another" in words for _, words in self.rows()))
         self.page.click("#pause")
         self.wait(lambda: any("Another" in words for _, words in self.rows()), "does not go on")
         self.page.run("document.querySelector('#detail [aria-pressed]').click()")
         self.wait(lambda: "An apple" in self.page.text("#pins"), "does not keep the row that was pinned")
+
+    def test_the_focus_stays_while_stores_come(self):
+        self.wait(lambda: self.page.run("return !!document.querySelector('#stores .look')"), "shows no store")
+        self.page.run("document.querySelector('#stores .look').focus()")
+        other = Board(self.server, "Another", Ideas=[])
+        self.wait(lambda: f"board {other.id}" in self.page.text("#stores"), "does not show the store that has come")
+        self.assertEqual(self.page.run("return document.activeElement.className"), "look")
 
     def test_html_in_what_it_shows_is_text(self):
         self.add("<img src=x onerror=alert(1)><b>bold</b>")
@@ -1161,6 +1173,8 @@ class InspectorTest(unittest.TestCase):
         self.assertTrue(self.page.run("return document.documentElement.scrollWidth <= window.innerWidth"))
         if options.screenshots:
             self.page.driver.save_screenshot(str(pathlib.Path(options.screenshots, "inspector.png")))
+        self.page.look(width=390, height=700, phone=True)
+        self.assertLessEqual(self.page.run("return document.querySelector('main').offsetWidth"), 390)
 
 
 class ScreenshotTest(unittest.TestCase):

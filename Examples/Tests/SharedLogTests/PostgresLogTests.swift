@@ -31,6 +31,12 @@ struct PostgresLogTests {
         }
     }
 
+    @Test("Who sends something to a server that stands still is told so, and does not wait for good")
+    func silent() async {
+        let error = await #expect(throws: FluxSharedLogError.self) { _ = try await Answer<Int>().get(sending: 0) }
+        #expect(error == .unavailable("PostgreSQL: no answer in time"))
+    }
+
     @Test("A zero byte in a key and a name that is none are refused, and a server that is not there is unavailable")
     func refuses() async throws {
         let folder = try TemporaryFolder()

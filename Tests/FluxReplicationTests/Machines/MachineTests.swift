@@ -331,6 +331,16 @@ import Testing
         #expect(machine.it.status.condition == .following)
     }
 
+    @Test func `That a log takes entries its end does not say, as long as one waits that it has not taken`() throws {
+        _ = try dispatched()
+        answered(1, .failure(.unavailable("disk full")))
+        #expect(!probed(.success(0)))
+        #expect(machine.it.status.condition == .unavailable("disk full"))
+        answered(1, .success(1))
+        #expect(machine.it.status.condition == .following)
+        #expect(probed(.success(1)))
+    }
+
     @Test func `That a log can be read no answer says, unless it is being read and none is to come`() throws {
         func ends() -> FluxReplicaEffects {
             effects { $0.readingEnded(FluxSharedLogError.unavailable("unread"), &$1) }

@@ -11,7 +11,7 @@ public final class LogFile: Sendable {
     public enum Finding: Sendable {
         /// These lines, and there may be more at once.
         case lines([LogLine])
-        /// These lines, the last of the file; it begins anew for the reason given.
+        /// These lines, the last of the file; it begins anew, or cannot, for the reason given.
         case restarted([LogLine], reason: String)
         /// Nothing yet.
         case nothingYet

@@ -18,6 +18,8 @@ struct LogSource: Sendable {
     private var descriptor: FileDescriptor
     private var splitter: LineSplitter
     private var isReplaced = false
+    /// Whether it has been told that the other file cannot be read.
+    private var isRefused = false
     private var isAtEnd = false
 
     init(path: String, name: String, isFollowed: Bool) throws(LogFileError) {
@@ -64,16 +66,21 @@ struct LogSource: Sendable {
         }
         // To open a pipe is to wait for who writes into it.
         guard let other = FileStatus(path: path), other.isRegular, other.id != now.id else {
-            isReplaced = false
+            (isReplaced, isRefused) = (false, false)
             return .nothingYet
         }
         guard isReplaced else {
             isReplaced = true
             return .nothingYet
         }
-        // Between the look and this there may be no file again, or none for us: the next time will tell.
-        guard let next = try? FileDescriptor(path: path, name: name) else { return .nothingYet }
-        descriptor = next
+        do {
+            descriptor = try FileDescriptor(path: path, name: name)
+        } catch {
+            // Between the look and this there may be no file again: the next time will tell. One that is not for us is told of once.
+            if isRefused || FileStatus(path: path) == nil { return .nothingYet }
+            isRefused = true
+            return .restarted([], reason: "\(error): another file has its name, and the old one is read on")
+        }
         size = other.size
         return restart(reason: "\(name) was replaced: reading the new file")
     }
@@ -82,7 +89,7 @@ struct LogSource: Sendable {
         defer {
             splitter = LineSplitter(file: name)
             offset = 0
-            isReplaced = false
+            (isReplaced, isRefused) = (false, false)
         }
         return .restarted(splitter.finish().map { [$0] } ?? [], reason: reason)
     }

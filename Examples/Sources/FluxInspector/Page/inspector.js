@@ -18,9 +18,15 @@ const stores = new Map();
 const pinned = new Map();
 let chosenStore = null;
 let isPaused = false;
+/** The rows as they were when the list was paused; null: it is not. */
+let held = null;
+/** Whether the list goes on to what is new: until somebody scrolls away from its end. */
+let follows = true;
 /** The row whose details are shown, and what was asked for it. */
 let chosen = null;
 let shown = null;
+/** What was asked last for a store, of which nothing else shows. */
+let asked = null;
 let tab = "changes";
 /** Rows that came while the list stands still. */
 let waiting = [];
@@ -61,7 +67,7 @@ function connect() {
         status.className = "live";
     };
     source.onerror = () => {
-        status.textContent = source.readyState === EventSource.CLOSED ? "refused: load the page again" : "reconnecting";
+        status.textContent = source.readyState === EventSource.CLOSED ? "refused: open it again, with ?token= and the token" : "reconnecting";
         status.className = "";
     };
     source.addEventListener("stores", (message) => takeStores(JSON.parse(message.data)));
@@ -110,7 +116,7 @@ function add(row) {
 }
 
 function clear() {
-    [rows, waiting, chosen, shown] = [[], [], null, null];
+    [rows, waiting, held, chosen, shown] = [[], [], isPaused ? [] : null, null, null];
     events.clear();
     drawAll();
     detail.replaceChildren();
@@ -121,7 +127,10 @@ function clear() {
 function takeStores(all) {
     const open = new Set(all.map((store) => store.id));
     for (const id of [...stores.keys()]) if (!open.has(id)) stores.delete(id);
-    for (const store of all) stores.set(store.id, store);
+    for (const store of all) {
+        const known = stores.get(store.id);
+        stores.set(store.id, known?.name === store.name ? Object.assign(known, store) : store);
+    }
     if (chosenStore !== null && !open.has(chosenStore)) {
         chosenStore = null;
         drawAll();
@@ -129,22 +138,29 @@ function takeStores(all) {
     drawStores();
 }
 
+/** Those that stay keep their elements: one of them may have the focus. */
 function drawStores() {
-    const choose = (id) => () => {
-        chosenStore = chosenStore === id ? null : id;
+    const places = element("stores");
+    for (const made of [...places.children]) if (stores.get(made.store.id) !== made.store) made.remove();
+    for (const [index, store] of [...stores.values()].entries()) {
+        store.element ??= makeStore(store);
+        store.element.className = store.id === chosenStore ? "chosen" : "";
+        drawRevision(store);
+        if (places.children[index] !== store.element) places.insertBefore(store.element, places.children[index] ?? null);
+    }
+}
+
+function makeStore(store) {
+    store.facts = make("small");
+    const choose = () => {
+        chosenStore = chosenStore === store.id ? null : store.id;
         drawStores();
         drawAll();
     };
-    element("stores").replaceChildren(
-        ...[...stores.values()].map((store) => {
-            const facts = make("small");
-            store.facts = facts;
-            drawRevision(store);
-            return make(
-                "li", { className: store.id === chosenStore ? "chosen" : "" },
-                make("button", { type: "button", className: "name", title: store.name, on: choose(store.id) }, store.name, facts),
-                make("button", { type: "button", className: "look", on: () => showStore(store) }, "state"));
-        }));
+    return make(
+        "li", { store },
+        make("button", { type: "button", className: "name", title: store.name, on: choose }, store.name, store.facts),
+        make("button", { type: "button", className: "look", on: () => showStore(store) }, "state"));
 }
 
 function drawRevision(store) {
@@ -156,7 +172,12 @@ function drawRevision(store) {
 
 async function showStore(store) {
     choose(null);
+    shown = null;
+    const mine = {};
+    asked = mine;
     const text = await ask(`stores/${store.id}`, (answer) => answer.text());
+    // Somebody has asked for something else meanwhile.
+    if (asked !== mine || shown) return;
     detail.replaceChildren(make("h2", {}, `${store.name}, as it is now`), make("div", { className: "tabs" }), code(text));
 }
 
@@ -219,7 +240,7 @@ const isAtEnd = () => list.scrollHeight - list.scrollTop - list.clientHeight < 4
 function drawNew() {
     for (const store of stores.values()) if (store.facts) drawRevision(store);
     // A list that one looks at stands still.
-    if (isPaused || !isAtEnd()) {
+    if (isPaused || !follows) {
         if (waiting.length > rowsKept) waiting = waiting.slice(-rowsKept);
         follow.hidden = waiting.length === 0;
         follow.textContent = `${waiting.length} new ↓`;
@@ -232,15 +253,16 @@ function drawNew() {
 }
 
 function drawAll() {
-    waiting = [];
-    list.replaceChildren(...rows.filter(matches).slice(-rowsDrawn).map(draw));
+    if (!held) waiting = [];
+    list.replaceChildren(...(held ?? rows).filter(matches).slice(-rowsDrawn).map(draw));
     finish();
 }
 
 function finish() {
     while (list.childElementCount > rowsDrawn) list.firstElementChild.remove();
     list.scrollTop = list.scrollHeight;
-    follow.hidden = true;
+    follows = true;
+    follow.hidden = waiting.length === 0;
     const isEmpty = list.childElementCount === 0;
     element("empty").hidden = !isEmpty;
     element("empty").textContent = rows.length === 0 ? "Nothing has happened yet." : "No row has these words.";
@@ -344,7 +366,7 @@ function drawFacts() {
     facts.replaceChildren();
     for (const [name, value] of lines) facts.append(make("dt", {}, name), make("dd", {}, value));
     if (!row.origin) return;
-    const links = rows.filter((other) => other.origin === row.origin && other !== row).slice(0, 50).map((other) =>
+    const links = (held ?? rows).filter((other) => other.origin === row.origin && other !== row).slice(0, 50).map((other) =>
         make("button", { type: "button", on: () => choose(other) }, `${marks[other.kind] ?? ""} ${other.type}${other.text}`.slice(0, 60)));
     if (links.length > 0) facts.append(make("dt", {}, row.kind === "event" ? "Led to" : "Same event"), make("dd", {}, ...links));
 }
@@ -387,6 +409,8 @@ async function togglePin() {
     if (!pinned.delete(mine.row)) {
         pinned.set(mine.row, mine);
         await load(mine);
+        // There is nothing to keep.
+        if (typeof mine.answer === "string") pinned.delete(mine.row);
     }
     // A row stands in the list and in the pins: the element that it knows is the one of the list.
     pins.replaceChildren(...[...pinned.values()].map(({ row }) => {
@@ -403,13 +427,14 @@ async function togglePin() {
 
 function pause() {
     isPaused = !isPaused;
+    held = isPaused ? rows.slice() : null;
     element("pause").setAttribute("aria-pressed", String(isPaused));
     element("pause").textContent = isPaused ? "Go on" : "Pause";
     if (!isPaused) goToEnd();
 }
 
 function goToEnd() {
-    isPaused = false;
+    [isPaused, held] = [false, null];
     element("pause").setAttribute("aria-pressed", "false");
     element("pause").textContent = "Pause";
     drawAll();
@@ -456,8 +481,13 @@ follow.addEventListener("click", goToEnd);
 element("pause").addEventListener("click", pause);
 element("clear").addEventListener("click", clear);
 list.addEventListener("scroll", () => {
-    if (!isPaused && waiting.length > 0 && isAtEnd()) drawSoon();
+    follows = isAtEnd();
+    if (!isPaused && waiting.length > 0 && follows) drawSoon();
 });
+// A window that gets lower, or a pin that comes, is no scrolling away.
+new ResizeObserver(() => {
+    if (follows) list.scrollTop = list.scrollHeight;
+}).observe(list);
 
 // The token has become a cookie, and need not stand in the address.
 if (location.search.includes("token=")) history.replaceState(null, "", location.pathname);
