@@ -246,6 +246,7 @@ nonisolated struct FluxReplicaMachine {
         if envelope.writer == writer {
             give(
                 envelope.number, isNew ? .success(position) : .failure(.notApplied("it came too late")), &step.effects)
+            heard(of: position, &step.effects)
         }
         reached(&step.effects)
         catchUp(&step)
@@ -267,7 +268,6 @@ nonisolated struct FluxReplicaMachine {
         step.effects.tellsStatus = true
         // Who starts over from a snapshot that was saved there has to know which of two was right.
         step.isCheckDue = ledger.count > 0 && ledger.count.isMultiple(of: checkEvery)
-        read(upTo: ledger.position, &step.effects)
         for number in waits.keys.sorted() where isUnderWay(number) {
             switch ledger.hasApplied(number, of: writer, base: waits[number]!.base) {
             case true?: give(number, .success(ledger.position), &step.effects)
@@ -275,6 +275,7 @@ nonisolated struct FluxReplicaMachine {
             case nil: give(number, .failure(.unconfirmed("a snapshot took the place of the entries")), &step.effects)
             }
         }
+        read(upTo: ledger.position, &step.effects)
         reached(&step.effects)
         catchUp(&step)
         return step

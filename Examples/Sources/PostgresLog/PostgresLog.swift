@@ -103,8 +103,9 @@ public final class PostgresKeyLog: FluxSharedLog {
         do {
             return try await answer.get(sending: entry.count)
         } catch {
-            // Cancelled while it waited, it is not kept until the server answers.
-            appends.withLock { $0.removeAll { $0.answer === answer } }
+            // Cancelled while it waited, or told to wait no longer, it is not kept until the server answers; of many that are told at once
+            // the first takes out all.
+            appends.withLock { $0.removeAll { $0.answer.isGiven } }
             throw error
         }
     }
@@ -221,7 +222,7 @@ public final class PostgresKeyLog: FluxSharedLog {
                     gone AS (DELETE FROM \(log.name)_entries USING k, first WHERE key = $1 AND
                         \(log.name)_entries.position <= least(k.trimmed, first.position + \(Self.most - 1)) RETURNING 1)
                     SELECT count(*) FROM gone
-                    """, [.number(position)], on: log.writer, sending: 1 << 18
+                    """, [.number(position)], on: log.writer, sending: Self.largest
                 ).first?[0].number ?? 0
         } while removed == Self.most
     }

@@ -187,10 +187,10 @@ final class Answer<Value: Sendable>: Sendable {
     // A server that stands still, or waits for its standby, says nothing: the statement goes on, and who waits for it is told.
     /// Waits until it is there: for so many bytes as are sent not for good, and with nil for as long as it takes.
     func get(sending size: Int? = nil) async throws(FluxSharedLogError) -> Value {
-        // More than a lock is waited for: that has a cause of its own.
+        // More than a lock is waited for: that has a cause of its own. And a line that takes 1 MB a second is fast enough.
         let limit = size.map { size in
             Task {
-                try await Task.sleep(for: .seconds(8) + .milliseconds(size >> 12))
+                try await Task.sleep(for: .seconds(8) + .milliseconds(size >> 10))
                 give(.failure(.unavailable("PostgreSQL: no answer in time")))
             }
         }

@@ -341,6 +341,17 @@ import Testing
         #expect(probed(.success(1)))
     }
 
+    @Test func `Whose entry is read after the log has refused it is let out of a log that takes entries`() throws {
+        let envelope = try dispatched()
+        answered(1, .failure(.unavailable("no answer in time")))
+        effects { $0.read(upTo: 1, &$1) }
+        #expect(machine.it.status.condition == .unavailable("no answer in time"))
+        #expect(try receive(1, envelope).effects.tellsStatus)
+        #expect(machine.it.status.condition == .following)
+        _ = machine.it.finish(1)
+        #expect(probed(.success(1)))
+    }
+
     @Test func `That a log can be read no answer says, unless it is being read and none is to come`() throws {
         func ends() -> FluxReplicaEffects {
             effects { $0.readingEnded(FluxSharedLogError.unavailable("unread"), &$1) }

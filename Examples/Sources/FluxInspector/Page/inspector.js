@@ -87,6 +87,8 @@ function take(batch) {
         if (row.store && row.revision && stores.has(row.store)) stores.get(row.store).revision = row.revision;
         if (!addEnd(row)) add(row);
     }
+    // Here, for a page that nobody looks at is not drawn.
+    if (waiting.length > rowsKept) waiting = waiting.slice(-rowsKept);
     drawSoon();
 }
 
@@ -241,7 +243,6 @@ function drawNew() {
     for (const store of stores.values()) if (store.facts) drawRevision(store);
     // A list that one looks at stands still.
     if (isPaused || !follows) {
-        if (waiting.length > rowsKept) waiting = waiting.slice(-rowsKept);
         follow.hidden = waiting.length === 0;
         follow.textContent = `${waiting.length} new ↓`;
         return;
@@ -253,7 +254,7 @@ function drawNew() {
 }
 
 function drawAll() {
-    if (!held) waiting = [];
+    waiting = held ? waiting.filter((row) => row.number > (held.at(-1)?.number ?? 0)) : [];
     list.replaceChildren(...(held ?? rows).filter(matches).slice(-rowsDrawn).map(draw));
     finish();
 }
@@ -265,7 +266,7 @@ function finish() {
     follow.hidden = waiting.length === 0;
     const isEmpty = list.childElementCount === 0;
     element("empty").hidden = !isEmpty;
-    element("empty").textContent = rows.length === 0 ? "Nothing has happened yet." : "No row has these words.";
+    element("empty").textContent = (held ?? rows).length === 0 ? "Nothing has happened yet." : "No row has these words.";
 }
 
 function search(words) {
@@ -480,8 +481,11 @@ filter.addEventListener("input", drawAll);
 follow.addEventListener("click", goToEnd);
 element("pause").addEventListener("click", pause);
 element("clear").addEventListener("click", clear);
+let lastTop = 0;
 list.addEventListener("scroll", () => {
-    follows = isAtEnd();
+    // Who follows and scrolls no way up goes on: the list has got lower.
+    follows = isAtEnd() || (follows && list.scrollTop >= lastTop);
+    lastTop = list.scrollTop;
     if (!isPaused && waiting.length > 0 && follows) drawSoon();
 });
 // A window that gets lower, or a pin that comes, is no scrolling away.
