@@ -246,6 +246,7 @@ nonisolated struct FluxReplicaMachine {
         if envelope.writer == writer {
             give(
                 envelope.number, isNew ? .success(position) : .failure(.notApplied("it came too late")), &step.effects)
+            // Who has been let out does not speak for the log any more.
             heard(of: position, &step.effects)
         }
         reached(&step.effects)

@@ -17,7 +17,6 @@ const stores = new Map();
 /** By the row itself: another run of the program counts its rows from 1 again. */
 const pinned = new Map();
 let chosenStore = null;
-let isPaused = false;
 /** The rows as they were when the list was paused; null: it is not. */
 let held = null;
 /** Whether the list goes on to what is new: until somebody scrolls away from its end. */
@@ -118,7 +117,7 @@ function add(row) {
 }
 
 function clear() {
-    [rows, waiting, held, chosen, shown] = [[], [], isPaused ? [] : null, null, null];
+    [rows, waiting, held, chosen, shown] = [[], [], held && [], null, null];
     events.clear();
     drawAll();
     detail.replaceChildren();
@@ -242,11 +241,7 @@ const isAtEnd = () => list.scrollHeight - list.scrollTop - list.clientHeight < 4
 function drawNew() {
     for (const store of stores.values()) if (store.facts) drawRevision(store);
     // A list that one looks at stands still.
-    if (isPaused || !follows) {
-        follow.hidden = waiting.length === 0;
-        follow.textContent = `${waiting.length} new ↓`;
-        return;
-    }
+    if (held || !follows) return drawFollow();
     const fresh = waiting.filter(matches).slice(-rowsDrawn);
     waiting = [];
     list.append(...fresh.map(draw));
@@ -259,11 +254,16 @@ function drawAll() {
     finish();
 }
 
+function drawFollow() {
+    follow.hidden = waiting.length === 0;
+    follow.textContent = `${waiting.length} new ↓`;
+}
+
 function finish() {
     while (list.childElementCount > rowsDrawn) list.firstElementChild.remove();
     list.scrollTop = list.scrollHeight;
     follows = true;
-    follow.hidden = waiting.length === 0;
+    drawFollow();
     const isEmpty = list.childElementCount === 0;
     element("empty").hidden = !isEmpty;
     element("empty").textContent = (held ?? rows).length === 0 ? "Nothing has happened yet." : "No row has these words.";
@@ -426,18 +426,20 @@ async function togglePin() {
 
 // MARK: what people do
 
+/** Has the list stand still on these rows; null: it goes on. */
+function hold(what) {
+    held = what;
+    element("pause").setAttribute("aria-pressed", String(held !== null));
+    element("pause").textContent = held ? "Go on" : "Pause";
+}
+
 function pause() {
-    isPaused = !isPaused;
-    held = isPaused ? rows.slice() : null;
-    element("pause").setAttribute("aria-pressed", String(isPaused));
-    element("pause").textContent = isPaused ? "Go on" : "Pause";
-    if (!isPaused) goToEnd();
+    if (held) return goToEnd();
+    hold(rows.slice());
 }
 
 function goToEnd() {
-    [isPaused, held] = [false, null];
-    element("pause").setAttribute("aria-pressed", "false");
-    element("pause").textContent = "Pause";
+    hold(null);
     drawAll();
 }
 
@@ -486,7 +488,7 @@ list.addEventListener("scroll", () => {
     // Who follows and scrolls no way up goes on: the list has got lower.
     follows = isAtEnd() || (follows && list.scrollTop >= lastTop);
     lastTop = list.scrollTop;
-    if (!isPaused && waiting.length > 0 && follows) drawSoon();
+    if (!held && waiting.length > 0 && follows) drawSoon();
 });
 // A window that gets lower, or a pin that comes, is no scrolling away.
 new ResizeObserver(() => {
