@@ -14,7 +14,7 @@
 /// | `letGo`   | put off to `open`  | at once, and closed   | at once, and closed if none due  | at once |
 /// | `end`     | idle, or closed    | never                 | never                            | never   |
 /// | `note`    | nothing            | start a writer        | with the next write              | nothing |
-/// | `begin`   | never              | never                 | the next write; idle if none due | never   |
+/// | `begin`   | never              | never                 | the next write; idle if none due | nothing |
 /// | `succeed` | never              | never                 | all that it covered is written   | never   |
 /// | `fail`    | never              | never                 | all that it covered is due again | never   |
 /// | `close`   | never              | never                 | closed: it never will be         | never   |

@@ -61,9 +61,8 @@ nonisolated struct FluxUnwritten: Sendable {
         return id
     }
 
-    func newest(at place: String, before store: Path, below last: UInt64 = .max) -> (id: UInt64, entry: Entry)? {
+    func newest(at place: String, before store: Path, below last: UInt64) -> (key: UInt64, value: Entry)? {
         entries[place]?.filter { $0.key < last && Self.comes($0.value.store, before: store) }.max { $0.key < $1.key }
-            .map { ($0.key, $0.value) }
     }
 
     /// The one order of all: the older before the newer, and what was opened in a store's code before the store.

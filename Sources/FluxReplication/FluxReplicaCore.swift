@@ -238,17 +238,17 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func decode<Value>(
         _ content: FluxReplicaContent, _ decode: ([UInt8], Int) throws -> Value
     ) throws -> Value {
-        if content.version > coding.version { throw FluxReplicaUnknown(version: content.version, error: nil) }
+        if content.version > coding.version {
+            throw FluxReplicaUnknown(version: content.version, description: "it is newer")
+        }
         do { return try decode(content.bytes, content.version) } catch {
-            throw FluxReplicaUnknown(version: content.version, error: error)
+            throw FluxReplicaUnknown(version: content.version, description: "it cannot be decoded: \(error)")
         }
     }
 
     private func stop(at position: UInt64, _ error: any Swift.Error) {
-        let unknown = error as? FluxReplicaUnknown
-        let reason = "\(unknown.map { $0.error.map { "it cannot be decoded: \($0)" } ?? "it is newer" } ?? "\(error)")"
-        let stop = FluxReplicaStop(
-            position: position, version: unknown?.version, known: coding.version, reason: reason)
+        let version = (error as? FluxReplicaUnknown)?.version
+        let stop = FluxReplicaStop(position: position, version: version, known: coding.version, reason: "\(error)")
         perform { $0.stopped(stop, &$1) }
     }
 
@@ -329,13 +329,12 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     /// Asks for the end of the log until it answers.
     private func probe() async {
-        var attempt = 0
-        repeat {
-            attempt += 1
-            if !(await pause(after: attempt)) { return }
+        var attempt = 1
+        while await pause(after: attempt) {
             let answer = await Self.result { [log] () async throws(FluxSharedLogError) in try await log.end() }
             if perform({ $0.probed(answer, &$1) }) { return }
-        } while true
+            attempt += 1
+        }
     }
 
     // MARK: - The end
@@ -402,7 +401,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Waits before what has failed is tried again; false: it is not.
     private func pause(after attempt: Int) async -> Bool {
         if machine.withLock({ $0.isOver }) { return false }
-        let delay = backoff.delay(after: attempt, chance: Double.random(in: 0...1))
+        let delay = backoff.delay(after: attempt)
         let (end, latch) = (clock.end(after: delay), FluxLatch())
         // By itself: a clock may go on with what was cancelled, and who closes the replica waits for this.
         let sleeping = _Concurrency.Task.detached { [clock] in
@@ -443,8 +442,8 @@ nonisolated private struct FluxReplicaClock: Sendable {
 /// Says that a snapshot took the place of the state, to those who look on at the store.
 nonisolated struct FluxReplicaLoaded: FluxAction {}
 
-/// What this program cannot decode; without an error, because it is newer.
-nonisolated private struct FluxReplicaUnknown: Swift.Error {
+/// What this program cannot decode, and why.
+nonisolated private struct FluxReplicaUnknown: Swift.Error, CustomStringConvertible {
     let version: Int
-    let error: (any Swift.Error)?
+    let description: String
 }

@@ -31,12 +31,10 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
 
     var bytes: [UInt8] {
         let parts: UInt8 = (check == nil ? 0 : 1) | (action == nil ? 0 : 2)
-        var bytes = [Self.format, parts]
         var numbers = [writer, number, floor, base, UInt64(givenUp.count)] + givenUp
         if let check { numbers += [check.count, UInt64(check.version), check.sum] }
         if let action { numbers.append(UInt64(action.version)) }
-        FluxReplicaBytes.append(numbers, to: &bytes)
-        return bytes + (action?.bytes ?? [])
+        return [Self.format, parts] + FluxReplicaBytes.bytes(of: numbers) + (action?.bytes ?? [])
     }
 
     init(writer: UInt64, number: UInt64, floor: UInt64, base: UInt64, givenUp: [UInt64] = []) {
@@ -84,9 +82,7 @@ nonisolated struct FluxReplicaImage: Equatable {
         for (id, writer) in ledger.writers.sorted(by: { $0.key < $1.key }) {
             numbers += [id, writer.floor, writer.last, UInt64(writer.decided.count)] + writer.decided
         }
-        var bytes = [Self.format]
-        FluxReplicaBytes.append(numbers, to: &bytes)
-        return bytes + state.bytes
+        return [Self.format] + FluxReplicaBytes.bytes(of: numbers) + state.bytes
     }
 
     init(ledger: FluxReplicaLedger, state: FluxReplicaContent) {
@@ -159,12 +155,8 @@ nonisolated struct FluxReplicaBytes {
 
     func rest() -> [UInt8] { Array(bytes[next...]) }
 
-    static func append(_ numbers: [UInt64], to bytes: inout [UInt8]) {
-        for number in numbers {
-            for shift in stride(from: UInt64(0), to: 64, by: 8) {
-                bytes.append(UInt8(truncatingIfNeeded: number >> shift))
-            }
-        }
+    static func bytes(of numbers: [UInt64]) -> [UInt8] {
+        numbers.flatMap { number in (0..<8).lazy.map { UInt8(truncatingIfNeeded: number >> (8 * $0)) } }
     }
 
     /// FNV-1a, of 64 bits.

@@ -25,23 +25,14 @@ nonisolated struct FluxReplicaMachine {
         let kind: Kind
         /// How many entries there were when it began.
         let base: UInt64
-        /// What the log has said, if it has not done it.
+        /// What the log has said, if it has not done it; the action may have got into it all the same.
         var reason: String?
-        /// Whether the action may have got into the log by an attempt that has failed.
-        var mayBeLogged = false
         var answer: Answer?
 
         /// What it is told where nothing is known.
         func unknown(_ reason: String) -> FluxReplicaError {
             kind == .dispatch ? .unconfirmed(reason) : .unavailable(reason)
         }
-    }
-
-    private enum Phase {
-        case serving
-        case diverged(FluxReplicaDivergence)
-        case stopped(FluxReplicaStop)
-        case closed
     }
 
     /// Tells the entries of this replica from those of all others.
@@ -52,7 +43,8 @@ nonisolated struct FluxReplicaMachine {
     private let snapshotEvery: UInt64
 
     private(set) var ledger = FluxReplicaLedger()
-    private var phase = Phase.serving
+    /// Why it serves nobody: it has diverged, has stopped or was closed; nil: it serves.
+    private var refusal: FluxReplicaError?
     /// Whether the next entry follows what is there, and no snapshot has to be loaded first.
     private(set) var isLoaded = false
     /// The snapshot that is needed has at least this position.
@@ -100,31 +92,22 @@ nonisolated struct FluxReplicaMachine {
 
     /// Whether it reads no more.
     var isOver: Bool {
-        switch phase {
-        case .serving, .diverged: false
-        case .stopped, .closed: true
+        switch refusal {
+        case .stopped?, .closed?: true
+        default: false
         }
     }
 
     var status: FluxReplicaStatus {
         let condition: FluxReplicaStatus.Condition =
-            switch phase {
-            case .closed: .closed
-            case .stopped(let stop): .stopped(stop)
-            case .diverged(let divergence): .diverged(divergence)
-            case .serving: (silence ?? unread).map { .unavailable($0) } ?? (isLoaded ? .following : .loading)
+            switch refusal {
+            case .closed?: .closed
+            case .stopped(let stop)?: .stopped(stop)
+            case .diverged(let divergence)?: .diverged(divergence)
+            default: (silence ?? unread).map { .unavailable($0) } ?? (isLoaded ? .following : .loading)
             }
         return FluxReplicaStatus(
             condition: condition, snapshotFailure: snapshotFailure, checksumFailure: checksumFailure)
-    }
-
-    private var refusal: FluxReplicaError? {
-        switch phase {
-        case .serving: nil
-        case .diverged(let divergence): .diverged(divergence)
-        case .stopped(let stop): .stopped(stop)
-        case .closed: .closed
-        }
     }
 
     // MARK: - Who waits
@@ -138,29 +121,24 @@ nonisolated struct FluxReplicaMachine {
         givenUp.removeAll { $0 < floor }
         // Each entry names them.
         if givenUp.count >= 1_000 { return .failure(.notApplied("1000 are unconfirmed behind one that still waits")) }
-        let latch = wait(.dispatch)
-        return .success((envelope(next - 1), latch))
+        let (number, latch) = wait(.dispatch)
+        var envelope = FluxReplicaEnvelope(
+            writer: writer, number: number, floor: floor, base: ledger.count, givenUp: givenUp)
+        if let newest = checks.last, newest.count > told { (envelope.check, told) = (newest, newest.count) }
+        return .success((envelope, latch))
     }
 
     /// Somebody wants to read what is new; who joins waits also while the node starts over.
     mutating func read(joins: Bool = false) -> Swift.Result<(id: UInt64, latch: FluxLatch), FluxReplicaError> {
         if let refusal, isOver || !joins { return .failure(refusal) }
-        let latch = wait(joins ? .join : .read)
-        return .success((next - 1, latch))
+        return .success(wait(joins ? .join : .read))
     }
 
-    private mutating func wait(_ kind: Wait.Kind) -> FluxLatch {
-        let latch = FluxLatch()
-        waits[next] = Wait(latch: latch, kind: kind, base: ledger.count)
+    private mutating func wait(_ kind: Wait.Kind) -> (id: UInt64, latch: FluxLatch) {
+        let (id, latch) = (next, FluxLatch())
+        waits[id] = Wait(latch: latch, kind: kind, base: ledger.count)
         next += 1
-        return latch
-    }
-
-    private mutating func envelope(_ number: UInt64) -> FluxReplicaEnvelope {
-        var envelope = FluxReplicaEnvelope(
-            writer: writer, number: number, floor: floor, base: ledger.count, givenUp: givenUp)
-        if let newest = checks.last, newest.count > told { (envelope.check, told) = (newest, newest.count) }
-        return envelope
+        return (id, latch)
     }
 
     private func isUnderWay(_ number: UInt64) -> Bool {
@@ -187,11 +165,11 @@ nonisolated struct FluxReplicaMachine {
         case .failure(.unavailable(let reason)):
             guard let wait = waits[id], wait.answer == nil else { return false }
             unavailable(reason, &effects)
-            (waits[id]!.reason, waits[id]!.mayBeLogged) = (reason, true)
+            waits[id]!.reason = reason
             return true
         case .failure(let error):
             guard let wait = waits[id] else { return false }
-            let isNever = wait.kind == .dispatch && !wait.mayBeLogged
+            let isNever = wait.kind == .dispatch && wait.reason == nil
             give(id, .failure(isNever ? .notApplied("\(error)") : wait.unknown("\(error)")), &effects)
             return false
         }
@@ -331,7 +309,7 @@ nonisolated struct FluxReplicaMachine {
 
     /// What is right is the snapshot and the entries after it, so this node starts over from there.
     private mutating func diverge(_ divergence: FluxReplicaDivergence, _ step: inout FluxReplicaStep) {
-        (phase, isLoaded, settled) = (.diverged(divergence), false, divergence.count)
+        (refusal, isLoaded, settled) = (.diverged(divergence), false, divergence.count)
         step.diverges = divergence
         step.effects.tellsStatus = true
         for (id, wait) in waits where wait.kind == .read { give(id, .failure(.diverged(divergence)), &step.effects) }
@@ -339,8 +317,8 @@ nonisolated struct FluxReplicaMachine {
 
     /// Serves again once all is applied that was applied when it diverged.
     private mutating func catchUp(_ step: inout FluxReplicaStep) {
-        guard case .diverged(let divergence) = phase, ledger.position >= divergence.position else { return }
-        phase = .serving
+        guard case .diverged(let divergence)? = refusal, ledger.position >= divergence.position else { return }
+        refusal = nil
         step.effects.tellsStatus = true
         // Has the log led to the same once more, the other node is wrong. It may not know, if nobody else writes: so this one does.
         if let again = checks.first(where: { $0.count == divergence.count }), again.sum != divergence.other {
@@ -377,11 +355,11 @@ nonisolated struct FluxReplicaMachine {
     mutating func heard(of position: UInt64, _ effects: inout FluxReplicaEffects) {
         end = Swift.max(end, position)
         // That the log can be read only an entry shows, or that none is to come while it is being read.
-        let isRead = unread == nil || isReading && isLoaded && lag == 0
-        if silence == nil && (unread == nil) == isRead { return }
+        let isReadAgain = unread != nil && isReading && isLoaded && lag == 0
+        if silence == nil && !isReadAgain { return }
         // That it takes entries only an entry shows.
         silence = waits.values.first { $0.kind == .dispatch && $0.answer == nil && $0.reason != nil }?.reason
-        if isRead { unread = nil }
+        if isReadAgain { unread = nil }
         effects.tellsStatus = true
     }
 
@@ -424,18 +402,15 @@ nonisolated struct FluxReplicaMachine {
 
     /// It goes no further than it is.
     mutating func stopped(_ stop: FluxReplicaStop, _ effects: inout FluxReplicaEffects) {
-        if !isOver { end(.stopped(stop), .stopped(stop), "the replica has stopped: \(stop)", &effects) }
+        if !isOver { end(.stopped(stop), "the replica has stopped: \(stop)", &effects) }
     }
 
     mutating func closed(_ effects: inout FluxReplicaEffects) {
-        if case .closed = phase { return }
-        end(.closed, .closed, "the replica was closed", &effects)
+        end(.closed, "the replica was closed", &effects)
     }
 
-    private mutating func end(
-        _ phase: Phase, _ error: FluxReplicaError, _ reason: String, _ effects: inout FluxReplicaEffects
-    ) {
-        self.phase = phase
+    private mutating func end(_ error: FluxReplicaError, _ reason: String, _ effects: inout FluxReplicaEffects) {
+        refusal = error
         effects.tellsStatus = true
         for (id, wait) in waits {
             give(id, .failure(wait.kind == .dispatch ? .unconfirmed(reason) : error), &effects)

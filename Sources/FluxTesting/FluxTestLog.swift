@@ -59,7 +59,12 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         var arePaused = false
         var readers: [FluxLatch] = []
 
-        var isDown: Bool { outage > 0 || !isAvailable }
+        /// Throws while it is down; each call that it throws at brings the end of an outage nearer.
+        mutating func requireUp() throws(FluxSharedLogError) {
+            if outage == 0 && isAvailable { return }
+            outage = Swift.max(0, outage - 1)
+            throw .unavailable("the log is down")
+        }
 
         /// Brings into the log what has been under way for long enough.
         mutating func bringLate() {
@@ -190,11 +195,8 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
             if machine.outage == 0, machine.random.happens(faults.outages) {
                 machine.outage = 1 + machine.random.next(below: 9)
             }
-            if machine.isDown {
-                machine.outage = Swift.max(0, machine.outage - 1)
-                return (.failure(.unavailable("the log is down")), turns)
-            }
             do throws(FluxSharedLogError) {
+                try machine.requireUp()
                 let answer = try body(&machine, faults)
                 if machine.random.happens(faults.unanswered) { throw .unavailable("the answer was lost") }
                 return (.success(answer), turns)
@@ -213,10 +215,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
             machine.readers.append(latch)
             return []
         }
-        if machine.isDown {
-            machine.outage = Swift.max(0, machine.outage - 1)
-            throw FluxSharedLogError.unavailable("the log is down")
-        }
+        try machine.requireUp()
         if position < machine.model.trimmed { throw FluxSharedLogError.trimmed(through: machine.model.trimmed) }
         let entries = machine.model.entries(after: position)
         if entries.isEmpty { machine.readers.append(latch) }

@@ -161,9 +161,10 @@ nonisolated struct FluxRuleMachine {
             return false
         case .sequence:
             look(id, stage, before: .max)
-        case .concurrency:
-            if groups[stage][key]?.isHolding != true && hasRoom(stage, key) { return true }
-            if isFull(stage, key) { end(id, .dropped) } else { hold(stage, id, key) }
+        case .concurrency(let limit, let waiting):
+            let (passed, held) = groups[stage][key].map { ($0.members.count, $0.held.count) } ?? (0, 0)
+            if held == 0 && passed < limit { return true }
+            if let waiting, passed + held - limit >= waiting { end(id, .dropped) } else { hold(stage, id, key) }
             return false
         case .debounce(let duration):
             elapseIfDue(timer)
@@ -212,14 +213,6 @@ nonisolated struct FluxRuleMachine {
     private func hasRoom(_ stage: Int, _ key: AnyHashable) -> Bool {
         guard case .concurrency(let limit, _) = rules[stage].kind else { return false }
         return groups[stage][key]?.members.count ?? 0 < limit
-    }
-
-    /// Whether as many as may wait at a limit do.
-    private func isFull(_ stage: Int, _ key: AnyHashable) -> Bool {
-        guard case .concurrency(let limit, let waiting?) = rules[stage].kind, let group = groups[stage][key] else {
-            return false
-        }
-        return group.members.count + group.held.count - limit >= waiting
     }
 
     // MARK: - Holding

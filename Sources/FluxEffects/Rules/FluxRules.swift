@@ -120,7 +120,7 @@ nonisolated final class FluxRuleRunner: Sendable {
             for (rule, key) in zip(machine.rules, machine.entries[id]?.keys ?? []) where key != nil {
                 guard case .retry(let limit, let backoff) = rule.kind else { continue }
                 if attempt > limit { return false }
-                let delay = Swift.min(backoff.delay(after: attempt, chance: Double.random(in: 0...1)), Machine.longest)
+                let delay = Swift.min(backoff.delay(after: attempt), Machine.longest)
                 if delay == .zero { ticket.start() } else { sleep(.attempt(id), until: clock.now() + delay) }
                 return true
             }
@@ -187,7 +187,6 @@ nonisolated final class FluxRuleRunner: Sendable {
         }
     }
 
-    private let clock: FluxRuleClock
     /// Each once, in an order that is the same everywhere.
     private let limits: [FluxLimit]
     private let table: FluxLock<Table>
@@ -195,7 +194,6 @@ nonisolated final class FluxRuleRunner: Sendable {
     init(_ rules: [FluxRuleForm], _ clock: FluxRuleClock) {
         let limits = rules.compactMap(\.limit).map { (ObjectIdentifier($0), $0) }
         self.limits = Dictionary(limits) { limit, _ in limit }.sorted { $0.key < $1.key }.map(\.value)
-        self.clock = clock
         table = FluxLock(Table(machine: Machine(rules: rules.filter { $0.limit == nil }), clock: clock))
     }
 
@@ -232,7 +230,7 @@ nonisolated final class FluxRuleRunner: Sendable {
             }
             // With the lock held: whoever wakes up has been noted, and nobody is noted in the place of a later one.
             for (number, deadline) in table.started where table.sleeps[number] != nil {
-                table.sleeps[number]?.task = _Concurrency.Task.detached { [weak self, clock] in
+                table.sleeps[number]?.task = _Concurrency.Task.detached { [weak self, clock = table.clock] in
                     await clock.sleep(deadline)
                     if !_Concurrency.Task.isCancelled { self?.decide { $0.elapsed(number) } }
                 }
