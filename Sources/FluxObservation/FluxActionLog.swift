@@ -11,8 +11,7 @@ nonisolated final class FluxActionLogs: Sendable {
         var old: FluxActionLog?
         let log = current.withLock { current in
             if let current, current.readers.add(reader) { return current }
-            let new = FluxActionLog()
-            _ = new.readers.add(reader)
+            let new = FluxActionLog(reader)
             (old, current) = (current, new)
             if let old { dispatcher.remove(old) }
             dispatcher.observe(new)
@@ -24,9 +23,11 @@ nonisolated final class FluxActionLogs: Sendable {
 
 /// What looks on at each store of a dispatcher, once for all subscriptions to its actions, until the last of them ends.
 nonisolated final class FluxActionLog: FluxDispatcherObserver {
-    let readers = FluxActionReaders()
+    let readers: FluxActionReaders
     /// What ends the look at each store; nil once it is over.
     private let watches = FluxLock<[FluxStoreInfo: FluxSubscription]?>([:])
+
+    init(_ reader: FluxActionReaders.Reader) { readers = FluxActionReaders(reader) }
 
     /// The dispatcher was let go of, or another takes the place of this, which is over.
     deinit { readers.endAll() }
@@ -64,21 +65,23 @@ nonisolated final class FluxActionReaders: FluxReceiverDelivery {
     typealias Reader = FluxReceiver<FluxAppliedAction<any FluxAction>>
 
     private struct Table {
-        /// In the order added, and so told.
-        var readers: ContiguousArray<Reader> = []
+        /// In the order added, and so told; once the last has ended it stays empty.
+        var readers: ContiguousArray<Reader>
         /// The deliveries of these: to look for one among thousands takes a hundredth of the time.
-        var ids: ContiguousArray<ObjectIdentifier> = []
-        /// Whether the last has ended.
-        var isOver = false
+        var ids: ContiguousArray<ObjectIdentifier>
     }
 
-    private let table = FluxLock(Table())
+    private let table: FluxLock<Table>
     private var all: ContiguousArray<Reader> { table.withLock { $0.readers } }
+
+    init(_ first: Reader) {
+        table = FluxLock(Table(readers: [first], ids: [ObjectIdentifier(first.delivery)]))
+    }
 
     /// False: the last has ended.
     func add(_ reader: Reader) -> Bool {
         table.withLock { table in
-            if table.isOver { return false }
+            if table.readers.isEmpty { return false }
             table.readers.append(reader)
             table.ids.append(ObjectIdentifier(reader.delivery))
             return true
@@ -90,8 +93,7 @@ nonisolated final class FluxActionReaders: FluxReceiverDelivery {
         let (gone, isOver) = table.withLock { table in
             let index = table.ids.firstIndex(of: ObjectIdentifier(delivery))
             let gone = index.map { (table.ids.remove(at: $0), table.readers.remove(at: $0)) }
-            table.isOver = table.ids.isEmpty
-            return (gone, table.isOver)
+            return (gone, table.readers.isEmpty)
         }
         // Let go of outside the lock.
         return withExtendedLifetime(gone) { isOver }

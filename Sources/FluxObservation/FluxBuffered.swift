@@ -25,6 +25,7 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
     let rule: Rule
 
     /// What a delivery says, with no bound.
+    @usableFromInline
     static func of(_ delivery: FluxDelivery) -> FluxBuffered { .init(rule: delivery == .latest ? .latest : .every) }
 
     /// In order; at most so many changes wait, and where one more comes, the oldest goes.

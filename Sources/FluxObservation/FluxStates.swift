@@ -130,19 +130,16 @@ nonisolated extension FluxSource {
             source.newest as? FluxNewest<State>
         }
         if delivery == .latest, let source = self as? any FluxObservableSource, let newest = newest(source) {
-            return states(delivery, startingWithCurrent, reading: newest)
+            return states(of: source, reading: newest, startingWithCurrent)
         }
-        return states(delivery, startingWithCurrent, reading: nil)
+        return states(FluxBuffered.of(delivery), startingWithCurrent: startingWithCurrent)
     }
 
     @usableFromInline
     func states(
-        _ delivery: FluxDelivery, _ startingWithCurrent: Bool, reading newest: FluxNewest<State>?
+        of source: any FluxObservableSource, reading newest: FluxNewest<State>, _ startingWithCurrent: Bool
     ) -> FluxStates<State, Never> {
-        guard let newest, let source = self as? any FluxObservableSource else {
-            return states(FluxBuffered.of(delivery), startingWithCurrent: startingWithCurrent)
-        }
-        return FluxStates {
+        FluxStates {
             let signal = FluxSignal()
             let token = source.signal(
                 startingWithCurrent: startingWithCurrent, ended: { signal.end() }, { signal.tell() })

@@ -239,8 +239,7 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove(_ middleware: some FluxMiddleware & AnyObject) -> Int {
-        FluxPureCode.forbid("remove")
-        return removeInterceptors { ($0 as? FluxMiddlewareEntry)?.instance == ObjectIdentifier(middleware) }
+        removeInterceptors { ($0 as? FluxMiddlewareEntry)?.instance == ObjectIdentifier(middleware) }
     }
 
     /// Removes all middleware of a type.
@@ -250,7 +249,6 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove<Middleware: FluxMiddleware>(_ type: Middleware.Type) -> Int {
-        FluxPureCode.forbid("remove")
-        return removeInterceptors { ($0 as? FluxMiddlewareEntry)?.kind == ObjectIdentifier(type) }
+        removeInterceptors { ($0 as? FluxMiddlewareEntry)?.kind == ObjectIdentifier(type) }
     }
 }

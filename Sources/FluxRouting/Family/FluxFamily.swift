@@ -290,7 +290,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         return try await visitor!.wait()
     }
 
-    /// The member of a slot that there is a lease of, so that it is there.
+    /// The member of a slot that there is a lease of, or that is being closed, so that it is there.
     private func member(of slot: Int) -> Member { machine.withLock { $0.member(of: slot)! } }
 
     private func release(_ slot: Int) {
@@ -353,7 +353,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     /// Closes a member, which nobody but the machine keeps when this returns; the error that it stays with.
     private func close(_ slot: Int, _ key: Key) async -> (any Swift.Error)? {
-        guard let member = machine.withLock({ $0.member(of: slot) }) else { return nil }
+        let member = member(of: slot)
         do {
             try await ways.close(member)
             return nil
