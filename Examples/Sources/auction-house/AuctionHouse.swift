@@ -112,6 +112,7 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         try await reporting {
+            if access(place.receipts, R_OK) != 0 { throw SystemFailure(place.receipts) }
             guard let file = FileManager.default.contents(atPath: place.receipts) else {
                 throw Failure("\(place.receipts): cannot be read")
             }

@@ -142,7 +142,7 @@ import Testing
 
     @Test(arguments: [
         (["run", "/dev/null/house"], 1, "auction-house: /dev/null/house: Not a directory\n"),
-        (["check", "/nowhere"], 1, "auction-house: /nowhere/receipts: cannot be read\n"),
+        (["check", "/nowhere"], 1, "auction-house: /nowhere/receipts: No such file or directory\n"),
     ])
     func `What fails is one line and status 1`(arguments: [String], status: Int32, errors: String) async throws {
         let result = try await program(arguments).finish()

@@ -7,12 +7,11 @@
 /// | ------------ | --------------------------------- | ------------------------------------ | ----------------------------------- |
 /// | `put`        | kept; schedule a drain            | kept                                 | kept                                |
 /// | `join`       | at once; with a snapshot: a drain | with the next batch                  | with the next batch                 |
-/// | `leave`      | given back                        | given back                           | given back by the next exchange     |
+/// | `leave`      | given back                        | given back                           | given back by the next step         |
 /// | `wait`       | nothing to wait for               | with the next batch                  | with the next batch                 |
 /// | … for a call | no call is under way              | no call is under way                 | with the next batch                 |
-/// | `begin`      | idle again                        | the first batch; idle if none is due | never                               |
-/// | `exchange`   | never                             | never                                | the next batch; idle if none is due |
-/// | `pause`      | never                             | never                                | scheduled; idle if none is due      |
+/// | `step`       | idle again                        | the first batch; idle if none is due | the next batch; idle if none is due |
+/// | … to pause   | never                             | never                                | scheduled; idle if none is due      |
 /// | `end`        | taken out                         | after what is due                    | after what is due                   |
 ///
 /// When the last member leaves, what is pending goes too, and `put` keeps nothing until another joins. A member gets the states
@@ -130,32 +129,30 @@
 
     // MARK: - Inputs of the drain
 
-    /// Takes a drain one step on, as ``FluxMailboxes/step(_:_:_:current:)`` says: takes back a spent batch and hands out the next one, or
-    /// stops before that; idle from here on where nothing is due.
+    /// Takes a drain one step on, as ``FluxMailboxes/step(_:_:isPause:current:)`` says: takes back a spent batch and hands out the next
+    /// one, or stops before that; idle from here on where nothing is due.
     ///
     /// - Parameters:
-    ///   - step: What the drain asks for.
     ///   - batch: The last batch, without what was in it.
+    ///   - isPause: Whether the drain stops here, so that another can begin.
     ///   - newest: The revision of the newest state.
     ///   - current: The newest state; only asked for if the mailbox conflates.
     ///   - isEnded: Whether the memberships end after what is due.
     /// - Returns: Whether the batch has something to deliver, or, of a pause, will have.
     @inlinable mutating func step(
-        _ step: FluxDrainStep, _ batch: inout Batch, newest: UInt64, current: State?, isEnded: Bool
+        _ batch: inout Batch, isPause: Bool, newest: UInt64, current: State?, isEnded: Bool
     ) -> Bool {
         swap(&gone, &batch.gone)
         if batch.states.capacity > FluxLimits.keptCapacity(State?.self) { batch.states = [] }
-        if step == .begin { phase = .draining }
-        guard isDue else {
-            pause(&batch)
-            phase = .idle
-            if isEnded { batch.gone += members.removeAll { _ in true }.pairs().map(\.element) }
-            return false
+        let isDue = isDue
+        if isPause || !isDue {
+            batch.members = FluxList()
+            if pending.capacity == 0 { swap(&pending, &batch.states) }
+            phase = isDue ? .scheduled : .idle
+            if isEnded && !isDue { batch.gone += members.removeAll { _ in true }.pairs().map(\.element) }
+            return isDue
         }
-        if step == .pause {
-            pause(&batch)
-            return true
-        }
+        phase = .draining
         swap(&pending, &batch.states)
         swap(&starters, &batch.starters)
         swap(&waiters, &batch.waiters)
@@ -170,13 +167,6 @@
         marks = 0
         batch.first = newest &+ 1 &- UInt64(batch.states.count)
         return true
-    }
-
-    /// Gives a drain that stops between two batches its place back, so that another can begin.
-    @inlinable mutating func pause(_ batch: inout Batch) {
-        batch.members = FluxList()
-        if pending.capacity == 0 { swap(&pending, &batch.states) }
-        phase = .scheduled
     }
 
     /// Whether a drain would find something to do.

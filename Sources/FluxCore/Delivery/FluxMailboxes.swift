@@ -66,11 +66,11 @@ import Dispatch
 
     /// Takes a drain one step on; true: the batch has something to deliver, or, of a pause, is to be scheduled again.
     @inlinable mutating func step(
-        _ step: FluxDrainStep, _ delivery: UInt64, _ batch: inout FluxMailbox<State>.Batch, current: State?
+        _ delivery: UInt64, _ batch: inout FluxMailbox<State>.Batch, isPause: Bool, current: State?
     ) -> Bool {
         let (newest, isEnded) = (newest, isEnded)
         let isDue = list.update(id: delivery) {
-            $0.step(step, &batch, newest: newest, current: current, isEnded: isEnded)
+            $0.step(&batch, isPause: isPause, newest: newest, current: current, isEnded: isEnded)
         }
         if isDue != true { drop(delivery) }
         return isDue == true
@@ -85,6 +85,3 @@ import Dispatch
 
 /// Whether something is due, and a drain of it scheduled or at work.
 @usableFromInline nonisolated enum FluxDrainPhase { case idle, scheduled, draining }
-
-/// What a drain asks of the mailboxes.
-@usableFromInline nonisolated enum FluxDrainStep { case begin, exchange, pause }

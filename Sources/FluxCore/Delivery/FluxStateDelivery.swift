@@ -32,9 +32,8 @@ import Dispatch
         let limit = isConflated && queue != nil ? 1 : FluxLimits.batchesInARow
         var batch = Batch()
         for turn in 0...limit {
-            let step: FluxDrainStep = turn == 0 ? .begin : turn == limit ? .pause : .exchange
             let isDue = handle.lock.withLock { machine in
-                machine.mailboxes.step(step, id, &batch, current: isConflated ? machine.state : nil)
+                machine.mailboxes.step(id, &batch, isPause: turn == limit, current: isConflated ? machine.state : nil)
             }
             batch.retire()
             if !isDue { return }

@@ -48,7 +48,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     deinit {
         // Relaxed: the last release orders all that was done before.
         if hasEnded.load(ordering: .relaxed) { return }
-        if !FluxThreads.shared.current.pointee.mayHoldLock { return complete() }
+        if !FluxThreads.shared.current.pointee.mayHoldLock { return task.end(.completed) }
         // Let go of by a state, under the lock of its store: what looks on at events is called without one.
         FluxPureCode.after { [task] in task.end(.completed) }
     }
