@@ -46,8 +46,8 @@
 
         private func mirror(_ state: State) {
             defer { firstStamp = nil }
-            // It began with the state that is shown already: whoever has read that need not be told.
-            if let firstStamp, source.stamp == firstStamp { return }
+            // It began with what is shown already: whoever has read that need not be told.
+            if let firstStamp, source.stamp == firstStamp || source.difference?(current, state) == true { return }
             // What was shown goes once the change is over: its deinit may look at the mirror.
             var shown = state
             registrar.withMutation(of: self, keyPath: \.state) { swap(&current, &shown) }

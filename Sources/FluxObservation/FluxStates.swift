@@ -124,7 +124,8 @@ nonisolated extension FluxSource {
     ///   - startingWithCurrent: True for each iterator to start with the current state.
     /// - Returns: A sequence that starts anew for each iterator.
     @inlinable
-    public func states(_ delivery: FluxDelivery, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
+    public func states(_ delivery: FluxDelivery = .latest, startingWithCurrent: Bool = true) -> FluxStates<State, Never>
+    {
         // By a type of its own, as where a receiver joins a source: to read the newest takes a third of the time so.
         func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
             source.newest as? FluxNewest<State>

@@ -107,6 +107,25 @@ import Testing
             #expect(changes.current == 1)
         }
 
+        @Test @MainActor func `A mirror of a part tells of no change of another part, not even of the first`() async {
+            let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
+            let tens = store.view { $0.count / 10 }
+            let mirror = tens.observed()
+            let changes = Locked(0)
+            withObservationTracking {
+                _ = mirror.state
+            } onChange: {
+                changes.withLock { $0 += 1 }
+            }
+            store.dispatch(action: .add(1))
+            await tens.flush()
+            #expect(changes.current == 0)
+            store.dispatch(action: .add(10))
+            await tens.flush()
+            #expect(changes.current == 1)
+            #expect(mirror.state == 1)
+        }
+
         @Test @MainActor func `A mirror of a part, whose view it keeps, and which goes when it goes`() async {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             var mirror: FluxObserved<Int>? = store.view(\.count).observed()
