@@ -46,10 +46,12 @@
 
         private func mirror(_ state: State) {
             defer { firstStamp = nil }
-            // It began with what is shown already: whoever has read that need not be told.
-            if let firstStamp, source.stamp == firstStamp || source.difference?(current, state) == true { return }
             // What was shown goes once the change is over: its deinit may look at the mirror.
             var shown = state
+            // It began with what is shown already, or as good as that: whoever has read it need not be told.
+            if let firstStamp, source.stamp == firstStamp || source.difference?(current, state) == true {
+                return swap(&current, &shown)
+            }
             registrar.withMutation(of: self, keyPath: \.state) { swap(&current, &shown) }
         }
     }

@@ -126,6 +126,18 @@ import Testing
             #expect(mirror.state == 1)
         }
 
+        @Test @MainActor func `A mirror has what its view has announced, though it is as good as what was shown`() async {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let rough = store.view(\.count, by: { abs($0 - $1) < 5 })
+            store.dispatch(action: .add(4))
+            let mirror = rough.observed()
+            #expect(mirror.state == 4)
+            store.dispatch(action: .add(4))
+            #expect(rough.state == 8, "announced, for the last that was is 0")
+            await rough.flush()
+            #expect(mirror.state == 8)
+        }
+
         @Test @MainActor func `A mirror of a part, whose view it keeps, and which goes when it goes`() async {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             var mirror: FluxObserved<Int>? = store.view(\.count).observed()

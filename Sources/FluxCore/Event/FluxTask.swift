@@ -95,7 +95,7 @@ nonisolated public final class FluxTask: Sendable {
 
     /// Waits for the end; nil: the task that awaits was cancelled before.
     func settled() async -> Outcome? {
-        await look(isForEnd: true) { $0.isSettled }
+        if machine.withLock({ !$0.isSettled }) { await look(isForEnd: true) { $0.isSettled } }
         return machine.withLock { $0.isSettled ? $0.end : nil }
     }
 
