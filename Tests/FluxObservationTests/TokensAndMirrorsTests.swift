@@ -126,7 +126,7 @@ import Testing
             #expect(mirror.state == 1)
         }
 
-        @Test @MainActor func `A mirror has what its view has announced, though it is as good as what was shown`() async {
+        @Test @MainActor func `A mirror has what its view has announced, though as good as what it shows`() async {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let rough = store.view(\.count, by: { abs($0 - $1) < 5 })
             store.dispatch(action: .add(4))
