@@ -42,7 +42,7 @@ nonisolated extension FluxStore: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        FluxNewest { [handle] revision in
+        FluxNewest { [handle] revision, _ in
             handle.withAccess { access in
                 if access.revision == revision { return nil }
                 revision = access.revision
@@ -92,9 +92,10 @@ nonisolated extension FluxView: FluxObservableSource {
 
     @inlinable var newest: FluxNewest<State> {
         let newest = core.inner.newest
-        return FluxNewest { [core] revision in
+        return FluxNewest { [core] revision, distinct in
             core.upToDate()
-            return newest.after(&revision)?.value
+            let new = newest.after(&revision, nil)
+            return new.flatMap { distinct?.isChange(to: $0.announced) == false ? nil : $0.value }
         }
     }
 

@@ -51,10 +51,8 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: A
             defer { withExtendedLifetime(feed) {} }
             guard let signal = feed.signal else { return try await nextOfChannel(isolation: actor) }
             while await signal.due.isDue(isolation: actor) {
-                // Nil: told of a change that was read already, together with the one before.
-                if let state = signal.newest.after(&revision), feed.distinct?.isChange(to: state) != false {
-                    return state
-                }
+                // Nil: what it was told of was read already, together with the one before, or is as good as the last.
+                if let state = signal.newest.after(&revision, feed.distinct) { return state }
             }
             return nil
         }
@@ -103,11 +101,14 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
 nonisolated extension FluxStates.Iterator: Sendable {}
 
 /// Reads the newest state of a source, unless it is that of the revision; its own goes there.
+///
+/// Of a view only where what was announced is another than before: the values in between may be as good as both.
 @usableFromInline
 nonisolated struct FluxNewest<State: Sendable>: Sendable {
-    @usableFromInline let after: @Sendable (inout UInt64?) -> State?
+    @usableFromInline let after: @Sendable (inout UInt64?, FluxDistinct<State>?) -> State?
 
-    @usableFromInline init(after: @escaping @Sendable (inout UInt64?) -> State?) { self.after = after }
+    @usableFromInline
+    init(after: @escaping @Sendable (inout UInt64?, FluxDistinct<State>?) -> State?) { self.after = after }
 }
 
 nonisolated extension FluxSource {

@@ -333,7 +333,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         let distinct = FluxDistinct(by: delivery == .latest ? core.isSame : nil)
         return core.following {
             core.inner.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended) {
-                if distinct.isChange(to: $0.value) { handler($0.value) }
+                if distinct.isChange(to: $0.announced) { handler($0.value) }
             }
         }
     }

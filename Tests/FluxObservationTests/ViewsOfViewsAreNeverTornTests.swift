@@ -1,3 +1,4 @@
+import Dispatch
 import FluxCore
 import FluxObservation
 import TestSupport
@@ -73,6 +74,28 @@ import Testing
         }
         await coarse.flush()
         withExtendedLifetime(token) { #expect(told.withLock { $0 } == [3, 6]) }
+    }
+
+    /// The last value may be as good as one that was handed over before, though that which was announced last is not.
+    @Test(.timeLimit(.minutes(1)))
+    func `What skips values ends on one that is as good as the one announced last, by a tolerance too`() async {
+        let coarse = loud.view(\.count, by: { abs($0 - $1) < 5 })
+        let (queue, told) = (DispatchQueue(label: "slow"), Recorder<Int>())
+        let token = coarse.subscribe(.latest, on: queue, startingWithCurrent: true) { count in
+            told.record(count)
+        }
+        await coarse.flush()
+        var states = coarse.states.makeAsyncIterator()
+        #expect(await states.next() == 0)
+        queue.suspend()
+        for change in [6, -3] {
+            dispatcher.add(change)
+            _ = coarse.state
+        }
+        #expect(await states.next() == 3)
+        queue.resume()
+        await coarse.flush()
+        withExtendedLifetime(token) { #expect(told.values == [0, 3]) }
     }
 
     @Test func `So has a view of views of views`() {

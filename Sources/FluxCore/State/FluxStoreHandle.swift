@@ -37,7 +37,10 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
                 var rest = handle.lock.withLock { $0.mailboxes.leave(id, mailbox) }
                 rest.retire()
                 rest.open()
-            case .end: handle.end(after: handle.lock.withLock { $0.observers }[...])
+            case .end:
+                let observers = handle.lock.withLock { $0.observers }
+                // Subscriptions last: the others may still tell the store something.
+                handle.end(after: (observers.filter { !$0.settlesFirst } + observers.filter(\.settlesFirst))[...])
             case .reducer(let store): return (FluxReducer.main(State.self, keeping: store), 0, nil)
             case .stamp: return (nil, handle.read { $0.stamp }, nil)
             case .capture(let cut):

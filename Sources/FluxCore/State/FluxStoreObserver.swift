@@ -37,7 +37,7 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
     /// - Returns: Whom to settle once the lock is free; nil for nobody.
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)?
 
-    /// The store was let go.
+    /// The store was let go; who settles first is told after all others.
     ///
     /// - Parameter finish: Ends the subscriptions of the store after what is due, once the last observer has called it.
     /// - Returns: Whether this observer has something to do before that, and calls `finish`.
