@@ -38,9 +38,10 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
                 rest.retire()
                 rest.open()
             case .end:
-                let observers = handle.lock.withLock { $0.observers }
+                let all = handle.lock.withLock { $0.observers }
                 // Subscriptions last: the others may still tell the store something.
-                handle.end(after: (observers.filter { !$0.settlesFirst } + observers.filter(\.settlesFirst))[...])
+                let inOrder = all.isEmpty ? [] : all.filter { !$0.settlesFirst } + all.filter(\.settlesFirst)
+                handle.end(after: inOrder[...])
             case .reducer(let store): return (FluxReducer.main(State.self, keeping: store), 0, nil)
             case .stamp: return (nil, handle.read { $0.stamp }, nil)
             case .capture(let cut):
