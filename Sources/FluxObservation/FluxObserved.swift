@@ -22,20 +22,17 @@
         private let registrar = ObservationRegistrar()
         private var current: State
         private var subscription: FluxSubscription?
-        /// That of the source from before the state was read; nil once the subscription has begun.
-        private var firstStamp: UInt64?
         /// Keeps a view that nobody else may keep.
         private let source: any FluxSource<State>
 
         fileprivate init(_ source: some FluxSource<State>) {
             self.source = source
-            firstStamp = source.stamp
             current = source.state
-            // The current state first: a change may lie between the line above and this.
-            subscription = source.subscribe(.latest, on: FluxMainQueue.main, startingWithCurrent: true) {
-                [weak self] state in
+            subscription = source.subscribe(.latest, on: FluxMainQueue.main) { [weak self] state in
                 self?.mirror(state)
             }
+            // Again: of a change between the two nobody is told.
+            current = source.state
         }
 
         /// The state as the main actor knows it.
@@ -45,13 +42,8 @@
         }
 
         private func mirror(_ state: State) {
-            defer { firstStamp = nil }
             // What was shown goes once the change is over: its deinit may look at the mirror.
             var shown = state
-            // It began with what is shown already, or as good as that: whoever has read it need not be told.
-            if let firstStamp, source.stamp == firstStamp || source.difference?(current, state) == true {
-                return swap(&current, &shown)
-            }
             registrar.withMutation(of: self, keyPath: \.state) { swap(&current, &shown) }
         }
     }

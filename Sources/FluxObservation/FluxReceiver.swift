@@ -42,11 +42,13 @@ nonisolated extension FluxStore: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        FluxNewest { [handle] revision, _ in
-            handle.withAccess { access in
-                if access.revision == revision { return nil }
-                revision = access.revision
-                return access.state
+        FluxNewest { [handle] in
+            { revision in
+                handle.withAccess { access in
+                    if access.revision == revision { return nil }
+                    revision = access.revision
+                    return access.state
+                }
             }
         }
     }
@@ -91,11 +93,12 @@ nonisolated extension FluxView: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        let newest = core.inner.newest
-        return FluxNewest { [core] revision, distinct in
-            core.upToDate()
-            let new = newest.after(&revision, nil)
-            return new.flatMap { distinct?.isChange(to: $0.announced) == false ? nil : $0.value }
+        FluxNewest { [core] in
+            let (after, distinct) = (core.inner.newest.reader(), core.distinct)
+            return { revision in
+                core.upToDate()
+                return after(&revision).flatMap { distinct.isChange(to: $0) ? $0.value : nil }
+            }
         }
     }
 

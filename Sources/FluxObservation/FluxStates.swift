@@ -52,7 +52,7 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: A
             guard let signal = feed.signal else { return try await nextOfChannel(isolation: actor) }
             while await signal.due.isDue(isolation: actor) {
                 // Nil: what it was told of was read already, together with the one before, or is as good as the last.
-                if let state = signal.newest.after(&revision, feed.distinct) { return state }
+                if let state = signal.newest(&revision) { return state }
             }
             return nil
         }
@@ -81,7 +81,7 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     /// Where what it takes waits; nil: it reads the newest of the source.
     let channel: FluxChannel<Element>?
     /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
-    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>)?
+    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?
     private let subscription: FluxSubscription
     /// Leaves out what is as good as the last, with no lock held, as comparing is the user's; nil: gives all.
     @usableFromInline let distinct: FluxDistinct<Element>?
@@ -89,7 +89,7 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     private let source: any Sendable
 
     init(
-        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>)?,
+        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?,
         subscription: FluxSubscription, distinct: FluxDistinct<Element>?, source: any Sendable
     ) {
         (self.channel, self.signal, self.subscription) = (channel, signal, subscription)
@@ -100,22 +100,21 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
 @available(*, unavailable)
 nonisolated extension FluxStates.Iterator: Sendable {}
 
-/// Reads the newest state of a source, unless it is that of the revision; its own goes there.
-///
-/// Of a view only where what was announced is another than before: the values in between may be as good as both.
+/// Makes what reads the newest state of a source for one iterator, unless it is that of the revision; its own goes there.
 @usableFromInline
 nonisolated struct FluxNewest<State: Sendable>: Sendable {
-    @usableFromInline let after: @Sendable (inout UInt64?, FluxDistinct<State>?) -> State?
+    @usableFromInline typealias Reader = @Sendable (_ revision: inout UInt64?) -> State?
 
-    @usableFromInline
-    init(after: @escaping @Sendable (inout UInt64?, FluxDistinct<State>?) -> State?) { self.after = after }
+    @usableFromInline let reader: @Sendable () -> Reader
+
+    @usableFromInline init(reader: @escaping @Sendable () -> Reader) { self.reader = reader }
 }
 
 nonisolated extension FluxSource {
     /// The newest state, again and again: each iterator starts with the current one and never goes back.
     ///
     /// An iterator that is slow skips states and keeps none; it always ends on the newest (C5). That of a view keeps the
-    /// value that it gave last, and gives no value that is as good as that.
+    /// value that it gave last, and gives none while what was announced last is as good as that.
     @inlinable public var states: FluxStates<State, Never> { states(.latest) }
 
     /// The states of the source by a delivery of your choice.
@@ -147,8 +146,7 @@ nonisolated extension FluxSource {
                 startingWithCurrent: startingWithCurrent, ended: { signal.end() }, { signal.tell() })
             return FluxStates<State, Never>.Iterator(
                 FluxStatesFeed(
-                    channel: nil, signal: (signal, newest), subscription: token,
-                    distinct: difference.map { FluxDistinct(by: $0) }, source: self))
+                    channel: nil, signal: (signal, newest.reader()), subscription: token, distinct: nil, source: self))
         }
     }
 

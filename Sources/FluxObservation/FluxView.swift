@@ -319,8 +319,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     /// Calls a handler with the values that are announced from now on.
     ///
     /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken; by `.latest` no value is as good as the one that
-    ///     was handed over before.
+    ///   - delivery: What to get where changes come faster than they are taken; by `.latest` nothing where what was
+    ///     announced last is as good as the value that was handed over before.
     ///   - queue: Where to call the handler; nil: on a serial queue of the view's own.
     ///   - startingWithCurrent: Whether to be called with the current value first.
     ///   - ended: Called after the last value; nil where nobody asks.
@@ -330,10 +330,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
-        let distinct = FluxDistinct(by: delivery == .latest ? core.isSame : nil)
+        let distinct = delivery == .latest ? core.distinct : FluxDistinct(by: nil)
         return core.following {
             core.inner.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended) {
-                if distinct.isChange(to: $0.announced) { handler($0.value) }
+                if distinct.isChange(to: $0) { handler($0.value) }
             }
         }
     }

@@ -100,6 +100,13 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
 
     // MARK: - Watching
 
+    /// Tells one who skips whether what he was handed last is as good as what is announced now.
+    ///
+    /// Not as the value now: by a tolerance that may be as good as two which are not as good as each other.
+    @inlinable var distinct: FluxDistinct<FluxDerived<Value>> {
+        FluxDistinct(by: { [isSame] in isSame($0.value, $1.announced) })
+    }
+
     /// Computes at each change of a source for as long as a subscription lasts.
     func following(_ join: () -> FluxSubscription) -> FluxSubscription {
         let isFirst = watchers.withLock { watchers in

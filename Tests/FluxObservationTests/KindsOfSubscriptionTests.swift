@@ -123,41 +123,4 @@ import Testing
         await gone.opened()
         await watch.end()
     }
-
-    /// Tells its store of one more change as that ends, as one does that holds changes back.
-    final class LastWord: FluxStoreObserver {
-        let finish = Gate()
-        let ends = Locked<(@Sendable () -> Void)?>(nil)
-
-        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
-
-        func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
-            ends.withLock { $0 = finish }
-            self.finish.open()
-            return true
-        }
-    }
-
-    /// Those of a view end with that.
-    @Test(arguments: [Watching.every, .latest, .newest, .oldest, .failing, .selector, .oldAndNew, .anyOf, .mainQueue])
-    func `C10: it gets what somebody who looks on has still to tell the store, whoever of the two came first`(
-        kind: Watching
-    ) async {
-        for comesFirst in [true, false] {
-            let (highest, lastWord) = (Highest(), LastWord())
-            func begin() async -> (FluxStoreHandle<Counter>, Watch) {
-                let store = FluxStore(initialState: Counter(), dispatcher: nil)
-                if !comesFirst { store.handle.withAccess { $0.observe(lastWord) } }
-                let watch = await kind.watch(store) { highest.see($0) }
-                if comesFirst { store.handle.withAccess { $0.observe(lastWord) } }
-                return (store.handle, watch)
-            }
-            let (handle, watch) = await begin()
-            await lastWord.finish.opened()
-            handle.withAccess { _ = $0.apply(.action(.add(7))) }
-            lastWord.ends.withLock { Swift.exchange(&$0, with: nil) }?()
-            await highest.reaches(7)
-            await watch.end()
-        }
-    }
 }

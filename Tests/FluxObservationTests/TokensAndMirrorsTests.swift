@@ -131,11 +131,17 @@ import Testing
             let rough = store.view(\.count, by: { abs($0 - $1) < 5 })
             store.dispatch(action: .add(4))
             let mirror = rough.observed()
-            #expect(mirror.state == 4)
+            let changes = Locked(0)
+            withObservationTracking {
+                #expect(mirror.state == 4)
+            } onChange: {
+                changes.withLock { $0 += 1 }
+            }
             store.dispatch(action: .add(4))
             #expect(rough.state == 8, "announced, for the last that was is 0")
             await rough.flush()
             #expect(mirror.state == 8)
+            #expect(changes.current == 1)
         }
 
         @Test @MainActor func `A mirror of a part, whose view it keeps, and which goes when it goes`() async {

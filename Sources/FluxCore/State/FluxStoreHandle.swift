@@ -37,11 +37,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
                 var rest = handle.lock.withLock { $0.mailboxes.leave(id, mailbox) }
                 rest.retire()
                 rest.open()
-            case .end:
-                let all = handle.lock.withLock { $0.observers }
-                // Subscriptions last: the others may still tell the store something.
-                let inOrder = all.isEmpty ? [] : all.filter { !$0.settlesFirst } + all.filter(\.settlesFirst)
-                handle.end(after: inOrder[...])
+            case .end: handle.end(after: handle.lock.withLock { $0.observers }[...])
             case .reducer(let store): return (FluxReducer.main(State.self, keeping: store), 0, nil)
             case .stamp: return (nil, handle.read { $0.stamp }, nil)
             case .capture(let cut):
