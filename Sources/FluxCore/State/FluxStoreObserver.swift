@@ -37,8 +37,10 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
     /// - Returns: Whom to settle once the lock is free; nil for nobody.
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)?
 
-    /// The store was let go; called in the order added, so that who has still to tell the store something comes before those who end
-    /// what they deliver, as subscriptions to a part do.
+    /// The store was let go.
+    ///
+    /// Called in the order added: who has still to tell the store something comes before those who end what they deliver, as subscriptions
+    /// to a part do.
     ///
     /// - Parameter finish: Ends the subscriptions of the store after what is due, once the last observer has called it.
     /// - Returns: Whether this observer has something to do before that, and calls `finish`.
