@@ -20,7 +20,7 @@ nonisolated protocol FluxObservableSource<State>: FluxSource {
     /// Reads a part of the state, in one step with the changes of it; keeps the state, and not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// Reads the newest state, again and again; it keeps the state and not the source, but of a view the sources.
+    /// Reads the newest state for one iterator, again and again; it keeps the state and not the source, but of a view the sources.
     var newest: FluxNewest<State> { get }
 
     /// What a view follows from; nil: it is a store.
@@ -42,13 +42,11 @@ nonisolated extension FluxStore: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        FluxNewest { [handle] in
-            { revision in
-                handle.withAccess { access in
-                    if access.revision == revision { return nil }
-                    revision = access.revision
-                    return access.state
-                }
+        FluxNewest { [handle] revision in
+            handle.withAccess { access in
+                if access.revision == revision { return nil }
+                revision = access.revision
+                return access.state
             }
         }
     }
@@ -93,12 +91,10 @@ nonisolated extension FluxView: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        FluxNewest { [core] in
-            let (after, distinct) = (core.inner.newest.reader(), core.distinct)
-            return { revision in
-                core.upToDate()
-                return after(&revision).flatMap { distinct.isChange(to: $0) ? $0.value : nil }
-            }
+        let (newest, distinct) = (core.inner.newest, core.distinct)
+        return FluxNewest { [core] revision in
+            core.upToDate()
+            return newest.after(&revision).flatMap { distinct.isChange(to: $0) ? $0.value : nil }
         }
     }
 

@@ -52,7 +52,7 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: A
             guard let signal = feed.signal else { return try await nextOfChannel(isolation: actor) }
             while await signal.due.isDue(isolation: actor) {
                 // Nil: what it was told of was read already, together with the one before, or is as good as the last.
-                if let state = signal.newest(&revision) { return state }
+                if let state = signal.newest.after(&revision) { return state }
             }
             return nil
         }
@@ -81,15 +81,15 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     /// Where what it takes waits; nil: it reads the newest of the source.
     let channel: FluxChannel<Element>?
     /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
-    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?
+    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>)?
     private let subscription: FluxSubscription
     /// Leaves out what is as good as the last, with no lock held, as comparing is the user's; nil: gives all.
-    @usableFromInline let distinct: FluxDistinct<Element>?
+    let distinct: FluxDistinct<Element>?
     /// Kept while it is iterated.
     private let source: any Sendable
 
     init(
-        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?,
+        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>)?,
         subscription: FluxSubscription, distinct: FluxDistinct<Element>?, source: any Sendable
     ) {
         (self.channel, self.signal, self.subscription) = (channel, signal, subscription)
@@ -100,14 +100,12 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
 @available(*, unavailable)
 nonisolated extension FluxStates.Iterator: Sendable {}
 
-/// Makes what reads the newest state of a source for one iterator, unless it is that of the revision; its own goes there.
+/// Reads the newest state of a source for one iterator, unless it is that of the revision; its own goes there.
 @usableFromInline
 nonisolated struct FluxNewest<State: Sendable>: Sendable {
-    @usableFromInline typealias Reader = @Sendable (_ revision: inout UInt64?) -> State?
+    @usableFromInline let after: @Sendable (inout UInt64?) -> State?
 
-    @usableFromInline let reader: @Sendable () -> Reader
-
-    @usableFromInline init(reader: @escaping @Sendable () -> Reader) { self.reader = reader }
+    @usableFromInline init(after: @escaping @Sendable (inout UInt64?) -> State?) { self.after = after }
 }
 
 nonisolated extension FluxSource {
@@ -127,18 +125,19 @@ nonisolated extension FluxSource {
     public func states(_ delivery: FluxDelivery = .latest, startingWithCurrent: Bool = true) -> FluxStates<State, Never>
     {
         // By a type of its own, as where a receiver joins a source: to read the newest takes a third of the time so.
-        func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
+        @Sendable func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
             source.newest as? FluxNewest<State>
         }
-        if delivery == .latest, let source = self as? any FluxObservableSource, let newest = newest(source) {
-            return states(of: source, reading: newest, startingWithCurrent)
+        if delivery == .latest, let source = self as? any FluxObservableSource {
+            return states(of: source, reading: { newest(source) }, startingWithCurrent)
         }
         return states(FluxBuffered.of(delivery), startingWithCurrent: startingWithCurrent)
     }
 
     @usableFromInline
     func states(
-        of source: any FluxObservableSource, reading newest: FluxNewest<State>, _ startingWithCurrent: Bool
+        of source: any FluxObservableSource, reading newest: @escaping @Sendable () -> FluxNewest<State>?,
+        _ startingWithCurrent: Bool
     ) -> FluxStates<State, Never> {
         FluxStates {
             let signal = FluxSignal()
@@ -146,7 +145,8 @@ nonisolated extension FluxSource {
                 startingWithCurrent: startingWithCurrent, ended: { signal.end() }, { signal.tell() })
             return FluxStates<State, Never>.Iterator(
                 FluxStatesFeed(
-                    channel: nil, signal: (signal, newest.reader()), subscription: token, distinct: nil, source: self))
+                    channel: nil, signal: newest().map { (signal, $0) }, subscription: token, distinct: nil,
+                    source: self))
         }
     }
 
