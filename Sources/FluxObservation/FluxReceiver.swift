@@ -20,7 +20,7 @@ nonisolated protocol FluxObservableSource<State>: FluxSource {
     /// Reads a part of the state, in one step with the changes of it; keeps the state, and not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// Reads the newest state for one iterator, again and again; it keeps the state and not the source, but of a view the sources.
+    /// Reads the newest state, again and again; it keeps the state and not the source, but of a view the sources.
     var newest: FluxNewest<State> { get }
 
     /// What a view follows from; nil: it is a store.
@@ -42,11 +42,13 @@ nonisolated extension FluxStore: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        FluxNewest { [handle] revision in
-            handle.withAccess { access in
-                if access.revision == revision { return nil }
-                revision = access.revision
-                return access.state
+        FluxNewest { [handle] in
+            FluxNewest.Reader { revision in
+                handle.withAccess { access in
+                    if access.revision == revision { return nil }
+                    revision = access.revision
+                    return access.state
+                }
             }
         }
     }
@@ -91,10 +93,13 @@ nonisolated extension FluxView: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        let (newest, distinct) = (core.inner.newest, core.distinct)
-        return FluxNewest { [core] revision in
-            core.upToDate()
-            return newest.after(&revision).flatMap { distinct.isChange(to: $0) ? $0.value : nil }
+        let newest = core.inner.newest
+        return FluxNewest { [core] in
+            let (inner, distinct) = (newest.reader(), core.distinct)
+            return FluxNewest.Reader { revision in
+                core.upToDate()
+                return inner.after(&revision).flatMap { distinct.isChange(to: $0) ? $0.value : nil }
+            }
         }
     }
 

@@ -81,7 +81,7 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     /// Where what it takes waits; nil: it reads the newest of the source.
     let channel: FluxChannel<Element>?
     /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
-    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>)?
+    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?
     private let subscription: FluxSubscription
     /// Leaves out what is as good as the last, with no lock held, as comparing is the user's; nil: gives all.
     let distinct: FluxDistinct<Element>?
@@ -89,7 +89,7 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     private let source: any Sendable
 
     init(
-        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>)?,
+        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?,
         subscription: FluxSubscription, distinct: FluxDistinct<Element>?, source: any Sendable
     ) {
         (self.channel, self.signal, self.subscription) = (channel, signal, subscription)
@@ -100,12 +100,20 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
 @available(*, unavailable)
 nonisolated extension FluxStates.Iterator: Sendable {}
 
-/// Reads the newest state of a source for one iterator, unless it is that of the revision; its own goes there.
+/// Makes what reads the newest state of a source, for each iterator one of its own.
 @usableFromInline
 nonisolated struct FluxNewest<State: Sendable>: Sendable {
-    @usableFromInline let after: @Sendable (inout UInt64?) -> State?
+    /// Reads the newest state, unless it is that of the revision; its own goes there.
+    @usableFromInline
+    struct Reader: Sendable {
+        @usableFromInline let after: @Sendable (inout UInt64?) -> State?
 
-    @usableFromInline init(after: @escaping @Sendable (inout UInt64?) -> State?) { self.after = after }
+        @usableFromInline init(after: @escaping @Sendable (inout UInt64?) -> State?) { self.after = after }
+    }
+
+    @usableFromInline let reader: @Sendable () -> Reader
+
+    @usableFromInline init(reader: @escaping @Sendable () -> Reader) { self.reader = reader }
 }
 
 nonisolated extension FluxSource {
@@ -125,19 +133,18 @@ nonisolated extension FluxSource {
     public func states(_ delivery: FluxDelivery = .latest, startingWithCurrent: Bool = true) -> FluxStates<State, Never>
     {
         // By a type of its own, as where a receiver joins a source: to read the newest takes a third of the time so.
-        @Sendable func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
+        func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
             source.newest as? FluxNewest<State>
         }
-        if delivery == .latest, let source = self as? any FluxObservableSource {
-            return states(of: source, reading: { newest(source) }, startingWithCurrent)
+        if delivery == .latest, let source = self as? any FluxObservableSource, let newest = newest(source) {
+            return states(of: source, reading: newest, startingWithCurrent)
         }
         return states(FluxBuffered.of(delivery), startingWithCurrent: startingWithCurrent)
     }
 
     @usableFromInline
     func states(
-        of source: any FluxObservableSource, reading newest: @escaping @Sendable () -> FluxNewest<State>?,
-        _ startingWithCurrent: Bool
+        of source: any FluxObservableSource, reading newest: FluxNewest<State>, _ startingWithCurrent: Bool
     ) -> FluxStates<State, Never> {
         FluxStates {
             let signal = FluxSignal()
@@ -145,7 +152,7 @@ nonisolated extension FluxSource {
                 startingWithCurrent: startingWithCurrent, ended: { signal.end() }, { signal.tell() })
             return FluxStates<State, Never>.Iterator(
                 FluxStatesFeed(
-                    channel: nil, signal: newest().map { (signal, $0) }, subscription: token, distinct: nil,
+                    channel: nil, signal: (signal, newest.reader()), subscription: token, distinct: nil,
                     source: self))
         }
     }
