@@ -49,7 +49,8 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
         // Relaxed: the last release orders all that was done before.
         if hasEnded.load(ordering: .relaxed) { return }
         if !FluxThreads.shared.current.pointee.mayHoldLock { return task.end(.completed) }
-        // Let go of by a state, under the lock of its store: what looks on at events is called without one.
+        // Let go of by a state, under the lock of its store: what looks on at events is called without one. Most are not, and come by
+        // here for each event: they make no closure.
         FluxPureCode.after { [task] in task.end(.completed) }
     }
 
