@@ -17,6 +17,9 @@ import Synchronization
 /// let token = delivery.token
 /// ```
 ///
+/// It hands over all that waits, one after the other, though its queue be suspended in between: who takes so many at a time, as a
+/// subscriber of Combine does, keeps a row of their own.
+///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
 nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling, FluxTurn {
     /// How many elements may wait, and what happens where one more comes.

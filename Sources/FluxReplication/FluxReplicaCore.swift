@@ -219,7 +219,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
                 let image = try FluxReplicaImage(snapshot.state)
                 (state, ledger) = (try decode(image.state, coding.decodeState), image.ledger)
             } catch {
-                stop(at: snapshot.position, error)
+                stop(at: snapshot.position, error, "the snapshot: ")
                 throw error
             }
         }
@@ -246,9 +246,9 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
     }
 
-    private func stop(at position: UInt64, _ error: any Swift.Error) {
-        let version = (error as? FluxReplicaUnknown)?.version
-        let stop = FluxReplicaStop(position: position, version: version, known: coding.version, reason: "\(error)")
+    private func stop(at position: UInt64, _ error: any Swift.Error, _ what: String = "") {
+        let (version, reason) = ((error as? FluxReplicaUnknown)?.version, "\(what)\(error)")
+        let stop = FluxReplicaStop(position: position, version: version, known: coding.version, reason: reason)
         perform { $0.stopped(stop, &$1) }
     }
 

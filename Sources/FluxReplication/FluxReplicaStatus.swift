@@ -79,7 +79,7 @@ nonisolated public struct FluxReplicaDivergence: Swift.Error, Equatable, CustomS
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxReplicaStop: Swift.Error, Equatable, CustomStringConvertible {
-    /// The position of what is not known; the replica has applied what comes before it.
+    /// The position of what is not known: of an entry, then what comes before it is applied; or of a snapshot, which the reason says.
     public let position: UInt64
     /// Its version; nil where it is too damaged to have one.
     public let version: Int?

@@ -48,6 +48,8 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
     let clock: any _Concurrency.Clock<Swift.Duration>
 
     func appending() async throws -> Known {
+        let reader = FluxSharedLogReader(other, after: 0)
+        defer { reader.cancel() }
         try await expect("the end of a new log", log.end(), 0)
         try await expect("whether a new log has a snapshot", log.snapshot() != nil, false)
         var known: Known = []
@@ -65,6 +67,10 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             known.append(FluxSharedEntry(position: again, entry: [7]))
             try ascending(known)
         }
+        try await within("what came since the log was empty", of: reader) { [count = known.count] in
+            await reader.entries.count(count)
+        }
+        try same(reader.entries.elements, known)
         return known
     }
 
@@ -321,7 +327,7 @@ nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>
         _ log: Log, after position: UInt64, fails: Bool = false,
         pausing pause: (begun: FluxLatch, end: FluxLatch)? = nil
     ) {
-        let task = _Concurrency.Task { [self] in
+        let reading = { @Sendable [self] in
             do {
                 try await log.read(after: position) { entries in
                     if fails { throw Failure() }
@@ -343,6 +349,13 @@ nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>
             }
             either.record(false)
         }
+        let task =
+            if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
+                // Begun before anything is appended that comes after this.
+                _Concurrency.Task.immediate(operation: reading)
+            } else {
+                _Concurrency.Task(operation: reading)
+            }
         self.task.withLock { $0 = task }
     }
 

@@ -56,6 +56,8 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         /// How many more calls fail.
         var outage = 0
         var isAvailable = true
+        /// How often a test has taken it down: whoever read before is thrown out, though it be back.
+        var downs = 0
         var arePaused = false
         var readers: [FluxLatch] = []
 
@@ -97,7 +99,12 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// is set to false.
     public var isAvailable: Bool {
         get { machine.withLock { $0.isAvailable } }
-        set { change { $0.isAvailable = newValue } }
+        set {
+            change { machine in
+                if !newValue { machine.downs += 1 }
+                machine.isAvailable = newValue
+            }
+        }
     }
 
     /// Whether readers get nothing, and know nothing of it: as in a process that is stopped, or behind a slow network.
@@ -138,10 +145,12 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
     ) async throws {
         var position = position
+        let downs = machine.withLock { $0.downs }
         while !_Concurrency.Task.isCancelled {
             let latch = FluxLatch()
-            let batch = try machine.withLock { machine in Swift.Result { try next(after: position, latch, &machine) } }
-                .get()
+            let batch = try machine.withLock { machine in
+                Swift.Result { try next(after: position, downs, latch, &machine) }
+            }.get()
             if batch.isEmpty {
                 await latch.wait()
                 machine.withLock { $0.readers.removeAll { $0 === latch } }
@@ -209,13 +218,14 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     }
 
     private func next(
-        after position: UInt64, _ latch: FluxLatch, _ machine: inout Machine
+        after position: UInt64, _ downs: Int, _ latch: FluxLatch, _ machine: inout Machine
     ) throws -> [FluxSharedEntry<[UInt8]>] {
         if machine.arePaused {
             machine.readers.append(latch)
             return []
         }
         try machine.requireUp()
+        if downs != machine.downs { throw FluxSharedLogError.unavailable("the log was down") }
         if position < machine.model.trimmed { throw FluxSharedLogError.trimmed(through: machine.model.trimmed) }
         let entries = machine.model.entries(after: position)
         if entries.isEmpty { machine.readers.append(latch) }

@@ -710,6 +710,18 @@ import Testing
         #expect(stop.reason == "its format is 9, and 1 is known")
     }
 
+    @Test("Who stops before a snapshot says that it is one")
+    func damagedSnapshot() async throws {
+        let log = FluxTestLog()
+        let right = try await join(log)
+        let position = try await right.dispatch(action: [1, 1])
+        try await log.save(FluxSharedSnapshot(position: position, state: [9, 9, 9]))
+        try await log.trim(through: position)
+        let error = await #expect(throws: FluxReplicaError.self) { try await join(log) }
+        guard case .stopped(let stop) = error else { throw Unexpected(it: "\(error, default: "nothing")") }
+        #expect(stop.position == position && stop.reason == "the snapshot: its format is 9, and 1 is known")
+    }
+
     // MARK: - Families
 
     @Test("A family has a replica for each key that is in use, and closes those that are not")

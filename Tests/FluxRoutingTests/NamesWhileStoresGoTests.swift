@@ -54,6 +54,28 @@ import Testing
         #expect(dispatcher.detach(named: "new") && dispatcher.stores.isEmpty)
     }
 
+    @Test func `What is dispatched to its name reaches it no more once it is detached`() throws {
+        for _ in 0..<20 {
+            let (passed, detaching) = (Gate(), DispatchGroup())
+            let dispatcher = FluxDispatcher()
+            dispatcher.add(FluxInterceptor.before { _ in passed.open() })
+            dispatcher.observe(
+                Watching { [dispatcher] in
+                    // The name is still there, and the lock of the dispatcher held.
+                    DispatchQueue.global().async(group: detaching) {
+                        dispatcher.dispatch(action: Counter.Action.add(1), to: "one")
+                    }
+                    passed.wait()
+                    for _ in 0..<1_000 { sched_yield() }
+                })
+            try dispatcher.attach(store, as: "one")
+            dispatcher.detach(store)
+            let entries = store.state.entries
+            detaching.wait()
+            #expect(store.state.entries == entries)
+        }
+    }
+
     @Test func `It stays detached where another store has got the name meanwhile`() throws {
         let other = FluxStore(initialState: Log(), dispatcher: dispatcher)
         #expect(throws: FluxNameTaken.self) {

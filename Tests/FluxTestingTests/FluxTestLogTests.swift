@@ -113,4 +113,21 @@ import Testing
         log.isAvailable = true
         #expect(try await log.end() > 0)
     }
+
+    @Test(
+        "Readers are thrown out though the log be back at once, and though they be paused", .timeLimit(.minutes(1)),
+        arguments: [false, true])
+    func shortOutage(arePaused: Bool) async throws {
+        let log = FluxTestLog()
+        let read = FluxRecorder<UInt8>()
+        _ = try await log.append([1], key: "a")
+        let reading = Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } }
+        await read.count(1)
+        log.arePaused = arePaused
+        (log.isAvailable, log.isAvailable) = (false, true)
+        log.arePaused = false
+        _ = try await log.append([2], key: "b")
+        await #expect(throws: FluxSharedLogError.unavailable("the log was down")) { try await reading.value }
+        #expect(read.elements == [1])
+    }
 }

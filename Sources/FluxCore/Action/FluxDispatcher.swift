@@ -78,20 +78,20 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         return withUnsafePointer(to: action) { apply($0, ObjectIdentifier(Action.self), thread, witness) }
     }
 
-    /// Applies an action to one store, attached or not, past all interceptors.
+    /// Applies an action to one of the attached stores, past all interceptors.
     ///
     /// - Parameters:
     ///   - action: The change to make.
     ///   - store: The store.
     ///   - witness: What an end of ``pass(_:to:)`` was given.
-    /// - Returns: How many changes it announced; nil if it does not take the type.
+    /// - Returns: How many changes it announced; nil if it does not take the type, or is not attached here any more.
     public func deliver(
         _ action: any FluxAction, to store: FluxStoreInfo, telling witness: FluxDispatchWitness? = nil
     ) -> Int? {
         threads.requireImpure("deliver")
         var wakes = FluxWakes.none
         defer { wakes.settle() }
-        return store.handle.take(action, &wakes, witness)
+        return store.handle.take(action, from: self, &wakes, witness)
     }
 
     @usableFromInline func apply(

@@ -1,15 +1,16 @@
 /// Who is told of the stores of a dispatcher that come and go.
 ///
 /// Thread safety: called under the lock of the dispatcher, on any thread: it may reach into the store by its handle, but for where
-/// that is attached and what it takes; it uses no dispatcher and no other store, and lets go of none, nor of a view. To do so stops
-/// the program, or waits for good, as the system's locks have it.
+/// that is attached and what it takes; it uses no dispatcher and no other store, and lets go of none, nor of a view. It changes
+/// nothing there, as those who look on would be settled with that lock held. To do so stops the program, or waits for good, as the
+/// system's locks have it.
 nonisolated public protocol FluxDispatcherObserver: AnyObject, Sendable {
     /// A store was attached, or was there when the observer came.
     ///
     /// - Parameter handle: The handle of the store.
     func attached<State>(_ handle: FluxStoreHandle<State>)
 
-    /// A store was detached, moved away or let go of.
+    /// A store was detached, moved away or let go of; then this comes before `ending` of those who look on at it.
     ///
     /// - Parameter handle: The handle of the store.
     func detached<State>(_ handle: FluxStoreHandle<State>)

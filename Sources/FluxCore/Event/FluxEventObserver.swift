@@ -12,7 +12,7 @@ nonisolated public protocol FluxEventObserver: Sendable {
     ///   - task: Its work.
     func fired(_ event: any FluxEvent, _ task: FluxTask)
 
-    /// A conversion has failed, and will be tried again.
+    /// A conversion has failed, and will be tried again; told to whoever is there by then.
     ///
     /// - Parameters:
     ///   - event: The event.
@@ -23,7 +23,8 @@ nonisolated public protocol FluxEventObserver: Sendable {
 
     /// An event has ended; its outcome is known to whoever awaits it once this has returned.
     ///
-    /// Of one that is cancelled while `fired` is being told the outcome may be known before.
+    /// Told to those who were told that it was fired, though removed meanwhile. Of one that is cancelled the conversion may still run,
+    /// though it sends nothing any more; and while `fired` is being told of it the outcome may be known before.
     ///
     /// - Parameters:
     ///   - event: The event.

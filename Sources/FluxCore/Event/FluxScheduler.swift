@@ -92,7 +92,7 @@ nonisolated public final class FluxTicket: Sendable {
         funnel.request(FluxSchedulerFunnel.Step { self.funnel.start(self, from: index) })
     }
 
-    /// Ends the event as one that never started.
+    /// Ends the event as one that never started; one that has started is cancelled.
     public func drop() { end(.dropped) }
 
     /// Cancels the event, as ``FluxTask/cancel()`` does.

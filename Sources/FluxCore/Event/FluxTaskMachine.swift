@@ -80,7 +80,8 @@ nonisolated struct FluxTaskMachine {
     /// Closes it; what is sent with the end is a dispatch under way.
     mutating func close(_ outcome: FluxTask.Outcome, isSending: Bool = false) -> Bool {
         if end != nil { return false }
-        end = outcome
+        // What has started is not refused any more.
+        end = outcome.isDropped && happened > 0 ? .cancelled : outcome
         if isSending { underWay += 1 }
         return true
     }

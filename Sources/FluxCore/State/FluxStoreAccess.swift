@@ -110,6 +110,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     ///     take longer, or wait for somebody, are settled after those, or they would hold up subscriptions (C8).
     @inlinable
     public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool = false) {
+        // Nothing would take it out any more.
+        if mailboxes.isEnded { return letGo(of: observer) }
         let observing = makeObserving()
         observing.observers.append(FluxObserverEntry(observer, settlesFirst: settlesFirst))
         observing.ids.append(ObjectIdentifier(observer))
@@ -129,7 +131,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     ///
     /// - Parameter admits: Decides on each change that is about to be applied, in the place of whoever did so far; called under
     ///   the lock of the store, quick, and pure. With false the change is held back, and the holder applies it later. Nil: nobody
-    ///   decides any more.
+    ///   decides any more. There is one holder at a time, and while a state is being loaded that is who loads it.
     public mutating func hold(by admits: (@Sendable (FluxChange<State>) -> Bool)?) {
         if let old = observing?.gate { letGo(of: old) }
         makeObserving().gate = admits

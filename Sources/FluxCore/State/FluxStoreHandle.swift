@@ -163,6 +163,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// Waits until those who look on are done with every change applied before, or the first of them fails.
     ///
+    /// Those who have the default of ``FluxStoreObserver/failure()`` are not waited for: most subscriptions are among them.
+    ///
     /// - Returns: What kept one of them from being done, such as the error of a save, or `CancellationError`; nil if all are.
     @inlinable public func failure() async -> (any Swift.Error)? {
         FluxPureCode.forbid("failure()")

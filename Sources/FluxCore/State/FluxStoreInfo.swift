@@ -74,8 +74,10 @@ nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     var handlerName: String { get }
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer]
-    /// Takes an action of any type; returns how many changes were announced, nil if it is of no type that the store takes.
-    func take<Action: FluxAction>(_ action: Action, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?) -> Int?
+    /// Takes an action of any type; returns how many changes were announced, nil if it is not attached there, or not of its types.
+    func take<Action: FluxAction>(
+        _ action: Action, from dispatcher: FluxDispatcher, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
+    ) -> Int?
     func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool)
     /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
     func leave(_ dispatcher: FluxDispatcher?) -> Bool

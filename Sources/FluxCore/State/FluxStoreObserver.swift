@@ -65,7 +65,9 @@ nonisolated extension FluxStoreObserver {
     /// By default there is nothing to wait for.
     public func flush() async {}
 
-    /// By default nothing fails, but that the task was cancelled.
+    /// By default nothing fails, but that the task was cancelled, and nothing is waited for.
+    ///
+    /// So who saves has a function of its own, beside its ``flush()``.
     public func failure() async -> (any Swift.Error)? {
         _Concurrency.Task.isCancelled ? _Concurrency.CancellationError() : nil
     }

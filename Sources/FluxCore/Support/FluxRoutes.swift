@@ -177,13 +177,17 @@ nonisolated extension FluxStoreHandle {
         }
     }
 
-    func take<Action: FluxAction>(_ action: Action, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?) -> Int? {
+    func take<Action: FluxAction>(
+        _ action: Action, from dispatcher: FluxDispatcher, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
+    ) -> Int? {
         let reducers = reducers(of: ObjectIdentifier(Action.self))
         if reducers.isEmpty { return nil }
         return withUnsafePointer(to: action) { action in
-            func apply() -> Int { reducers.count { $0.apply(self, action, threads.current, &wakes, witness) != 0 } }
-            // In one order with all that the dispatcher does: nothing comes between two reactions to one action (C4).
-            return dispatcher?.routes.withLock { _ in apply() } ?? apply()
+            // In one order with all that the dispatcher does: nothing comes between two reactions to one action (C4), nor behind a detach.
+            dispatcher.routes.withLock { routes in
+                if routes.main(of: State.self, at: key) == nil { return nil }
+                return reducers.count { $0.apply(self, action, threads.current, &wakes, witness) != 0 }
+            }
         }
     }
 }

@@ -116,14 +116,17 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         return FluxRule(.throttle(interval, latest: latest), for: key)
     }
 
-    /// Only so many events are in flight behind this rule; the others wait in order.
+    /// Only so many events of one key are in flight behind this rule; the others wait in order.
     ///
     /// - Parameters:
+    ///   - key: Which events belong together; by default all of the creator.
     ///   - limit: How many, at least 1.
     ///   - waiting: How many may wait; one more is dropped at once. nil, the default, for any number.
     /// - Returns: The rule.
-    public static func concurrency(_ limit: Int, waiting: Int? = nil) -> FluxRule {
-        FluxRule(.places(limit, waiting: waiting, of: "FluxRule.concurrency")) { _ in true }
+    public static func concurrency(
+        for key: @escaping Key = { _ in true }, _ limit: Int, waiting: Int? = nil
+    ) -> FluxRule {
+        FluxRule(.places(limit, waiting: waiting, of: "FluxRule.concurrency"), for: key)
     }
 
     /// Only so many events are in flight in all creators that were given the same limit; the others wait in order.

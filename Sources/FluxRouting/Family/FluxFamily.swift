@@ -174,7 +174,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// - Complexity: O(*n*) for *n* of them.
     public var keys: Swift.Set<Key> {
         FluxPureCode.forbid("keys of a FluxFamily")
-        return Swift.Set(state.keys)
+        // Not from `state`: a copy would keep the members in memory, and the next of a key could be made meanwhile.
+        return open.handle.withAccess { Swift.Set($0.state.members.keys) }
     }
 
     /// Runs a closure on the member of a key, which is open for as long as that runs.
@@ -193,6 +194,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ) async throws -> Result {
         let slot = try await ask(for: key, isolation: actor)
         defer { release(slot) }
+        // It may have been cancelled since it was given the slot.
+        try _Concurrency.Task.checkCancellation()
         // Not kept here: with the release it may be let go of, and be made anew.
         return try await body(member(of: slot))
     }
@@ -457,6 +460,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         for key in keys {
             let fate = machine.withLock { machine in
                 let fate = machine.member(for: key)?.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
+                // One that is lost may still wait for another flush before it is counted as that.
+                if fate?.isLost == true { isDone = false }
                 return fate?.enter() == true ? fate : nil
             }
             guard let fate else { continue }

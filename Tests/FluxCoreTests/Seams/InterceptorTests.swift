@@ -117,13 +117,16 @@ import Testing
                 passed.record("\(action)")
                 return next(action)
             })
-        let alone = FluxStore(initialState: Log(), dispatcher: nil)
-        let info = FluxStoreInfo(alone.handle)
+        let one = FluxStore(initialState: Log(), dispatcher: dispatcher)
+        let info = FluxStoreInfo(one.handle)
         let announced = dispatcher.pass(Counter.Action.add(7)) { [dispatcher] action, report in
             dispatcher.deliver(action, to: info, telling: report) ?? -1
         }
-        #expect(announced == 1 && alone.state.entries == [7] && store.state.entries.isEmpty)
+        #expect(announced == 1 && one.state.entries == [7] && store.state.entries.isEmpty)
         #expect(dispatcher.deliver(LogOut(), to: info) == nil)
+        #expect(FluxDispatcher().deliver(Counter.Action.add(8), to: info) == nil, "it is attached elsewhere")
+        #expect(dispatcher.detach(one) && dispatcher.deliver(Counter.Action.add(8), to: info) == nil)
+        #expect(one.state.entries == [7])
         dispatcher.add(1)
         #expect(passed.values == ["add(7)", "add(1)"])
         #expect(dispatcher.deliver(Counter.Action.add(2)) == 1, "past the interceptors")

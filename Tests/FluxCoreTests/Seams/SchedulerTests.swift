@@ -53,6 +53,24 @@ import Testing
         #expect(life == ["dropped"])
     }
 
+    @Test func `One that is dropped after it has started is cancelled, and says so`() async {
+        let (scheduler, site, failures) = (Scheduling(), WorkConverter.Site { _ in true }, Recorder<String>())
+        let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store, schedulers: [scheduler]) {
+            error, _ in failures.record("\(error)")
+        }
+        let task = creator.fire(.add(1))
+        await site.started.count(1)
+        scheduler.ticket("add(1)")?.drop()
+        #expect(await task.outcome.isCancelled)
+        // Its Swift task is cancelled too; what it still sends is nobody's mistake.
+        site.gate(1).open()
+        await site.ended.count(1)
+        await creator.flush()
+        await scheduler.notes.count(2)
+        #expect(scheduler.notes.values.last == .ended("add(1)", "cancelled"))
+        #expect(failures.values.isEmpty && store.state.entries.isEmpty)
+    }
+
     @Test func `A cancel during fired leaves nothing behind`() async {
         let scheduler = Scheduling(starting: { ticket in
             ticket.cancel()

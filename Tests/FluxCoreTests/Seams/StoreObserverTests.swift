@@ -264,6 +264,21 @@ import Testing
         await gone[1].opened()
     }
 
+    @Test func `Who begins to look on at a store that has ended is kept by nobody`() async {
+        final class Guarded: FluxStoreObserver {
+            let canary: Canary
+            let handle: FluxStoreHandle<Counter>
+            init(_ gone: Gate, _ handle: FluxStoreHandle<Counter>) { (canary, self.handle) = (Canary(gone), handle) }
+            func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? {
+                nil
+            }
+        }
+        let handle = store().handle
+        let gone = Gate()
+        handle.withAccess { access in access.observe(Guarded(gone, handle)) }
+        await gone.opened()
+    }
+
     @Test(.stress) func `Stress: observed in one step with the reading, no change is missed or told twice`() async {
         let store = store()
         await onThreads(3) { thread in

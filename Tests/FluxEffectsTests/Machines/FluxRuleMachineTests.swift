@@ -318,6 +318,16 @@ import Testing
         #expect(rig.weight == 0)
     }
 
+    @Test func `So many of each key go on at once, and wait`() {
+        let rig = RuleRig([.concurrency(for: Named.letter, 2, waiting: 1)])
+        rig.expect([
+            ("a", "start 1"), ("a", "start 2"), ("a", ""), ("a", "dropped 4"), ("b", "start 5"), ("-", "start 6"),
+            ("b", "start 7"), ("end 5", ""), ("end 2", "start 3"), ("a", ""), ("end 1", "start 8"), ("end 3", ""),
+            ("end 8", ""), ("end 6", ""), ("end 7", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
     @Test func `One that ends in a queue is passed over`() {
         let rig = RuleRig([.concurrency(1)])
         rig.expect([

@@ -1,3 +1,4 @@
+import Dispatch
 import FluxCore
 import FluxRouting
 import TestSupport
@@ -68,6 +69,20 @@ import Testing
             }
         }
         await family.shutdown(within: .seconds(10))
+        #expect(doubled.current == 0)
+    }
+
+    @Test(.stress) func `Stress: who asks for the keys keeps no member`() async throws {
+        let (alive, doubled, isOver) = (Locked(0), Locked(0), Flag())
+        let family = FluxFamily<Int, Lone>(idle: .zero) { _ in
+            Lone(alive, doubled)
+        } close: { _ in
+        }
+        let asking = DispatchGroup()
+        DispatchQueue.global().async(group: asking) { while !isOver.isSet { _ = family.keys } }
+        for _ in 0..<5_000 { try await family.with(0) { _ in } }
+        isOver.set()
+        asking.wait()
         #expect(doubled.current == 0)
     }
 

@@ -1,7 +1,9 @@
 import FluxCore
-import FluxRouting
+import Foundation
 import TestSupport
 import Testing
+
+@testable import FluxRouting
 
 /// Members on demand: made once, shared, put away, made anew.
 @Suite struct FamilyTests {
@@ -83,6 +85,26 @@ import Testing
         gate.open()
         for other in others { #expect(try await other.value == 1) }
         #expect(desks.seen.values == ["make a", "made a"])
+    }
+
+    @MainActor @Test(.timeLimit(.minutes(1)))
+    func `Cancelled after it was let in, and before its closure runs, it leaves all the same`() async throws {
+        let family = desks.family()
+        let gate = desks.block("make a")
+        let (hasRun, isIn) = (Flag(), Flag())
+        let visit = Task { @MainActor in try await family.with("a") { _ in hasRun.set() } }
+        await desks.seen.count(1)
+        let other = Task.detached { try await family.with("a") { _ in isIn.set() } }
+        gate.open()
+        // On the actor that the visit has to come back to.
+        while !isIn.isSet { sched_yield() }
+        for _ in 0..<10_000 { sched_yield() }
+        visit.cancel()
+        await #expect(throws: CancellationError.self) { try await visit.value }
+        try await other.value
+        #expect(!hasRun.isSet)
+        try await family.close("a")
+        #expect(desks.count("closed a") == 1)
     }
 
     @Test func `A making that nobody waits for any more goes on, and the member is idle then`() async throws {
@@ -462,6 +484,45 @@ import Testing
         try await family.with("a") { store in kept.withLock { $0 = store } }
         try await family.close("a")
         #expect(dispatcher.add(1) == 0 && kept.current?.state.count == 0)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A flush is not done while a store goes that can never be saved`() async throws
+    {
+        let lost = Lost()
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(lost) }
+            }
+        }
+        let fate = try await family.with("a") { $0.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init) }
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+        while !fate.isLost { await Task.yield() }
+        lost.gate.withLock { $0 = Gate() }
+        let first = Task { await family.flush(within: .seconds(60)) }
+        await lost.isFlushed.opened()
+        let closing = Task { try await family.close("a") }
+        while fate.enter() {
+            fate.leave()
+            await Task.yield()
+        }
+        #expect(await family.flush(within: .seconds(60)) == false)
+        lost.gate.current.open()
+        #expect(await first.value == false)
+        await #expect(throws: Desks.Refusal.self) { try await closing.value }
+    }
+
+    /// What looks on at a store that can never be saved, and holds up those who flush it.
+    final class Lost: FluxStoreObserver {
+        let gate = Locked(Gate.open)
+        let isFlushed = Gate()
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+        func flush() async {
+            let gate = gate.current
+            if !gate.isOpen { isFlushed.open() }
+            await gate.opened()
+        }
+        func failure() async -> (any Error)? { Desks.Refusal() }
     }
 
     /// What looks on at a store and can never save it.
