@@ -15,7 +15,8 @@ nonisolated extension FluxConformance {
     /// ```
     ///
     /// - Parameters:
-    ///   - duration: How long to wait for entries that have to come; a call of the log's own, such as `append`, has to end by itself.
+    ///   - duration: How long to wait for entries that have to come; a call of the log's own, such as `append`, has to end by itself, and
+    ///     a `read` to suspend while it waits.
     ///   - clock: What measures it.
     ///   - make: Opens the log as one more client; it is empty at the first call, and nobody else uses it.
     /// - Throws: ``Failure``, or what the log throws; `CancellationError` where the task is cancelled while it waits.

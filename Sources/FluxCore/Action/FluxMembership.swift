@@ -2,10 +2,12 @@ import Synchronization
 
 /// Where a store is attached, and what else it takes there: the few words that every store has.
 nonisolated struct FluxMembership {
+    typealias Reaction = (reducer: FluxReducer, key: UInt64)
+
     /// The dispatcher that the store is attached to, or what refers weakly to one that keeps the store.
     var home: (any AnyObject & Sendable)?
     /// What the store does about other types of action, and the keys of the places of that, in the order added.
-    var reactions: ContiguousArray<(reducer: FluxReducer, key: UInt64)> = []
+    var reactions: ContiguousArray<Reaction> = []
 
     var dispatcher: FluxDispatcher? { home as? FluxDispatcher ?? (home as? FluxWeakDispatcher)?.reference.dispatcher }
 }
@@ -34,7 +36,7 @@ nonisolated extension FluxStoreHandle {
     /// Reaches the membership, gives where the store is attached, and takes what is to be let go of once the lock is free.
     ///
     /// Pure code, which may hold a lock that is taken after this one, stops with a message.
-    @inline(__always) private func withMembership<Result>(
+    @inline(__always) func withMembership<Result>(
         _ call: StaticString, _ body: (inout FluxMembership, FluxDispatcher?, _ gone: inout [AnyObject?]) -> Result
     ) -> Result {
         threads.requireImpure(call)
@@ -128,8 +130,11 @@ nonisolated extension FluxStoreHandle {
 
     /// What the store does about a type of action, first things first.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer] {
-        let reactions = withMembership("responds(to:)") { membership, _, _ in membership.reactions }
-        return (type == ObjectIdentifier(State.Action.self) ? [work(self, .reducer(keeping: nil)).reducer!] : [])
+        withMembership("responds(to:)") { membership, _, _ in reducers(of: type, membership.reactions) }
+    }
+
+    func reducers(of type: ObjectIdentifier, _ reactions: ContiguousArray<FluxMembership.Reaction>) -> [FluxReducer] {
+        (type == ObjectIdentifier(State.Action.self) ? [work(self, .reducer(keeping: nil)).reducer!] : [])
             + reactions.map(\.reducer).filter { $0.action == type }
     }
 }

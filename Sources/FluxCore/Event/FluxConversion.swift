@@ -137,7 +137,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// action, the `onFailure` of the creator and the end are one step: who cancels the work comes before that, or too late.
     ///
     /// - Parameters:
-    ///   - outcome: How it ended.
+    ///   - outcome: How it ended; `dropped` is taken for `cancelled`, as it has started.
     ///   - last: The action that goes with it, if any.
     public func end(_ outcome: FluxTask.Outcome, sending last: Converter.Action? = nil) { end(outcome) { last } }
 

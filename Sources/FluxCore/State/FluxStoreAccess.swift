@@ -102,7 +102,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
 
     // MARK: - Looking on
 
-    /// Tells somebody of every change from now on.
+    /// Tells somebody of every change from now on; of a store that has ended of none.
     ///
     /// - Parameters:
     ///   - observer: Who is told, behind those that were added before.

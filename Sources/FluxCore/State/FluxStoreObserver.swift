@@ -40,7 +40,7 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
     /// The store was let go.
     ///
     /// Called in the order added. Those who end what they deliver, as subscriptions to a part do, hear of nothing that one who was added
-    /// after them has still to tell the store.
+    /// after them has still to tell the store. Who begins to look on after this was asked of the others is not asked.
     ///
     /// - Parameter finish: Ends the subscriptions of the store after what is due, once the last observer has called it.
     /// - Returns: Whether this observer has something to do before that, and calls `finish`.

@@ -180,13 +180,15 @@ nonisolated extension FluxStoreHandle {
     func take<Action: FluxAction>(
         _ action: Action, from dispatcher: FluxDispatcher, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
     ) -> Int? {
-        let reducers = reducers(of: ObjectIdentifier(Action.self))
-        if reducers.isEmpty { return nil }
-        return withUnsafePointer(to: action) { action in
-            // In one order with all that the dispatcher does: nothing comes between two reactions to one action (C4), nor behind a detach.
-            dispatcher.routes.withLock { routes in
-                if routes.main(of: State.self, at: key) == nil { return nil }
-                return reducers.count { $0.apply(self, action, threads.current, &wakes, witness) != 0 }
+        // With that lock held, so that it comes before a detach, or not at all.
+        withMembership("deliver") { membership, home, _ in
+            let reducers = reducers(of: ObjectIdentifier(Action.self), membership.reactions)
+            if home !== dispatcher || reducers.isEmpty { return nil }
+            return withUnsafePointer(to: action) { action in
+                // In one order with all that the dispatcher does: nothing comes between two reactions to one action (C4).
+                dispatcher.routes.withLock { _ in
+                    reducers.count { $0.apply(self, action, threads.current, &wakes, witness) != 0 }
+                }
             }
         }
     }

@@ -371,7 +371,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     private func closed(
         _ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
     ) -> [Machine.Effect] {
-        _ = machine.withLock { $0.takeMember(of: slot) }
+        _ = machine.withLock { $0.takeMember(of: slot, result) }
         return machine.withLock { $0.closed(slot, result) }
     }
 

@@ -27,7 +27,7 @@ nonisolated final class FluxFamilyFate: Sendable {
     /// Looks at the store, until it is known whether it will be saved.
     func look<State>(at store: FluxStore<State>) {
         table.withLock { table in
-            if table.isLooking { return }
+            if table.isLooking || table.isLost { return }
             table.isLooking = true
             table.look = _Concurrency.Task.detached { [last = table.look] in
                 await last?.value

@@ -144,14 +144,19 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     func member(for key: Key) -> Member? { index[key].flatMap { member(of: $0) } }
 
     /// The member of a slot has been put away, or lost; returns it, to be let go of before `closed`: who asks until then waits.
-    mutating func takeMember(of slot: Int) -> Member? { Swift.exchange(&slots[slot].entry!.member, with: nil) }
+    mutating func takeMember(
+        of slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
+    ) -> Member? {
+        // In one step: who flushes sees the member, or that it was lost.
+        if case .failure = result { losses += 1 }
+        return Swift.exchange(&slots[slot].entry!.member, with: nil)
+    }
 
     /// The member of a slot is gone, and another may be made.
     mutating func closed(
         _ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
     ) -> [Effect] {
         let entry = slots[slot].entry!
-        if case .failure = result { losses += 1 }
         if entry.visitors.isEmpty {
             _ = remove(slot)
         } else {

@@ -160,6 +160,23 @@ enum C1 {
             }
             scene.finally { scene.expect(dispatcher.stores.count, is: 0, "stores") }
         },
+        Scenario("c4-detached-name", "Once a store is detached nothing that is dispatched to its name reaches it") {
+            scene in
+            let dispatcher = FluxDispatcher()
+            let (store, seen) = (makeLog(nil), Noted<[Int]?>(nil))
+            try? dispatcher.attach(store, as: "one")
+            scene.thread("dispatches") {
+                let isTaken = dispatcher.dispatch(action: Log.Action.add(1), to: "one")
+                scene.expect(store.entries, is: isTaken ? [1] : [], "applied")
+            }
+            scene.thread("detaches") {
+                dispatcher.detach(store)
+                seen.value = store.entries
+            }
+            scene.finally {
+                scene.expect(seen.value ?? [], is: store.entries, "entries once detached, and at the end")
+            }
+        },
         Scenario("c4-watched-stores", "Who is told of stores is told of each once, and of its going after its coming") {
             scene in
             let dispatcher = FluxDispatcher()
