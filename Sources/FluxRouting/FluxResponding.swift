@@ -22,7 +22,9 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m* + *n* log *n*) for *m* middleware and *n* stores, and the same per dispatcher below.
     public func responds(to action: any FluxAction) -> Bool { responds(to: type(of: action)) }
 
-    /// The stores attached here that take a type of action, in the order in which they get one.
+    /// The stores attached here that take a type of action, in the order of priority and attachment.
+    ///
+    /// That is the order in which they get one, but for reactions: of one priority these are called in the order added.
     ///
     /// - Parameter type: The type of action.
     /// - Returns: The stores, each once.

@@ -78,7 +78,7 @@ nonisolated public enum FluxConformance {
     ///
     /// - Parameters:
     ///   - initialState: What the first action is applied to.
-    ///   - actions: At least four, which lead to states that differ.
+    ///   - actions: At least four, which lead to states that differ, one of them best to one that is shorter when it is written.
     ///   - make: Opens the storage, which is empty at the first call and must be the same at each.
     /// - Throws: ``Failure``, or what the log throws.
     nonisolated(nonsending) public static func check<Log: FluxLog>(
@@ -93,6 +93,10 @@ nonisolated public enum FluxConformance {
             try await model.expect("when it is new", log.load())
             try await log.append([])
             try await model.expect("after an append of nothing", log.load())
+            // Every store begins a new log with a snapshot.
+            _ = model.next(1)
+            try await log.compact(model.snapshot(dropping: 0))
+            try await model.expect("after a snapshot in a new log", log.load())
             try await log.append(model.next(1))
             try await log.append([])
             try await model.expect("after the first append, and one of nothing", log.load())
@@ -117,7 +121,6 @@ nonisolated public enum FluxConformance {
             try await model.expect("after a snapshot of everything", log.load())
             try await log.compact(model.snapshot(dropping: 0))
             try await model.expect("after the same snapshot again", log.load())
-            // With the log of every store there is a snapshot before the first append.
             _ = model.next(1)
             try await log.compact(model.snapshot(dropping: 0))
             try await model.expect("after a snapshot of the one action that was never appended", log.load())
@@ -125,6 +128,9 @@ nonisolated public enum FluxConformance {
         try await with(make) { log in
             try await model.expect("after the snapshots and opening it again", log.load())
             try await log.append(model.next(2))
+        }
+        try await with(make) { log in
+            try await model.expect("after an append to a snapshot alone and opening it again", log.load())
             _ = model.next(3)
             try await log.compact(model.snapshot(dropping: 0))
             try await model.expect("after a snapshot with actions that were never appended", log.load())
@@ -132,7 +138,8 @@ nonisolated public enum FluxConformance {
         }
         try await with(make) { log in
             try await model.expect("after an append that repeats actions of the snapshot", log.load())
-            try await log.append(model.next(5_000))
+            // More than a store has between two snapshots, if not told otherwise.
+            try await log.append(model.next(10_000))
             for _ in 0..<20 { try await log.append(model.next(7)) }
             try await model.expect("after many actions", log.load())
         }

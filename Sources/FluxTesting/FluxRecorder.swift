@@ -98,7 +98,9 @@ nonisolated extension FluxRecorder {
         return recorder
     }
 
-    /// Records the actions that are dispatched to a dispatcher from now on.
+    /// Records the actions that are dispatched to a dispatcher from now on, each before a store has it.
+    ///
+    /// To look at the state after an action await a store's ``changes(of:)``.
     ///
     /// - Parameters:
     ///   - dispatcher: The dispatcher.

@@ -55,7 +55,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         var late: [(calls: Int, entry: [UInt8], key: String?)] = []
         /// How many more calls fail.
         var outage = 0
-        var isAvailable = true
+        var isAvailable = true { didSet { if !isAvailable { downs += 1 } } }
         /// How often a test has taken it down: whoever read before is thrown out, though it be back.
         var downs = 0
         var arePaused = false
@@ -99,12 +99,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// is set to false.
     public var isAvailable: Bool {
         get { machine.withLock { $0.isAvailable } }
-        set {
-            change { machine in
-                if !newValue { machine.downs += 1 }
-                machine.isAvailable = newValue
-            }
-        }
+        set { change { $0.isAvailable = newValue } }
     }
 
     /// Whether readers get nothing, and know nothing of it: as in a process that is stopped, or behind a slow network.

@@ -2,6 +2,7 @@ import FluxCore
 import FluxDiagnostics
 import FluxObservation
 import FluxRouting
+import Foundation
 import TestSupport
 import Testing
 
@@ -171,6 +172,34 @@ import Testing
         defer { leaving.remove() }
         #expect(dispatcher.add(1) == 1 && dispatcher.add(1) == 0)
         #expect(watcher.notes.values == [.dispatched(nil), .applied(revision: 1), .dispatched(nil)])
+    }
+
+    /// Has a dispatcher apply an action while a store is on its way to another.
+    final class Meanwhile: FluxDispatcherObserver {
+        let former: FluxDispatcher
+        let applying = DispatchGroup()
+        init(_ former: FluxDispatcher) { self.former = former }
+
+        func attached<State>(_ handle: FluxStoreHandle<State>) {
+            DispatchQueue.global().async(group: applying) { [former] in former.add(5) }
+            while (handle.state as? Counter)?.count != 5 { sched_yield() }
+        }
+        func detached<State>(_ handle: FluxStoreHandle<State>) {}
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `On a dispatcher: what it does to a store that is just moving away is told of`()
+    {
+        let (other, meanwhile, watcher) = (FluxDispatcher(), Meanwhile(dispatcher), Watcher())
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let info = FluxStoreInfo(store.handle)
+        dispatcher.instrument(watcher)
+        other.observe(meanwhile)
+        let place = info.place
+        other.attach(store)
+        meanwhile.applying.wait()
+        #expect(watcher.notes.values == [.dispatched(nil), .applied(revision: 1)])
+        #expect(info.dispatcher === other && info.place != place && other.add(1) == 1)
+        other.remove(meanwhile)
     }
 
     @Test func `On a dispatcher: one note for the action and one for each store`() throws {

@@ -12,6 +12,7 @@ import Testing
         let file: FluxFile<Counter>
         let begins: Gate
         let ends: Gate
+        let isCalled = Gate()
         let hasRead = Gate()
         let hasEnded = Gate()
 
@@ -26,6 +27,7 @@ import Testing
         }
 
         func load() async throws -> Counter? {
+            isCalled.open()
             defer { hasEnded.open() }
             await begins.opened()
             defer { hasRead.open() }
@@ -104,6 +106,8 @@ import Testing
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, persistence: slow, loadTimeout: .seconds(1), clock: clock,
             onFailure: { _ in })
+        // Else its task may find that it is too late, and never call it.
+        await slow.isCalled.opened()
         await clock.sleepers(1)
         clock.advance(by: .seconds(1))
         expect(await store.ready, is: "timedOut")

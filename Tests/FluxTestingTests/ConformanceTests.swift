@@ -97,11 +97,13 @@ import Testing
         enum Fault: CaseIterable {
             case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
                 neverLoads, numberForRevision, clearsForNothing, compactsNoActions, shortRevision, takesAway,
-                repeatsAllKnown, knowsSnapshotOnly
+                repeatsAllKnown, knowsSnapshotOnly, newKeepsNoSnapshot, losesFirstBehindSnapshot, pages
         }
 
         let fault: Fault
         private let disk = Locked(FluxLogContents<Marks>())
+        /// Whether what was appended to a snapshot alone, first of all, goes when it is opened again.
+        private let isDoomed = Locked(false)
         /// Whether what was loaded is in memory only, until it is written again; nil before either.
         private let isTaken = Locked<Bool?>(nil)
         /// Whether nothing was appended since a snapshot.
@@ -112,19 +114,28 @@ import Testing
         func reopened() -> WrongLog {
             if fault == .forgetsWhenReopened { disk.withLock { $0 = FluxLogContents(snapshot: $0.snapshot) } }
             if fault == .takesAway && isTaken.current == true { disk.withLock { $0 = FluxLogContents() } }
+            if fault == .losesFirstBehindSnapshot && isDoomed.current {
+                disk.withLock { $0 = FluxLogContents(snapshot: $0.snapshot) }
+            }
+            isDoomed.withLock { $0 = false }
             isTaken.withLock { $0 = nil }
             return self
         }
 
         func load() async throws -> FluxLogContents<Marks> {
             isTaken.withLock { $0 = $0 ?? true }
+            if fault == .pages {
+                return FluxLogContents(
+                    snapshot: disk.current.snapshot, entries: Array(disk.current.entries.prefix(8_192)))
+            }
             return fault == .neverLoads ? FluxLogContents() : disk.current
         }
 
         func append(_ entries: [FluxLogEntry<Counter.Action>]) async throws {
-            isTaken.withLock { $0 = false }
+            let isFresh = isTaken.withLock { Swift.exchange(&$0, with: false) != false }
             disk.withLock { disk in
                 var all = disk.entries
+                if isFresh && all.isEmpty && disk.snapshot != nil { isDoomed.withLock { $0 = true } }
                 let isFirst = isCompacted.withLock { Swift.exchange(&$0, with: false) }
                 let last = max(
                     isFirst && fault == .knowsSnapshotOnly ? 0 : all.last?.number ?? 0, disk.snapshot?.number ?? 0)
@@ -141,7 +152,9 @@ import Testing
         func compact(_ snapshot: FluxSnapshot<Marks>) async throws {
             isTaken.withLock { $0 = false }
             isCompacted.withLock { $0 = true }
+            isDoomed.withLock { $0 = false }
             disk.withLock { disk in
+                if fault == .newKeepsNoSnapshot && disk.snapshot == nil && disk.entries.isEmpty { return }
                 if fault == .compactsNoActions && disk.entries.isEmpty { return }
                 let entries = fault == .dropsAll ? [] : disk.entries.filter { $0.number > snapshot.number }
                 let revision: UInt64 =

@@ -78,7 +78,7 @@ import Testing
             case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
             case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes, overtaken, firstPage, savesLate
             case silentIfEmpty, knowsNoOldEntries, knowsNoOldSnapshot, knowsNoOldTrim
-            case emptyMissesFirst, emptyEnds, emptyIsTrimmed
+            case emptyMissesFirst, emptyEnds, emptyIsTrimmed, snapshotInTwo
         }
 
         /// What all clients have together.
@@ -177,6 +177,12 @@ import Testing
 
         func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
             let newest = server.newest.withLock { $0 }
+            if fault == .snapshotInTwo, let newest {
+                for _ in 0..<100 { await Task.yield() }
+                let rest = server.newest.withLock { $0 }?.state.dropFirst(newest.state.count / 2) ?? []
+                return FluxSharedSnapshot(
+                    position: newest.position, state: Array(newest.state.prefix(newest.state.count / 2)) + rest)
+            }
             return fault == .knowsNoOldSnapshot && newest?.position == old.saved ? nil : newest
         }
 

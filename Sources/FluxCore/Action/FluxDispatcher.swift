@@ -114,7 +114,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///   - priority: The highest comes first; among equals the one that was added first.
     ///   - isReplaced: Says of those that are there which one it takes the place of, in one step; an action under way still reaches
     ///     that. Called under a lock.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
+    /// - Returns: What to remove it by, and for an action under way the one that it replaced, of several the last; letting go of that
+    ///   removes nothing.
     /// - Complexity: O(*m*) for *m* interceptors.
     @discardableResult public func add(
         _ interceptor: some FluxDispatchInterceptor, priority: Int = 0,

@@ -55,10 +55,13 @@ nonisolated extension FluxStoreHandle {
         let rank = FluxRoutes.rank(priority)
         withMembership(call) { membership, former, gone in
             let (old, oldKey) = (membership, key)
+            let moving = former == nil || former === dispatcher ? 0 : FluxRoutes.moving
             dispatcher.routes.withLock { routes in
                 let known = store == nil ? routes.main(of: State.self, at: former === dispatcher ? oldKey : nil) : nil
                 let reducer = (consume known) ?? work(self, .reducer(keeping: store)).reducer!
-                lastKey.store(routes.attach(self, reducer, rank: rank), ordering: .relaxed)
+                let place = routes.attach(self, reducer, rank: rank)
+                // Another one while it is in both, where what it left still applies actions to it.
+                lastKey.store(place | moving, ordering: .relaxed)
                 membership.home = reducer.kept == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
                 for (index, reaction) in old.reactions.enumerated() {
                     membership.reactions[index].key = routes.attach(self, reaction.reducer, rank: rank)
@@ -67,6 +70,7 @@ nonisolated extension FluxStoreHandle {
                 for observer in routes.observers { observer.attached(self) }
             }
             if let former, former !== dispatcher { leave(former, old, oldKey, &gone) }
+            lastKey.store(key & ~moving, ordering: .relaxed)
         }
     }
 

@@ -28,7 +28,7 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     /// lock.
     public var place: UInt64 { handle.key }
 
-    /// Its name, or the type of its state.
+    /// Its name, or the type of its state; the name stays for messages where its dispatcher has gone.
     public var description: String { handle.label ?? "FluxStore<\(stateType)>" }
 
     /// Its handle, where the state is of a type.

@@ -77,6 +77,8 @@ nonisolated struct FluxRoutes {
 
     /// How many bits of a key are its number; those above are its rank.
     static var numberBits: UInt64 { 40 }
+    /// The highest of them, which no number comes to, of a store that is on its way from one dispatcher to another.
+    static var moving: UInt64 { 1 << (numberBits - 1) }
 
     private var routes: [ObjectIdentifier: Route] = [:]
     private static let lastNumber = Synchronization.Atomic<UInt64>(0)
