@@ -24,7 +24,8 @@ nonisolated extension FluxDispatcher {
 
     /// The stores attached here that take a type of action, in the order of priority and attachment.
     ///
-    /// That is the order in which they get one, but for reactions: of one priority these are called in the order added.
+    /// That is the order in which they get one, but for reactions: of one priority these are called in the order added, or in
+    /// which their stores were attached where that was later.
     ///
     /// - Parameter type: The type of action.
     /// - Returns: The stores, each once.

@@ -181,7 +181,11 @@ import Testing
         init(_ former: FluxDispatcher) { self.former = former }
 
         func attached<State>(_ handle: FluxStoreHandle<State>) {
-            DispatchQueue.global().async(group: applying) { [former] in former.add(5) }
+            applying.enter()
+            Thread.detachNewThread { [former, applying] in
+                former.add(5)
+                applying.leave()
+            }
             while (handle.state as? Counter)?.count != 5 { sched_yield() }
         }
         func detached<State>(_ handle: FluxStoreHandle<State>) {}

@@ -13,8 +13,12 @@ import Testing
             let persistence = MemoryPersistence<Int>()
             try await FluxConformance.check(states: states) { persistence }
         }
-        let log = MemoryLog<Marks>()
-        try await FluxConformance.check(initialState: Marks(), actions: Self.actions) { log }
+        for isSnapshotFirst in [true, false] {
+            let log = MemoryLog<Marks>()
+            try await FluxConformance.check(
+                initialState: Marks(), actions: Self.actions, beginningWithSnapshot: isSnapshotFirst
+            ) { log }
+        }
     }
 
     @MainActor @Test func `A test on the main actor may check what it has made there`() async throws {
@@ -25,9 +29,13 @@ import Testing
     }
 
     @Test(arguments: WrongLog.Fault.allCases) func `A wrong log is found`(fault: WrongLog.Fault) async {
-        let log = WrongLog(fault)
         await #expect(throws: FluxConformance.Failure.self) {
-            try await FluxConformance.check(initialState: Marks(), actions: Self.actions) { log.reopened() }
+            for isSnapshotFirst in [true, false] {
+                let log = WrongLog(fault)
+                try await FluxConformance.check(
+                    initialState: Marks(), actions: Self.actions, beginningWithSnapshot: isSnapshotFirst
+                ) { log.reopened() }
+            }
         }
     }
 
@@ -97,7 +105,7 @@ import Testing
         enum Fault: CaseIterable {
             case forgetsWhenReopened, forgetsLast, repeats, reorders, keepsOldSnapshot, dropsAll, losesRevision,
                 neverLoads, numberForRevision, clearsForNothing, compactsNoActions, shortRevision, takesAway,
-                repeatsAllKnown, knowsSnapshotOnly, newKeepsNoSnapshot, losesFirstBehindSnapshot, pages
+                repeatsAllKnown, knowsSnapshotOnly, newKeepsNoSnapshot, losesFirstBehindSnapshot, pages, needsSnapshot
         }
 
         let fault: Fault
@@ -124,6 +132,7 @@ import Testing
 
         func load() async throws -> FluxLogContents<Marks> {
             isTaken.withLock { $0 = $0 ?? true }
+            if fault == .needsSnapshot && disk.current.snapshot == nil { return FluxLogContents() }
             if fault == .pages {
                 return FluxLogContents(
                     snapshot: disk.current.snapshot, entries: Array(disk.current.entries.prefix(8_192)))

@@ -20,9 +20,11 @@ import Testing
         try? FileManager.default.removeItem(at: folder)
     }
 
-    @Test func `It does what every log has to do`() async throws {
+    @Test(arguments: [true, false]) func `It does what every log has to do`(beginsWithSnapshot: Bool) async throws {
         let actions = [Words.Action.append("a"), .append("an odd 'one'; \0 é"), .clear, .ignore, .append("")]
-        try await FluxConformance.check(initialState: Words(), actions: actions) { try self.open() }
+        try await FluxConformance.check(
+            initialState: Words(), actions: actions, beginningWithSnapshot: beginsWithSnapshot
+        ) { try self.open() }
     }
 
     @Test func `A store goes on from it, with its revision`() async throws {

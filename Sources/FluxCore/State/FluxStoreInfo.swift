@@ -24,6 +24,8 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
 
     /// A number that no other store has, another one each time that it is attached or detached; 0 if it never was.
     ///
+    /// While it moves from one dispatcher to another it is yet another, as `attached` finds it.
+    ///
     /// Who finds the same before and after a look at the state knows that no other dispatcher had the store meanwhile. It takes no
     /// lock.
     public var place: UInt64 { handle.key }

@@ -28,7 +28,8 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
 
     /// A change was applied; what is announced has a revision.
     ///
-    /// Called under the lock of the store, in the order applied: it must be quick, and use no store, dispatcher or creator.
+    /// Called under the lock of the store, in the order applied: it must be quick, and use no store, dispatcher or creator. A lock that
+    /// it takes is to be held by nobody who uses a store, or asks where one is attached.
     ///
     /// - Parameters:
     ///   - change: What was applied.
