@@ -16,11 +16,10 @@ import Dispatch
 /// or not. That holds for the stores of each dispatcher, however many it has stores of, and for views of views; an action that
 /// passes a child is one step for the stores of the child and another for those above. Its values never go back in any store.
 ///
-/// It computes when it is read or watched and only if a change was applied since, and may do so once more for each
-/// view that is made of it; it announces what is not equal to
-/// the value before. It takes its cuts at its own pace, so changes that come faster are one change of the view; every
-/// value that it announces is delivered as the subscription has it. Whoever must see each change of a store subscribes to
-/// the store.
+/// It computes when it is read or watched and only if a change was applied since, and may do so once more for each view that is
+/// made of it; it announces what is not equal to the value before. It takes its cuts at its own pace, so changes that come faster
+/// are one change of the view; every value that it announces is delivered as the subscription has it. Whoever must see each
+/// change of a store subscribes to the store.
 ///
 /// A view keeps its sources, and the dispatchers that it found their stores at: middleware that uses a view of a store of its
 /// own dispatcher captures it weakly. When its last reference goes, it reads its sources once more if somebody watches it, delivers

@@ -15,8 +15,8 @@ nonisolated extension FluxStore {
     /// What it does is a change like any other: one at a time with those of `handle` (C1), announced under a revision of its
     /// own. The closure is as pure as `handle(action:)`, and the same is not allowed in it (C6). Of several reactions to one type each is
     /// called, in the order added, and makes a change of its own; those of stores of one priority in the order added too, or attached where
-    /// that was later. It follows the store to other dispatchers. What is dispatched to the
-    /// store itself calls none: an action of the state's own type belongs in `handle(action:)`, which takes it by every way.
+    /// that was later. It follows the store to other dispatchers. What is dispatched to the store itself calls none: an action of the
+    /// state's own type belongs in `handle(action:)`, which takes it by every way.
     ///
     /// - Parameters:
     ///   - type: Which actions.

@@ -82,13 +82,18 @@ import Testing
         #expect(await run(1) != run(2))
     }
 
+    /// Reads a log from its beginning; what it has got, and how that ends.
+    private func reading(_ log: FluxTestLog) -> (FluxRecorder<UInt8>, Task<Void, any Error>) {
+        let read = FluxRecorder<UInt8>()
+        return (read, Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } })
+    }
+
     @Test("Readers get nothing while they are paused, and know of nothing")
     func paused() async throws {
         let log = FluxTestLog()
-        let read = FluxRecorder<UInt8>()
         log.arePaused = true
         _ = try await log.append([1], key: "a")
-        let reading = Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } }
+        let (read, reading) = reading(log)
         for _ in 0..<100 { await Task.yield() }
         #expect(read.elements.isEmpty)
         // Nor do they know of a trim.
@@ -103,9 +108,8 @@ import Testing
     @Test("Readers are thrown out while the log is not there")
     func readers() async throws {
         let log = FluxTestLog()
-        let read = FluxRecorder<UInt8>()
         _ = try await log.append([1], key: "a")
-        let reading = Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } }
+        let (read, reading) = reading(log)
         await read.count(1)
         log.isAvailable = false
         await #expect(throws: FluxSharedLogError.unavailable("the log is down")) { try await reading.value }
@@ -119,9 +123,8 @@ import Testing
         arguments: [false, true])
     func shortOutage(arePaused: Bool) async throws {
         let log = FluxTestLog()
-        let read = FluxRecorder<UInt8>()
         _ = try await log.append([1], key: "a")
-        let reading = Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } }
+        let (read, reading) = reading(log)
         await read.count(1)
         log.arePaused = arePaused
         (log.isAvailable, log.isAvailable) = (false, true)

@@ -88,7 +88,6 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     public func deliver(
         _ action: any FluxAction, to store: FluxStoreInfo, telling witness: FluxDispatchWitness? = nil
     ) -> Int? {
-        threads.requireImpure("deliver")
         var wakes = FluxWakes.none
         defer { wakes.settle() }
         return store.handle.take(action, from: self, &wakes, witness)

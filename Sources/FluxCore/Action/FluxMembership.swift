@@ -30,7 +30,8 @@ nonisolated extension FluxStoreHandle {
     var dispatcher: FluxDispatcher? { withMembership("the dispatcher of a store") { _, home, _ in home } }
 
     /// The key of its place for the actions of its state; where it was last, the opposite: no other is like either.
-    // Relaxed: written with the dispatcher stopped, and so before an action comes by that place.
+    // Relaxed: written with the dispatcher stopped, and so before an action comes by that place. That it has arrived is written after it
+    // has left, with the membership held: who asks where it is attached waits for that.
     var key: UInt64 { lastKey.load(ordering: .relaxed) }
 
     /// Reaches the membership, gives where the store is attached, and takes what is to be let go of once the lock is free.
