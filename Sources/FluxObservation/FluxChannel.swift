@@ -168,7 +168,7 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxReceiverDelivery, Fl
         if !gone.isEmpty { FluxPureCode.after { withExtendedLifetime(gone) {} } }
     }
 
-    var token: FluxSubscription { FluxSubscription({ self.cancel() }, dropped: { self.dropped }) }
+    var token: FluxSubscription { FluxSubscription { self.cancel() } }
 
     func flush() async {}
 }

@@ -42,7 +42,7 @@ where Group.State == [Key: Member] {
         }
         // Before they are read. Kept until the dispatchers go on: letting go of a member may be letting go of what is the user's.
         let found = sources.values.flatMap { $0.knownStores }.map { FluxPlace($0) }
-        cut.found.add { withExtendedLifetime(members) { found } }
+        cut.found.add(found, keeping: members)
         let captures = sources.mapValues { $0.capture(in: cut) }
         return { captures.mapValues { $0() } }
     }

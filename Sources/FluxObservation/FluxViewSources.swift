@@ -222,17 +222,14 @@ nonisolated final class FluxOnce<Value: Sendable>: Sendable {
 @usableFromInline
 nonisolated final class FluxFoundStores: Sendable {
     fileprivate static let key = FluxFoundStores()
-    private let all = FluxLock<[Found]>([])
+    private let all = FluxLock<[(places: [FluxPlace], kept: any Sendable)]>([])
 
-    /// In a struct of its own for the lock.
-    private struct Found { let places: @Sendable () -> [FluxPlace] }
-
-    @usableFromInline func add(_ places: @escaping @Sendable () -> [FluxPlace]) {
-        all.withLock { $0.append(Found(places: places)) }
+    @usableFromInline func add(_ places: [FluxPlace], keeping kept: any Sendable) {
+        all.withLock { $0.append((places, kept)) }
     }
 
     /// Where they were before they were read.
-    var places: [FluxPlace] { all.withLock { $0 }.flatMap { $0.places() } }
+    var places: [FluxPlace] { all.withLock { $0 }.flatMap(\.places) }
 }
 
 nonisolated extension FluxSource {

@@ -17,14 +17,16 @@ nonisolated extension FluxStorage {
         initialState: State, until deadline: (@Sendable () async throws -> Void)? = nil
     ) async throws -> FluxRecovery<State> {
         try _Concurrency.Task.checkCancellation()
-        let (answer, start) = (FluxLoadPromise<FluxRecovery<State>>(), FluxLoadStart(initialState))
-        let loading = _Concurrency.Task { [log, place, path, weak start] in
+        let answer = FluxLoadPromise<FluxRecovery<State>>()
+        // Kept by whoever waits for the load, and not by the load.
+        let start = FluxLock(Optional(initialState))
+        let loading = _Concurrency.Task { [log, place, path] in
             do {
                 await FluxUnwritten.settle(at: place, before: path)
                 try _Concurrency.Task.checkCancellation()
                 let contents = try await FluxUnwritten.run(path, as: answer.mark) { try await log.current?.load() }
-                guard let start, let contents else { return }
-                answer.give(.success(try FluxRecovery(contents, initialState: start.state)))
+                guard let contents, let initialState = start.withLock({ $0 }) else { return }
+                answer.give(.success(try FluxRecovery(contents, initialState: initialState)))
             } catch {
                 answer.give(.failure(error))
             }
@@ -36,17 +38,10 @@ nonisolated extension FluxStorage {
         defer {
             loading.cancel()
             timing.cancel()
-            withExtendedLifetime(start) {}
+            _ = start.withLock { Swift.exchange(&$0, with: nil) }
         }
         return try await answer.wait()
     }
-}
-
-/// The state that a load starts from; kept by whoever waits for the load, and not by the load.
-nonisolated private final class FluxLoadStart<State: FluxState>: Sendable {
-    let state: State
-
-    init(_ state: State) { self.state = state }
 }
 
 /// What a load comes to, for one who may give up on it: of the answers the first counts.

@@ -87,9 +87,9 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     /// A store that is let go while it loads still applies what it has held back; what is due then is written by a task.
     @usableFromInline
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
-        let (isPutOff, isDue, isClosed) = lock.withLock { ($0.letGo(finish), $0.isDue, $0.isClosed) }
+        let (isPutOff, isDue, isDone) = lock.withLock { ($0.letGo(finish), $0.isDue, $0.isClosed || $0.hasGone) }
         // At once, whatever still holds this for a moment: who has flushed the store may open its log again.
-        if isClosed { storage.log.close() }
+        if isDone { storage.log.close() }
         // Even where a write is due already: whoever has seen the change may come before its thread has started that.
         if isDue, storage.place != nil { work { await self.flush() } }
         return isPutOff

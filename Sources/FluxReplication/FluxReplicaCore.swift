@@ -10,21 +10,19 @@ nonisolated private let fluxClosedWriters = FluxLock<[UInt64: UInt64]>([:])
 
 /// Does what the machine of a replica decides: reads the log, applies, appends, saves.
 nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
-    /// What runs on its own until the replica is closed, one of each.
-    private enum Job { case reading, saving, probing }
+    /// What runs on its own until the replica is closed, one of each: `asking` the log for somebody who waits, or appending an
+    /// objection, under the number of that.
+    private enum Job: Hashable { case reading, saving, probing, asking(UInt64) }
 
     private typealias End = (end: Swift.Duration, duration: Swift.Duration)
     private typealias Alarm = _Concurrency.Task<Void, Never>
 
     private struct Jobs {
         var tasks: [Job: _Concurrency.Task<Void, Never>] = [:]
-        /// Those who ask the log for somebody who waits, or append an objection, by its number.
-        var asking: [UInt64: _Concurrency.Task<Void, Never>] = [:]
         /// When the time of somebody who waits is up, and how long that was.
         var ends: [UInt64: End] = [:]
-        /// What sleeps for all of them, until the first end or an earlier one, and how many have before and with it.
+        /// What sleeps for all of them, until the first end or an earlier one.
         var alarm: (end: Swift.Duration, task: Alarm)?
-        var alarms = 0
         var isClosed = false
     }
 
@@ -106,7 +104,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         let end = clock.end(after: duration)
         // It is not waited for: a log, or a clock of the user's, may go on all the same.
         let (asking, oldAlarm) = jobs.withLock { jobs -> (_Concurrency.Task<Void, Never>?, Alarm?) in
-            guard let asking = start(id, &jobs, { await $0.ask(for: id, ask) }) else { return (nil, nil) }
+            guard let asking = start(.asking(id), &jobs, { await $0.ask(for: id, ask) }) else { return (nil, nil) }
             jobs.ends[id] = (end, duration)
             let isFirst = jobs.alarm.map { end < $0.end } ?? true
             return (asking, isFirst ? setAlarm(end, &jobs) : nil)
@@ -127,21 +125,21 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Returns the one in whose place it is, to be cancelled once the lock is free: a clock of the user's is told of that.
     private func setAlarm(_ end: Swift.Duration, _ jobs: inout Jobs) -> Alarm? {
         let old = jobs.alarm?.task
-        jobs.alarms += 1
-        let sleeping = _Concurrency.Task.detached { [self, number = jobs.alarms] in
+        let sleeping = _Concurrency.Task.detached { [self] in
             await clock.sleepUntil(end)
-            timeIsUp(end, number)
+            // Cancelled: another is in its place, or all is over.
+            if !_Concurrency.Task.isCancelled { timeIsUp(end) }
         }
         jobs.alarm = (end, sleeping)
         return old
     }
 
-    private func timeIsUp(_ end: Swift.Duration, _ number: Int) {
+    private func timeIsUp(_ end: Swift.Duration) {
         // All whose time is up by now, or each would need an alarm of its own.
         let time = Swift.max(end, clock.end(after: .zero))
         let late = jobs.withLock { jobs -> [UInt64: End] in
-            // Another is in its place, or all is over.
-            if jobs.isClosed || jobs.alarms != number { return [:] }
+            // One that wakes just before it is cancelled.
+            if jobs.isClosed || jobs.alarm?.end != end { return [:] }
             let late = jobs.ends.filter { $0.value.end <= time }
             for id in late.keys { jobs.ends[id] = nil }
             jobs.alarm = nil
@@ -281,9 +279,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         // Before anybody is let out, so that what he dispatches next tells the checksum, and closing this finds the snapshot under way.
         if step.isCheckDue || step.saves != nil { encode(step) }
         follow(step.effects)
-        if let objection = step.objection {
-            _ = jobs.withLock { start(objection.number, &$0) { await $0.append(objection) } }
-        }
+        if let objection = step.objection { start(.asking(objection.number)) { await $0.append(objection) } }
     }
 
     /// Takes a checksum of the state, and saves a snapshot of it, where that is due.
@@ -349,7 +345,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         // By the first alone: somebody may have taken it since.
         if isFirst { machine.withLock { machine in fluxClosedWriters.withLock { machine.handOver(to: &$0) } } }
         last.alarm?.task.cancel()
-        let tasks = Array(last.tasks.values) + last.asking.values
+        let tasks = Array(last.tasks.values)
         // Not what saves a snapshot: where each is closed soon after its last action, none would ever come to be.
         for task in tasks where task != last.tasks[.saving] { task.cancel() }
         return tasks
@@ -366,25 +362,23 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         for task in tasks { task.cancel() }
     }
 
-    /// Starts what may be one of many, under its number; nil: it is closed.
+    /// Starts a job; nil: it is closed.
     private func start(
-        _ number: UInt64, _ jobs: inout Jobs, _ body: @escaping @Sendable (FluxReplicaCore) async -> Void
+        _ job: Job, _ jobs: inout Jobs, _ body: @escaping @Sendable (FluxReplicaCore) async -> Void
     ) -> _Concurrency.Task<Void, Never>? {
         if jobs.isClosed { return nil }
         // With the lock held: what has ended takes itself out, and so not before it is in there.
         let task = _Concurrency.Task.detached { [self] in
             await body(self)
-            self.jobs.withLock { $0.asking[number] = nil }
+            // In the place of any other there may be the next.
+            if case .asking = job { self.jobs.withLock { $0.tasks[job] = nil } }
         }
-        jobs.asking[number] = task
+        jobs.tasks[job] = task
         return task
     }
 
     private func start(_ job: Job, _ body: @escaping @Sendable (FluxReplicaCore) async -> Void) {
-        jobs.withLock { jobs in
-            if jobs.isClosed { return }
-            jobs.tasks[job] = _Concurrency.Task.detached { [self] in await body(self) }
-        }
+        _ = jobs.withLock { start(job, &$0, body) }
     }
 
     // MARK: - Time

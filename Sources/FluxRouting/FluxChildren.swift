@@ -79,10 +79,7 @@ nonisolated extension FluxDispatcher {
         if seen[ObjectIdentifier(self)] != nil { return false }
         let interceptors = interceptors
         seen[ObjectIdentifier(self)] = interceptors
-        for case let entry as FluxChildEntry in interceptors where entry.child.leads(to: dispatcher, &seen) {
-            return true
-        }
-        return false
+        return interceptors.contains { ($0 as? FluxChildEntry)?.child.leads(to: dispatcher, &seen) == true }
     }
 }
 

@@ -20,9 +20,7 @@ nonisolated extension Swift.Sequence<FluxStoreChange> {
     /// - Parameter store: Which store.
     /// - Returns: Its state as the action left it.
     public func state<State>(of store: FluxStore<State>) -> State? {
-        var found: State?
-        for change in self where change.store.isOf(store) { found = change.state as? State }
-        return found
+        filter { $0.store.isOf(store) }.last?.state as? State
     }
 }
 

@@ -33,12 +33,9 @@ nonisolated struct FluxTestLogModel<Entry: Sendable> {
     }
 
     func entries(after position: UInt64) -> [FluxSharedEntry<Entry>] {
-        var (low, high) = (0, kept.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if kept[middle].position <= position { low = middle + 1 } else { high = middle }
-        }
-        return Array(kept[low...])
+        // From the end: what is passed there is copied anyway.
+        let known = kept.lastIndex { $0.position <= position } ?? -1
+        return Array(kept[(known + 1)...])
     }
 
     mutating func save(_ new: FluxSharedSnapshot<Entry>) {

@@ -105,8 +105,11 @@ import Testing
         #expect(folder.names.isEmpty)
     }
 
-    @Test func `Two names that differ by a mark on the slash have two places`() throws {
-        let places = try ["x", "\u{301}x"].map { try #require(Folder.file(at: folder.path + "/" + $0).place) }
+    @Test(arguments: [["x", "\u{301}x"], ["\u{E9}", "e\u{301}"]])
+    func `Two names that differ by a mark on the slash, or in how one letter is written, have two places`(
+        names: [String]
+    ) throws {
+        let places = try names.map { try #require(Folder.file(at: folder.path + "/" + $0).place) }
         #expect(places[0] != places[1])
     }
 

@@ -92,6 +92,32 @@ import Testing
         #expect(persistence.saved.values.map(\.count) == [1])
     }
 
+    private final class PuttingOff: FluxStoreObserver {
+        let finish = FluxLock<(@Sendable () -> Void)?>(nil)
+
+        func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
+            self.finish.withLock { $0 = finish }
+            return true
+        }
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+    }
+
+    @Test func `What was saved has not failed when the store is let go and somebody puts off its end`() async throws {
+        let persistence = MemoryPersistence<Counter>()
+        var store = Optional(FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence))
+        let handle = try #require(store?.handle)
+        let last = PuttingOff()
+        handle.withAccess { $0.observe(last) }
+        store?.dispatch(action: .add(1))
+        await store?.flush()
+        store = nil
+        #expect(await handle.failure() == nil)
+        let finish = try #require(last.finish.withLock { $0 })
+        finish()
+        #expect(persistence.saved.values.map(\.count) == [1])
+    }
+
     @Test func `Letting go of the store saves what is due, also after a failure`() async {
         let persistence = MemoryPersistence<Counter>()
         let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())

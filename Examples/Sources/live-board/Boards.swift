@@ -110,6 +110,8 @@ final class Boards: Sendable {
         let report = await desks.shutdown(within: duration)
         catalogue.leaveLog()
         let isListed = await catalogue.store.flush(within: max(.zero, deadline - .now))
+        // A request that was cut off may have the boards for a while yet.
+        if isListed { catalogue.closeFile() }
         await place.disk?.closed(within: max(.zero, deadline - .now))
         if let (id, error) = report.failed.first { throw Failure("board \(id.rawValue) was not saved: \(error)") }
         if let id = report.late.first { throw Failure("board \(id.rawValue) was not saved in time") }

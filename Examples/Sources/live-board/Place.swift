@@ -73,18 +73,16 @@ enum Place: Sendable {
             do {
                 // It may still be closed since it was put away, on a disk that is slow.
                 let log = try await SQLiteLog<State>.opened(path: path, coding: .json(), patience: 60)
-                // The catalogue is closed last, with the program.
-                let closing = State.self == Catalogue.self ? nil : disk.closing
+                let watched = WatchedLog(log: log, path: path, disk: disk)
                 // On no dispatcher: what is dispatched is for this store alone.
                 let store = try await FluxStore.restored(
-                    from: WatchedLog(log: log, path: path, disk: disk, closing: closing),
-                    initialState: initialState, dispatcher: nil, compactEvery: 1_000
+                    from: watched, initialState: initialState, dispatcher: nil, compactEvery: 1_000
                 ) { failure in
                     logger.error(
                         "What was changed cannot be saved", metadata: ["path": "\(path)", "error": "\(failure)"])
                 }
                 disk.note(nil, at: path)
-                return .disk(store, DiskFile(path: path, disk: disk))
+                return .disk(store, DiskFile(path: path, disk: disk) { [weak watched] in watched?.close() })
             } catch let failure as SQLiteLog<State>.Failure
                 where (failure.isOfDisk || failure.reason is SQLiteLog<State>.InUse) && !Self.isFolder(path)
             {
@@ -182,6 +180,11 @@ enum Storage<State: FluxState>: Sendable {
     /// Waits for all that other servers have acknowledged by now; where there are no others, for nothing.
     func catchUp() async throws {
         if case .log(let replica, let patience) = self { try await replica.upToDate(within: patience) }
+    }
+
+    /// Closes the database, whatever still has the store: what is dispatched from here on is not saved.
+    func closeFile() {
+        if case .disk(_, let file) = self { file.close() }
     }
 
     /// Lets out who waits for the log, which may go on without them.
@@ -325,6 +328,7 @@ final class Disk: Sendable {
 struct DiskFile: Sendable {
     let path: String
     let disk: Disk
+    let close: @Sendable () -> Void
 
     /// Throws where the last write has failed: what cannot be saved would only grow in memory.
     func requireSaving() throws {
@@ -338,31 +342,41 @@ struct DiskFile: Sendable {
     }
 }
 
-/// A log that tells the disk how its writes have gone, and is closed on a thread of its own, if somebody waits for that.
+/// A log that tells the disk how its writes have gone, and is closed on a thread of its own.
 private final class WatchedLog<Log: FluxLog>: FluxLog {
-    let log: Log
-    let path: String
-    let disk: Disk
-    let closing: DispatchGroup?
+    private struct Closed: Error {}
 
-    init(log: Log, path: String, disk: Disk, closing: DispatchGroup?) {
-        (self.log, self.path, self.disk, self.closing) = (log, path, disk, closing)
+    /// Nil: it was closed.
+    private let log: Mutex<Log?>
+    private let path: String
+    private let disk: Disk
+
+    init(log: Log, path: String, disk: Disk) {
+        self.log = Mutex(log)
+        (self.path, self.disk) = (path, disk)
     }
 
     // The last reference goes in a task.
-    deinit {
-        guard let closing else { return }
-        DispatchQueue(label: "closing").async(group: closing) { [log] in withExtendedLifetime(log) {} }
+    deinit { close() }
+
+    func close() {
+        guard let log = log.withLock({ exchange(&$0, with: nil) }) else { return }
+        DispatchQueue(label: "closing").async(group: disk.closing) { withExtendedLifetime(log) {} }
     }
 
-    func load() async throws -> FluxLogContents<Log.State> { try await log.load() }
+    func load() async throws -> FluxLogContents<Log.State> { try await opened().load() }
 
     func append(_ entries: [FluxLogEntry<Log.State.Action>]) async throws {
-        try await watched { try await log.append(entries) }
+        try await watched { try await opened().append(entries) }
     }
 
     func compact(_ snapshot: FluxSnapshot<Log.State>) async throws {
-        try await watched { try await log.compact(snapshot) }
+        try await watched { try await opened().compact(snapshot) }
+    }
+
+    private func opened() throws -> Log {
+        guard let log = log.withLock({ $0 }) else { throw Closed() }
+        return log
     }
 
     private func watched(_ write: () async throws -> Void) async throws {

@@ -126,7 +126,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
             entries.removeAll { isReplaced($0.interceptor) }
             entries.insert(entry, at: entries.firstIndex { $0.priority < priority } ?? entries.count)
         }
-        return FluxRegistration { [chain, weak entry] in chain.remove { $0 === entry } }
+        // Read before the lock of the list is taken: this may be the last to have what is the user's.
+        return FluxRegistration { [chain, weak entry] in chain.remove { [entry] in $0 === entry } }
     }
 
     /// The interceptors, in the order in which an action comes to them.

@@ -116,7 +116,8 @@ nonisolated extension FluxStoreHandle {
             let place = home?.routes.withLock { $0.attach(self, reducer, rank: key >> FluxRoutes.numberBits) }
             membership.reactions.append((reducer, place ?? 0))
         }
-        return FluxRegistration { [self, weak reducer] in remove { $0 === reducer } }
+        // Read before the lock is taken: this may be the last to have what is the user's.
+        return FluxRegistration { [self, weak reducer] in remove { [reducer] in $0 === reducer } }
     }
 
     /// Takes reactions out, which are the user's.

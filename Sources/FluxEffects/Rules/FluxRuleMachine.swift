@@ -132,8 +132,7 @@ nonisolated struct FluxRuleMachine {
                 effects.append(.start(id))
                 return
             }
-            let key = entry.keys[entry.stage]
-            if let key {
+            if let key = entry.keys[entry.stage] {
                 guard apply(entry.stage, id, entry.event, key) else { return }
                 join(entry.stage, id, key)
             }
@@ -209,12 +208,6 @@ nonisolated struct FluxRuleMachine {
         return ids.filter { id in entries[id].map { condition(event, $0.event) } ?? false }
     }
 
-    /// Whether a rule that limits how many of one key are in flight behind it lets go one more.
-    private func hasRoom(_ stage: Int, _ key: AnyHashable) -> Bool {
-        guard case .concurrency(let limit, _) = rules[stage].kind else { return false }
-        return groups[stage][key]?.members.count ?? 0 < limit
-    }
-
     // MARK: - Holding
 
     private mutating func join(_ stage: Int, _ id: ID, _ key: AnyHashable) {
@@ -282,9 +275,10 @@ nonisolated struct FluxRuleMachine {
         block(id, until: others)
     }
 
-    /// Lets those go on for which there is room now.
+    /// Lets those go on for which there is room now, at a rule that limits how many of one key are in flight behind it.
     private mutating func refill(_ stage: Int, _ key: AnyHashable) {
-        while hasRoom(stage, key), let next = groups[stage][key]?.next() { pass(next) }
+        guard case .concurrency(let limit, _) = rules[stage].kind else { return }
+        while groups[stage][key]?.members.count ?? 0 < limit, let next = groups[stage][key]?.next() { pass(next) }
     }
 
     // MARK: - Ending

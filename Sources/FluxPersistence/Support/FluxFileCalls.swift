@@ -80,7 +80,8 @@ nonisolated struct FluxFileCalls: Sendable {
         var status = stat()
         if stat(folder, &status) != 0 { return nil }
         let name = slash.map { path[path.utf8.index(after: $0)...] } ?? path[...]
-        return "FluxFile \(status.st_dev) \(status.st_ino) \(name)"
+        // Byte by byte: what is one name to Swift may be two to the disk.
+        return "FluxFile \(status.st_dev) \(status.st_ino) \(Array(name.utf8))"
     }
 
     // MARK: - By path

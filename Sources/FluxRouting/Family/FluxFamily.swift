@@ -248,7 +248,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         let deadline = timer.now() + Self.checked(duration)
         let (told, effects) = machine.withLock { $0.shutDown { FluxFamilyPromise() } }
         perform(effects)
-        let waiting = _Concurrency.Task { for (_, closer) in told { await closer.settled() } }
+        let waiting = _Concurrency.Task { for (_, closer) in told { await closer.latch.wait() } }
         // Not waited for: a clock of the user's may go on sleeping all the same.
         let sleeping = _Concurrency.Task { [timer] in
             await timer.sleep(deadline)
@@ -278,19 +278,12 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     private func ask(for key: Key, isolation actor: isolated (any _Concurrency.Actor)?) async throws -> Int {
         if key != key { throw FluxFamilyError.unequalToItself(key: "\(key)") }
         try _Concurrency.Task.checkCancellation()
-        var visitor: FluxFamilyPromise<Int>?
-        let (answer, effects) = machine.withLock { machine in
-            machine.ask(key) {
-                let new = FluxFamilyPromise<Int>()
-                visitor = new
-                return new
-            }
-        }
+        let (answer, effects) = machine.withLock { $0.ask(key) { FluxFamilyPromise() } }
         perform(effects)
-        guard let (slot, id, member) = answer else { throw FluxFamilyError.shutDown(key: "\(key)") }
-        if member != nil { return slot }
+        guard let (slot, id, visitor) = answer else { throw FluxFamilyError.shutDown(key: "\(key)") }
+        guard let visitor else { return slot }
         defer { machine.withLock { $0.withdraw(id, from: slot) } }
-        return try await visitor!.wait()
+        return try await visitor.wait()
     }
 
     /// The member of a slot that there is a lease of, or that is being closed, so that it is there.
@@ -343,15 +336,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     private func putAway(_ slot: Int, _ key: Key) async {
         guard let error = await close(slot, key) else { return perform(closed(slot)) }
+        let (loss, now) = ((error as? FluxFamilyLoss)?.error, timer.now())
         // Those who wait are answered first: what a shutdown finds must not hang on how long the user's function takes.
-        if let loss = error as? FluxFamilyLoss {
-            perform(closed(slot, .failure(loss.error)))
-            ways.onFailure?(key, loss.error)
-        } else {
-            let now = timer.now()
-            perform(machine.withLock { $0.kept(slot, error, at: now) })
-            ways.onFailure?(key, error)
-        }
+        perform(loss.map { closed(slot, .failure($0)) } ?? machine.withLock { $0.kept(slot, error, at: now) })
+        ways.onFailure?(key, loss ?? error)
     }
 
     /// Closes a member, which nobody but the machine keeps when this returns; the error that it stays with.

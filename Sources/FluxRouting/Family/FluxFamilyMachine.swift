@@ -84,20 +84,21 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     // MARK: - Inputs
 
-    /// Asks for a member; without one in the answer `visitor` waits for it; nil: refused.
+    /// Asks for a member; where somebody has to wait for it he is in the answer; nil: refused.
     mutating func ask(
         _ key: Key, _ visitor: () -> Visitor
-    ) -> (answer: (slot: Int, id: UInt64, member: Member?)?, [Effect]) {
+    ) -> (answer: (slot: Int, id: UInt64, visitor: Visitor?)?, [Effect]) {
         if isShutDown { return (nil, []) }
         let slot = index[key] ?? add(key)
         lastID += 1
         if slots[slot].entry!.phase == .open {
             unlink(slot)
             slots[slot].entry!.leases += 1
-            return ((slot, lastID, slots[slot].entry!.member), [])
+            return ((slot, lastID, nil), [])
         }
-        slots[slot].entry!.visitors[lastID] = visitor()
-        return ((slot, lastID, nil), takeEffects())
+        let new = visitor()
+        slots[slot].entry!.visitors[lastID] = new
+        return ((slot, lastID, new), takeEffects())
     }
 
     /// Asks for a key to be closed; nil: there is nothing to wait for.

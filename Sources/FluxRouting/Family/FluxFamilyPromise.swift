@@ -4,7 +4,8 @@
 
 /// What somebody who waits is told, unless he gave up first: of the answers the first counts.
 nonisolated final class FluxFamilyPromise<Value: Sendable>: Sendable {
-    private let latch = FluxLatch()
+    /// Open once there is an answer.
+    let latch = FluxLatch()
     private let first = FluxLock<Swift.Result<Value, any Swift.Error>?>(nil)
 
     /// What counts; nil: nobody has answered.
@@ -26,9 +27,6 @@ nonisolated final class FluxFamilyPromise<Value: Sendable>: Sendable {
         give(.failure(_Concurrency.CancellationError()))
         return try answer!.get()
     }
-
-    /// Waits for the answer, or until the task is cancelled, which is no answer.
-    func settled() async { if answer == nil { await latch.wait() } }
 }
 
 /// A clock of any kind, from the moment that this is made.

@@ -77,6 +77,13 @@ import Testing
         #expect(machine.it.open().finish != nil)
     }
 
+    @Test func `A store that is let go with nothing due has lacked nothing, and notes no more`() {
+        let machine = Self.state()
+        #expect(machine.it.letGo {} == false)
+        #expect(machine.it.hasGone && machine.it.failure(upTo: machine.it.last) == nil)
+        #expect(machine.it.note(nil) == false)
+    }
+
     // MARK: - A state
 
     @Test func `One save covers everything until it begins, and what comes later is due again`() {

@@ -53,7 +53,8 @@ import Testing
     @Test func `Who asks for an open one has a lease at once`() {
         open("a", 7)
         let (answer, effects) = machine.it.ask("a") { 2 }
-        #expect(effects.isEmpty && answer?.member == 7 && answer?.slot == slot("a"))
+        #expect(effects.isEmpty && answer?.visitor == nil && answer?.slot == slot("a"))
+        #expect(machine.it.member(of: slot("a")) == 7)
         // In use, so it is not due.
         #expect(machine.it.nextDue() == nil)
     }

@@ -1,4 +1,5 @@
 import Explorer
 
 Runner.main(
-    C1.scenarios + C5.scenarios + C7.scenarios + C9.scenarios + C11.scenarios + Storage.scenarios + Family.scenarios)
+    C1.scenarios + C5.scenarios + C7.scenarios + C9.scenarios + C11.scenarios + Storage.scenarios + Family.scenarios
+        + Random.scenarios)
