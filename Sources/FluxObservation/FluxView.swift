@@ -339,6 +339,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     }
 
     /// Waits until every change made before the call has been handed to every subscription, or the task is cancelled.
+    ///
+    /// What a store holds back while it loads is made once the load has ended.
     public func flush() async {
         core.upToDate()
         await core.inner.flush()
