@@ -8,16 +8,16 @@
 /// Everything that was applied has a number. A write covers all numbers up to one; what fails is written again, with what
 /// came in the meantime. With a log the actions are kept until a write that covers them is done.
 ///
-/// | input     | loading           | idle                   | writing                          | closed  |
-/// |-----------|-------------------|------------------------|----------------------------------|---------|
-/// | `hold`    | held back         | refused: apply it now  | refused                          | refused |
-/// | `letGo`   | put off to `open` | at once; notes no more | at once                          | at once |
-/// | `end`     | idle, or closed   | never                  | never                            | never   |
-/// | `note`    | nothing           | start a writer         | with the next write              | nothing |
-/// | `begin`   | never             | never                  | the next write; idle if none due | nothing |
-/// | `succeed` | never             | never                  | all that it covered is written   | never   |
-/// | `fail`    | never             | never                  | all that it covered is due again | never   |
-/// | `close`   | never             | never                  | closed: it never will be         | never   |
+/// | input     | loading           | idle                           | writing                          | closed  |
+/// |-----------|-------------------|--------------------------------|----------------------------------|---------|
+/// | `hold`    | held back         | refused: apply it now          | refused                          | refused |
+/// | `letGo`   | put off to `open` | at once: gone                  | at once; gone if none is due     | at once |
+/// | `end`     | idle, or closed   | never                          | never                            | never   |
+/// | `note`    | nothing           | start a writer; closed if gone | with the next write              | nothing |
+/// | `begin`   | never             | never                          | the next write; idle if none due | nothing |
+/// | `succeed` | never             | never                          | all that it covered is written   | never   |
+/// | `fail`    | never             | never                          | all that it covered is due again | never   |
+/// | `close`   | never             | never                          | closed: it never will be         | never   |
 ///
 /// What was held back is applied between `end` and `open`.
 ///
@@ -144,7 +144,9 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// - Returns: Whether to start one.
     @inlinable
     mutating func note(_ action: Action?, isAnnounced: Bool = true) -> Bool {
-        if isLoading || isClosed || hasGone || !(isAnnounced || isLog) { return false }
+        // Saved by nobody.
+        if hasGone && (isAnnounced || isLog) { isClosed = true }
+        if isLoading || isClosed || !(isAnnounced || isLog) { return false }
         last += 1
         if isLog, let action { pending.append(action) } else { unlogged = last }
         return !Swift.exchange(&isWriting, with: true)

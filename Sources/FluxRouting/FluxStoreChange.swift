@@ -20,7 +20,7 @@ nonisolated extension Swift.Sequence<FluxStoreChange> {
     /// - Parameter store: Which store.
     /// - Returns: Its state as the action left it.
     public func state<State>(of store: FluxStore<State>) -> State? {
-        filter { $0.store.isOf(store) }.last?.state as? State
+        filter { $0.store.isOf(store) }.last.flatMap { $0.state as? State }
     }
 }
 

@@ -105,11 +105,16 @@ import Testing
         #expect(folder.names.isEmpty)
     }
 
-    @Test(arguments: [["x", "\u{301}x"], ["\u{E9}", "e\u{301}"]])
-    func `Two names that differ by a mark on the slash, or in how one letter is written, have two places`(
-        names: [String]
-    ) throws {
-        let places = try names.map { try #require(Folder.file(at: folder.path + "/" + $0).place) }
+    // The disks of a Mac have both names for one file.
+    #if !canImport(Darwin)
+        @Test func `Two names that differ in how a letter is written have two places`() throws {
+            let places = try ["\u{E9}", "e\u{301}"].map { try #require(Folder.file(at: folder.path + "/" + $0).place) }
+            #expect(places[0] != places[1])
+        }
+    #endif
+
+    @Test func `Two names that differ by a mark on the slash have two places`() throws {
+        let places = try ["x", "\u{301}x"].map { try #require(Folder.file(at: folder.path + "/" + $0).place) }
         #expect(places[0] != places[1])
     }
 

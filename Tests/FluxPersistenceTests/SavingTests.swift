@@ -113,6 +113,8 @@ import Testing
         await store?.flush()
         store = nil
         #expect(await handle.failure() == nil)
+        _ = handle.withAccess { $0.apply(.action(.add(1))) }
+        #expect(await handle.failure() != nil, "nobody saves that")
         let finish = try #require(last.finish.withLock { $0 })
         finish()
         #expect(persistence.saved.values.map(\.count) == [1])

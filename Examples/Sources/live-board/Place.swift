@@ -344,7 +344,7 @@ struct DiskFile: Sendable {
 
 /// A log that tells the disk how its writes have gone, and is closed on a thread of its own.
 private final class WatchedLog<Log: FluxLog>: FluxLog {
-    private struct Closed: Error {}
+    private struct Closed: FluxPermanentError {}
 
     /// Nil: it was closed.
     private let log: Mutex<Log?>

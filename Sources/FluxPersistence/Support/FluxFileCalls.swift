@@ -80,8 +80,12 @@ nonisolated struct FluxFileCalls: Sendable {
         var status = stat()
         if stat(folder, &status) != 0 { return nil }
         let name = slash.map { path[path.utf8.index(after: $0)...] } ?? path[...]
-        // Byte by byte: what is one name to Swift may be two to the disk.
-        return "FluxFile \(status.st_dev) \(status.st_ino) \(Array(name.utf8))"
+        #if canImport(Darwin)
+            // One name to Swift is one to the disk, in however many ways a letter can be written.
+            return "FluxFile \(status.st_dev) \(status.st_ino) \(name)"
+        #else
+            return "FluxFile \(status.st_dev) \(status.st_ino) \(Array(name.utf8))"
+        #endif
     }
 
     // MARK: - By path

@@ -82,6 +82,7 @@ import Testing
         #expect(machine.it.letGo {} == false)
         #expect(machine.it.hasGone && machine.it.failure(upTo: machine.it.last) == nil)
         #expect(machine.it.note(nil) == false)
+        #expect(machine.it.failure(upTo: machine.it.last) != nil, "what came then is saved by nobody")
     }
 
     // MARK: - A state

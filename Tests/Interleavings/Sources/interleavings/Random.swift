@@ -37,6 +37,8 @@ enum Random {
 private final class Watcher: @unchecked Sendable {
     var token: FluxSubscription?
     var (seen, calls, late, isOver) = ([[[Int]]](), 0, 0, false)
+    /// What its store had when the subscription was there.
+    var since: UInt64 = 0
     let (isEach, fromCurrent): (Bool, Bool)
 
     init(isEach: Bool, fromCurrent: Bool) { (self.isEach, self.fromCurrent) = (isEach, fromCurrent) }
@@ -75,6 +77,7 @@ private final class World: @unchecked Sendable {
             watcher.token = stores[0].subscribe(isEach ? .every : .latest, startingWithCurrent: watcher.fromCurrent) {
                 [unowned self] in see(watcher, [$0.entries])
             }
+            watcher.since = stores[0].revision
         case .watch:
             let watcher = Watcher(isEach: false, fromCurrent: true)
             subscriptions.append(watcher)
@@ -119,7 +122,7 @@ private final class World: @unchecked Sendable {
                     if watcher.isEach { scene.expect(announced(two), is: announced(one) + 1, "the next revision") }
                 }
             }
-            if watcher.isOver || watcher.seen.isEmpty && !watcher.fromCurrent { continue }
+            if watcher.isOver || watcher.seen.isEmpty && !watcher.fromCurrent && stores[0].revision == watcher.since { continue }
             let newest = watcher.seen.last ?? []
             scene.expect(newest.map(announced), is: all.prefix(max(newest.count, 1)).map(announced), "the newest")
         }
