@@ -166,7 +166,9 @@ struct Rendering: Sendable {
     }
 
     private func cut(_ text: String, to length: Int) -> String {
-        text.utf8.count > length ? text.prefix(length) + "…" : text
+        guard let end = text.index(text.startIndex, offsetBy: length, limitedBy: text.endIndex), end < text.endIndex
+        else { return text }
+        return text[..<end] + "…"
     }
 
     /// Makes something, unless nobody waits for it any more when it is its turn.

@@ -136,7 +136,7 @@ struct Routes: Sendable {
             defer { feed.leave(watcher) }
             // Nothing else tells of a client that has gone, until something is to be sent.
             channel.closeFuture.whenComplete { _ in feed.leave(watcher) }
-            try await channel.pipeline.addHandler(CloseWithInput())
+            try await CloseWithInput.begin(on: channel)
 
             var batch: Feed.Batch? = first
             while let sent = batch {
@@ -212,16 +212,6 @@ private struct Page: Sendable {
             let given = part.trimmingCharacters(in: .whitespaces)
             return given == tag || given == "W/" + tag || given == "*"
         }
-    }
-}
-
-/// Closes a connection whose client has closed its side: there is nobody left to stream to.
-private final class CloseWithInput: ChannelInboundHandler, Sendable {
-    typealias InboundIn = Any
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case ChannelEvent.inputClosed = event { context.close(promise: nil) }
-        context.fireUserInboundEventTriggered(event)
     }
 }
 

@@ -54,7 +54,31 @@ private final class OldClients: ChannelDuplexHandler {
     }
 }
 
-/// HTTP, with what looks after slow readers and old clients beneath it.
+/// Closes a connection that something is streamed on once its client has closed its side: there is nobody left to stream to.
+///
+/// It is there from the beginning, since a client may close that right behind its request, which is told once.
+final class CloseWithInput: ChannelInboundHandler {
+    typealias InboundIn = Any
+
+    private var (isInputClosed, isStreaming) = (false, false)
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case ChannelEvent.inputClosed = event { isInputClosed = true }
+        if isInputClosed && isStreaming { context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    /// From here on something is streamed.
+    static func begin(on channel: any Channel) async throws {
+        try await channel.eventLoop.submit {
+            let handler = try channel.pipeline.syncOperations.handler(type: CloseWithInput.self)
+            handler.isStreaming = true
+            if handler.isInputClosed { channel.close(promise: nil) }
+        }.get()
+    }
+}
+
+/// HTTP, with what looks after slow readers, old clients and those who have gone beneath it.
 struct WatchedChannel: ServerChildChannel {
     let http: HTTP1Channel
     let limit: TimeAmount
@@ -68,6 +92,7 @@ struct WatchedChannel: ServerChildChannel {
             let pipeline = channel.pipeline.syncOperations
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
             try pipeline.addHandler(OldClients(), position: .after(decoder))
+            try pipeline.addHandler(CloseWithInput(), position: .after(decoder))
             return value
         }
     }

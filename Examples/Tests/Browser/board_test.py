@@ -769,6 +769,49 @@ class BoardTest(unittest.TestCase):
         self.ada.until(lambda: self.ada.text("#alerts"), "does not tell that there was no answer")
         self.ada.until(lambda: self.ada.run("return document.activeElement.value") == "First Sec", "has lost the words")
 
+    def lose_answers(self, page):
+        """Has what the page sends done, and its answer lost, until `window.letGo()`."""
+        page.run("""
+            const send = window.fetch;
+            window.letGo = () => { window.fetch = send; };
+            window.fetch = async (path, request) => {
+                const answer = await send(path, request);
+                if (request?.method === "POST") throw new Error("Its answer is lost.");
+                return answer;
+            };""")
+
+    def test_what_i_have_saved_myself_is_not_told_as_somebody_elses_though_its_answer_is_lost(self):
+        self.lose_answers(self.ada)
+        self.ada.open_card(self.theme)
+        self.ada.write("#editor-title", "Mine")
+        self.ada.click("#editor-save")
+        self.both_show(["Ideas", ["Mine", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
+        self.ada.until(lambda: self.ada.text("#editor-error"), "does not tell that there was no answer")
+        self.assertEqual(self.ada.text("#editor-note"), "")
+        self.ada.run("letGo()")
+        self.ada.write("#editor-title", "Mine again")
+        self.ada.click("#editor-save")
+        self.both_show(["Ideas", ["Mine again", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
+
+    def test_a_new_title_that_is_not_taken_can_be_sent_again(self):
+        self.ada.click(f"[data-list={self.done}] .list-more")
+        self.ada.click(f"[data-list={self.done}] [data-do=rename]")
+        self.ada.run("document.activeElement.maxLength = 1000; document.activeElement.value = 'x'.repeat(201)")
+        self.ada.keys(Keys.ENTER)
+        self.ada.until(lambda: self.ada.text("#alerts"), "does not tell that the title is too long")
+        self.ada.until(lambda: self.ada.run("return document.activeElement.value?.length") == 201, "has lost the words")
+        self.ada.keys(Keys.BACKSPACE, "Over", Keys.ENTER)
+        self.both_show(["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]], ["Over", []])
+
+    def test_a_board_is_made_once_however_often_it_is_asked_for(self):
+        self.hold_commands(self.ada)
+        self.ada.click("#boards-button")
+        self.ada.write("#boards-title", "Only one")
+        self.ada.run("for (const _ of [1, 2]) document.querySelector('#boards-form button').click(); letGo();")
+        self.ada.until(lambda: self.ada.text("#title") == "Only one", "does not go to the new board")
+        titles = [board["title"] for board in self.server.ask("/boards")["boards"]]
+        self.assertEqual(titles.count("Only one"), 1)
+
     def test_the_editor_knows_the_moves_that_the_server_has_yet_to_answer(self):
         self.hold_commands(self.ada)
         for card in (self.theme, self.search):

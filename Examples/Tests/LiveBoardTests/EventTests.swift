@@ -222,6 +222,20 @@ import Testing
         #expect(try await !server.ask("GET", "/metrics").text.contains("\nlive_board_skips_total 0\n"))
     }
 
+    @Test("Who closes their side right behind the request is there no longer")
+    func closedAtOnce() async throws {
+        let server = try await Server(folder)
+        for _ in 1...20 {
+            let connection = try RawConnection(port: server.port)
+            connection.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n")
+            connection.endSending()
+            _ = try await within(20, "the end of the stream") { await connection.readToEnd() }
+        }
+        try await eventually("nobody watches") {
+            try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 0\n")
+        }
+    }
+
     @Test("Who takes a stream in drips is cut off as who takes nothing is, and who reads it is not")
     func drips() async throws {
         let server = try await Server(folder, "--slow", "4")

@@ -59,6 +59,9 @@ public final class RawConnection: @unchecked Sendable {
         #endif
     }
 
+    /// Closes the side that sends; the other may go on.
+    public func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+
     /// Reads what is there, or waits for it.
     ///
     /// - Parameter most: How many bytes of it at most.

@@ -79,7 +79,11 @@ function take(batch) {
         if (run !== null) clear();
         [run, newest] = [batch.run, 0];
     }
-    if (batch.missed > 0) waiting.push({ kind: "gap", missed: batch.missed });
+    if (batch.missed > 0) {
+        const gap = { kind: "gap", missed: batch.missed, number: newest };
+        rows.push(gap);
+        waiting.push(gap);
+    }
     for (const row of batch.rows) {
         if (row.number <= newest) continue;
         newest = row.number;

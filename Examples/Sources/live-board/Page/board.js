@@ -91,7 +91,13 @@ function takeChange(news) {
     }
     apply(news.change, board);
     ({ revision, order } = news);
-    if (news.client !== client && news.change.type !== "voted") changed.add(news.change.card?.id ?? news.change.card);
+    const isMine = news.client === client;
+    if (!isMine && news.change.type !== "voted") changed.add(news.change.card?.id ?? news.change.card);
+    // What is saved here is known before its answer comes, or though that never does.
+    const { type, card, title, text } = news.change;
+    if (isMine && type === "cardEdited" && card === edited?.id) {
+        Object.assign(edited, { title, text, revision: news.change.revision });
+    }
     settle();
 }
 
@@ -146,7 +152,11 @@ async function listen(mine) {
     const response = await fetch(`${boardPath}/events?${query}`, { signal: mine.signal, cache: "no-store" });
     writable = true; // until this line says otherwise
     if (response.status === 404) return showNoBoard();
-    if (!response.ok) throw new Error(`The server answered ${response.status}.`);
+    if (!response.ok) {
+        const problem = await response.json();
+        if (byId("loading")) setText(byId("loading"), wordsOf(problem)); // no board is shown that this would be wrong beside
+        throw new Error(`The server answered ${response.status}.`);
+    }
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
@@ -199,10 +209,11 @@ function heedWhetherSeen() {
 }
 
 document.addEventListener("visibilitychange", heedWhetherSeen);
-addEventListener("online", connect);
+addEventListener("online", () => { if (!document.hidden) connect(); });
+addEventListener("offline", connect); // which finds that out at once
 // A browser may keep a page that one has left, with its line, for the way back.
 addEventListener("pagehide", hangUp);
-addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
+addEventListener("pageshow", (event) => { if (event.persisted) heedWhetherSeen(); });
 
 // ---- Commands ------------------------------------------------------------------------------------------------------
 async function post(path, content) {
@@ -233,8 +244,12 @@ async function send(command, change) {
 
 function tell(problem) {
     if (problem.type?.endsWith(":nothing-to-undo")) toast("notices", "There is nothing of yours to take back.");
-    else toast("alerts", problem.detail ?? problem.title);
+    else toast("alerts", wordsOf(problem));
 }
+
+const wordsOf = ({ title, detail }) => [title, detail].filter(Boolean).join(". ");
+// In isolation: words that run from right to left turn round nothing but themselves.
+const quoted = (words) => `“\u2068${words}\u2069”`;
 
 function toast(kind, text) {
     const message = byId("toast-template").content.firstElementChild.cloneNode(true);
@@ -481,6 +496,7 @@ boardArea.addEventListener("pointerdown", (event) => {
 
 document.addEventListener("pointermove", (event) => {
     if (press?.id !== event.pointerId) return;
+    if (!press.touch && !event.buttons) return finishPress(letGo); // it was let go of where nobody told
     [press.x, press.y] = [event.clientX, event.clientY];
     const way = Math.hypot(press.x - press.startX, press.y - press.startY);
     if (press.ghost) followPointer();
@@ -594,25 +610,26 @@ function choose(action, { dataset: { list } }) {
 
 async function remove(command, drawn) {
     const words = drawn?.title.textContent;
-    if (await send(command)) toast("notices", `“${words}” is removed. Undo brings it back.`);
+    if (await send(command)) toast("notices", `${quoted(words)} is removed. Undo brings it back.`);
 }
 
 function renameList(list) {
     editInPlace(lists.get(list).title, "Title of the list", (title) => send({ type: "renameList", list, title }));
 }
 
-// Puts a field in place of a heading until Enter or another focus saves it, or Escape leaves it as it was.
-function editInPlace(heading, label, save) {
-    if (heading.hidden) return;
+// Puts a field in place of a heading until Enter or another focus saves it, or Escape leaves it as it was. Where the words
+// are not taken it is there again with them.
+function editInPlace(heading, label, save, refused) {
+    if (heading.hidden || !heading.isConnected) return;
     const before = heading.textContent;
-    const field = make("input", { className: "in-place", ariaLabel: label, value: before, maxLength: 200 });
+    const field = make("input", { className: "in-place", ariaLabel: label, value: refused ?? before, maxLength: 200 });
     let finished = false;
     const finish = (title) => {
         if (finished) return; // the field loses its focus as it is taken away
         finished = true;
         heading.hidden = false;
         field.remove();
-        if (title && title !== before) save(title);
+        if (title && title !== before) save(title).then((answer) => answer ?? editInPlace(heading, label, save, title));
     };
     field.addEventListener("blur", () => { if (!drawing) finish(field.value.trim()); });
     field.addEventListener("keydown", (event) => {
@@ -622,7 +639,8 @@ function editInPlace(heading, label, save) {
     });
     heading.hidden = true;
     heading.after(field);
-    field.select();
+    // Nobody is taken away from what they do meanwhile.
+    if (refused === undefined || document.activeElement === document.body) field.select();
 }
 
 // ---- Adding cards and lists ----------------------------------------------------------------------------------------
@@ -725,7 +743,7 @@ byId("editor-form").addEventListener("submit", async (event) => {
         const { problem } = await postCommand({ type: "editCard", card, title, text, revision });
         if (isOpen()) editor.save.disabled = false;
         if (problem && isOpen()) return refuse(problem);
-        if (problem) return toast("alerts", `“${mine.title}”: ${problem.title ?? problem.detail}`);
+        if (problem) return toast("alerts", `${quoted(mine.title)}: ${wordsOf(problem)}`);
     }
     if (isOpen()) dialog.close();
     const moved = place.list !== mine.list || place.index !== mine.index;
@@ -734,7 +752,7 @@ byId("editor-form").addEventListener("submit", async (event) => {
 
 // My words stay in the fields. Saving again is then based on what the other has written, which is shown below them.
 function refuse(problem) {
-    editor.error.textContent = problem.card ? "" : problem.detail ?? problem.title;
+    editor.error.textContent = problem.card ? "" : wordsOf(problem);
     if (!problem.card) return;
     Object.assign(edited, problem.card);
     showConflict(problem.card);
@@ -772,6 +790,7 @@ function showPeople({ count, names }) {
     byId("people-count").textContent = `${count} here`;
     byId("names").replaceChildren(
         ...names.map((name) => make("li", {}, face(name), make("span", { dir: "auto", textContent: name }))));
+    if (count > names.length) byId("names").append(make("li", { textContent: `and ${count - names.length} more` }));
 }
 
 byId("name").value = myName;
@@ -794,7 +813,10 @@ byId("boards-button").addEventListener("click", async () => {
 
 byId("boards-form").addEventListener("submit", async (event) => {
     event.preventDefault();
+    const create = event.target.querySelector("button");
+    create.disabled = true; // one board, however often it is pressed
     const { answer, problem } = await post("/boards", { title: byId("boards-title").value.trim() });
+    create.disabled = false;
     if (problem) tell(problem);
     else location.href = `/b/${answer.id}`;
 });
@@ -820,7 +842,8 @@ async function undo() {
 
 document.addEventListener("keydown", (event) => {
     const inField = event.target.closest("input, textarea, select, dialog");
-    if (event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey || inField) return;
+    const key = event.key?.toLowerCase(); // none where the browser fills in a field
+    if (key !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey || inField) return;
     event.preventDefault();
     undo();
 });
