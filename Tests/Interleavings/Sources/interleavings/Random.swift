@@ -122,7 +122,9 @@ private final class World: @unchecked Sendable {
                     if watcher.isEach { scene.expect(announced(two), is: announced(one) + 1, "the next revision") }
                 }
             }
-            if watcher.isOver || watcher.seen.isEmpty && !watcher.fromCurrent && stores[0].revision == watcher.since { continue }
+            if watcher.isOver || watcher.seen.isEmpty && !watcher.fromCurrent && stores[0].revision == watcher.since {
+                continue
+            }
             let newest = watcher.seen.last ?? []
             scene.expect(newest.map(announced), is: all.prefix(max(newest.count, 1)).map(announced), "the newest")
         }
