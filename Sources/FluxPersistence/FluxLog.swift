@@ -129,7 +129,8 @@ nonisolated public enum FluxDurabilityError: Swift.Error, CustomStringConvertibl
     case cancelled
     /// The task was cancelled after the action was applied with this revision; it will be on disk soon, unless the log fails for good.
     case unconfirmed(revision: UInt64?)
-    /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied.
+    /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied, unless
+    /// somebody did that by the handle of a store that was let go.
     case logNotRead(FluxRestoration)
     /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
     case notWritten(any Swift.Error, revision: UInt64?)
@@ -141,6 +142,7 @@ nonisolated public enum FluxDurabilityError: Swift.Error, CustomStringConvertibl
         case .unconfirmed(let revision):
             "the task was cancelled after the action was applied\(Self.suffix(revision)): it will be on disk soon"
         case .logNotRead(.failed(let error)): "the action was not applied, as nothing is written to the log: \(error)"
+        case .logNotRead(.restored), .logNotRead(.empty): "nothing is written any more, as the store was let go"
         case .logNotRead(let restoration): "the action was not applied, as the log was not read (\(restoration))"
         case .notWritten(let error, let revision):
             "the action was applied\(Self.suffix(revision)) and will never be on disk: \(error)"

@@ -94,6 +94,8 @@ private func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) ->
 }
 
 /// Closes a connection whose client has closed its side: there is nobody left to stream to.
+///
+/// One who has done so before this is there is not noticed; live-board's is there from the beginning.
 private final class CloseWithInput: ChannelInboundHandler, Sendable {
     typealias InboundIn = Any
 

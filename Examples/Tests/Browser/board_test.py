@@ -411,6 +411,20 @@ class BoardTest(unittest.TestCase):
         self.bo.keys(Keys.ENTER)
         self.bo.until(lambda: self.bo.text("#title") == "Another one", "does not go to the new board")
 
+    def test_a_tab_that_is_copied_has_a_vote_of_its_own(self):
+        self.ada.click(f"[data-card={self.theme}] .vote")
+        self.bo.until(lambda: self.bo.votes(self.theme) == ["false", "1"], "does not show Ada's vote")
+        own, driver = self.ada.driver.current_window_handle, self.ada.driver
+        self.ada.run("window.open(location.href)")
+        driver.switch_to.window(next(handle for handle in driver.window_handles if handle != own))
+        try:
+            self.ada.until(lambda: self.ada.votes(self.theme) == ["false", "1"], "takes Ada's vote for its own")
+            self.ada.click(f"[data-card={self.theme}] .vote")
+            self.bo.until(lambda: self.bo.votes(self.theme) == ["false", "2"], "does not show both votes")
+        finally:
+            driver.close()
+            driver.switch_to.window(own)
+
     def test_a_vote_is_counted_for_all_and_taken_back_by_the_one_who_gave_it(self):
         self.ada.click(f"[data-card={self.theme}] .vote")
         self.ada.until(lambda: self.ada.votes(self.theme) == ["true", "1"], "does not show Ada's vote as hers")

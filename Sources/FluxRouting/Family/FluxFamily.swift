@@ -433,7 +433,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// members are not flushed by it: see ``flush(within:)``.
     public func flush() async { await open.flush() }
 
-    /// Waits until all stores are flushed, those that are being put away too and those being made not, for so long; they stay open.
+    /// Waits until all stores are flushed, those being put away too and those being made not, for so long at most; they stay open.
     ///
     /// Of a family that was given its own `close` it keeps each store while it flushes that, though it be closed and another made.
     ///

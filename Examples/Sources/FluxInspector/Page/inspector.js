@@ -268,7 +268,7 @@ function finish() {
     list.scrollTop = list.scrollHeight;
     follows = true;
     drawFollow();
-    const isEmpty = list.childElementCount === 0;
+    const isEmpty = !list.querySelector(".row"); // there may be gaps
     element("empty").hidden = !isEmpty;
     element("empty").textContent = (held ?? rows).length === 0 ? "Nothing has happened yet." : "No row has these words.";
 }

@@ -22,9 +22,21 @@ function kept(storage, key, value, isNew) {
 }
 
 const animals = ["Otter", "Heron", "Badger", "Finch", "Lynx", "Marten", "Wren", "Hare", "Plover", "Seal"];
-const bytes = crypto.getRandomValues(new Uint8Array(12));
-const client = kept("sessionStorage", "live-board-client", Array.from(bytes, (byte) => byte.toString(36)).join("-"));
-let myName = kept("localStorage", "live-board-name", animals[bytes[0] % animals.length]);
+const bytes = () => Array.from(crypto.getRandomValues(new Uint8Array(12)));
+const someClient = () => bytes().map((byte) => byte.toString(36)).join("-");
+let client = kept("sessionStorage", "live-board-client", someClient());
+let myName = kept("localStorage", "live-board-name", animals[bytes()[0] % animals.length]);
+
+// A tab that the browser has copied comes with the client of the other: it asks, and then is one of its own.
+const [tabs, tab] = [new BroadcastChannel("live-board-tabs"), someClient()];
+tabs.addEventListener("message", ({ data }) => {
+    if (data.asks === client) tabs.postMessage({ taken: data.tab });
+    if (data.taken !== tab) return;
+    client = kept("sessionStorage", "live-board-client", someClient(), true);
+    drawSoon(); // its votes are not the other's
+    connect();
+});
+tabs.postMessage({ asks: client, tab });
 
 // ---- The board as the server has told of it ------------------------------------------------------------------------
 let board = null;
@@ -93,10 +105,11 @@ function takeChange(news) {
     ({ revision, order } = news);
     const isMine = news.client === client;
     if (!isMine && news.change.type !== "voted") changed.add(news.change.card?.id ?? news.change.card);
-    // What is saved here is known before its answer comes, or though that never does.
+    // What this opening of the editor has sent is known before its answer comes, or though that never does.
     const { type, card, title, text } = news.change;
-    if (isMine && type === "cardEdited" && card === edited?.id) {
+    if (isMine && edited?.isSent && type === "cardEdited" && card === edited.id) {
         Object.assign(edited, { title, text, revision: news.change.revision });
+        showConflict(null);
     }
     settle();
 }
@@ -154,7 +167,7 @@ async function listen(mine) {
     if (response.status === 404) return showNoBoard();
     if (!response.ok) {
         const problem = await response.json();
-        if (byId("loading")) setText(byId("loading"), wordsOf(problem)); // no board is shown that this would be wrong beside
+        if (byId("loading")) setText(byId("loading"), wordsOf(problem) || "This board cannot be shown.");
         throw new Error(`The server answered ${response.status}.`);
     }
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -210,7 +223,7 @@ function heedWhetherSeen() {
 
 document.addEventListener("visibilitychange", heedWhetherSeen);
 addEventListener("online", () => { if (!document.hidden) connect(); });
-addEventListener("offline", connect); // which finds that out at once
+addEventListener("offline", () => { if (line) connect(); }); // which finds that out at once
 // A browser may keep a page that one has left, with its line, for the way back.
 addEventListener("pagehide", hangUp);
 addEventListener("pageshow", (event) => { if (event.persisted) heedWhetherSeen(); });
@@ -620,6 +633,7 @@ function renameList(list) {
 // Puts a field in place of a heading until Enter or another focus saves it, or Escape leaves it as it was. Where the words
 // are not taken it is there again with them.
 function editInPlace(heading, label, save, refused) {
+    if (heading.hidden && refused === undefined) heading.nextElementSibling.select(); // it may have lost the focus
     if (heading.hidden || !heading.isConnected) return;
     const before = heading.textContent;
     const field = make("input", { className: "in-place", ariaLabel: label, value: refused ?? before, maxLength: 200 });
@@ -629,7 +643,9 @@ function editInPlace(heading, label, save, refused) {
         finished = true;
         heading.hidden = false;
         field.remove();
-        if (title && title !== before) save(title).then((answer) => answer ?? editInPlace(heading, label, save, title));
+        // The server may have told of these words meanwhile, though their answer was lost.
+        if (!title || title === before || title === heading.textContent) return;
+        save(title).then((answer) => answer ?? editInPlace(heading, label, save, title));
     };
     field.addEventListener("blur", () => { if (!drawing) finish(field.value.trim()); });
     field.addEventListener("keydown", (event) => {
@@ -739,6 +755,7 @@ byId("editor-form").addEventListener("submit", async (event) => {
     const text = editor.text.value;
     const place = { card, list: editor.list.value, index: Number(editor.position.value) };
     if (title !== edited.title || text !== edited.text) {
+        mine.isSent = true;
         editor.save.disabled = true;
         const { problem } = await postCommand({ type: "editCard", card, title, text, revision });
         if (isOpen()) editor.save.disabled = false;
@@ -802,7 +819,10 @@ byId("name-form").addEventListener("submit", (event) => {
 });
 
 byId("people").addEventListener("toggle", () => putBelow(byId("people"), byId("people-button")));
-byId("boards").addEventListener("toggle", () => putBelow(byId("boards"), byId("boards-button")));
+byId("boards").addEventListener("toggle", () => {
+    byId("boards-form").querySelector("button").disabled = false; // also where one has come back from the other page
+    putBelow(byId("boards"), byId("boards-button"));
+});
 byId("boards-button").addEventListener("click", async () => {
     const { boards } = await fetch("/boards").then((response) => response.json()).catch(() => ({ boards: [] }));
     byId("boards-list").replaceChildren(...boards.map(({ id, title }) => {
@@ -816,7 +836,7 @@ byId("boards-form").addEventListener("submit", async (event) => {
     const create = event.target.querySelector("button");
     create.disabled = true; // one board, however often it is pressed
     const { answer, problem } = await post("/boards", { title: byId("boards-title").value.trim() });
-    create.disabled = false;
+    create.disabled = !problem; // until the other page is there
     if (problem) tell(problem);
     else location.href = `/b/${answer.id}`;
 });
