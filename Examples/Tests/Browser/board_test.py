@@ -418,6 +418,7 @@ class BoardTest(unittest.TestCase):
         self.ada.run("window.open(location.href)")
         driver.switch_to.window(next(handle for handle in driver.window_handles if handle != own))
         try:
+            self.ada.shows(["Ideas", ["Dark theme", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
             self.ada.until(lambda: self.ada.votes(self.theme) == ["false", "1"], "takes Ada's vote for its own")
             self.ada.click(f"[data-card={self.theme}] .vote")
             self.bo.until(lambda: self.bo.votes(self.theme) == ["false", "2"], "does not show both votes")
@@ -806,6 +807,21 @@ class BoardTest(unittest.TestCase):
         self.ada.write("#editor-title", "Mine again")
         self.ada.click("#editor-save")
         self.both_show(["Ideas", ["Mine again", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
+
+    def test_a_card_that_is_opened_again_before_its_edit_is_answered_does_not_take_that_back_in_silence(self):
+        self.hold_commands(self.ada)
+        self.ada.open_card(self.theme)
+        self.ada.write("#editor-title", "Mine")
+        self.ada.click("#editor-save")
+        self.ada.click("#editor [data-do=cancel]")
+        self.ada.until(lambda: not self.ada.shown("#editor"), "does not close the editor")
+        self.ada.open_card(self.theme)
+        self.ada.run("letGo()")
+        self.ada.until(lambda: self.ada.text("#editor-note"), "does not tell that the card is another one")
+        self.ada.write("#editor-text", "Some words")
+        self.ada.click("#editor-save")
+        self.ada.until(lambda: self.ada.shown("#editor-conflict"), "does not show both")
+        self.assertEqual(self.board.card(self.theme)["title"], "Mine")
 
     def test_a_new_title_that_is_not_taken_can_be_sent_again(self):
         self.ada.click(f"[data-list={self.done}] .list-more")
