@@ -129,8 +129,9 @@ nonisolated public enum FluxDurabilityError: Swift.Error, CustomStringConvertibl
     case cancelled
     /// The task was cancelled after the action was applied with this revision; it will be on disk soon, unless the log fails for good.
     case unconfirmed(revision: UInt64?)
-    /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied, unless
-    /// somebody did that by the handle of a store that was let go.
+    /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied.
+    ///
+    /// By the handle of a store that was let go it may have been, and is written all the same by nobody.
     case logNotRead(FluxRestoration)
     /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
     case notWritten(any Swift.Error, revision: UInt64?)
