@@ -144,7 +144,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// - Returns: Whether to start one.
     @inlinable
     mutating func note(_ action: Action?, isAnnounced: Bool = true) -> Bool {
-        // Saved by nobody.
+        // What comes once the store has gone is saved by nobody, and who asks is told.
         if hasGone && (isAnnounced || isLog) { isClosed = true }
         if isLoading || isClosed || !(isAnnounced || isLog) { return false }
         last += 1
