@@ -144,9 +144,10 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// - Returns: Whether to start one.
     @inlinable
     mutating func note(_ action: Action?, isAnnounced: Bool = true) -> Bool {
+        if isLoading || !(isAnnounced || isLog) { return false }
         // What comes once the store has gone is saved by nobody, and who asks is told.
-        if hasGone && (isAnnounced || isLog) { isClosed = true }
-        if isLoading || isClosed || !(isAnnounced || isLog) { return false }
+        if hasGone { isClosed = true }
+        if isClosed { return false }
         last += 1
         if isLog, let action { pending.append(action) } else { unlogged = last }
         return !Swift.exchange(&isWriting, with: true)

@@ -166,7 +166,9 @@ struct Rendering: Sendable {
     }
 
     private func cut(_ text: String, to length: Int) -> String {
-        guard let end = text.index(text.startIndex, offsetBy: length, limitedBy: text.endIndex), end < text.endIndex
+        // First what takes no time, however long the text is.
+        guard text.utf8.count > length,
+            let end = text.index(text.startIndex, offsetBy: length, limitedBy: text.endIndex), end < text.endIndex
         else { return text }
         return text[..<end] + "…"
     }

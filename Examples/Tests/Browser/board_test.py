@@ -742,6 +742,17 @@ class BoardTest(unittest.TestCase):
                 return send(path, request);
             };""")
 
+    def lose_answers(self, page):
+        """Has what the page sends done, and its answer lost, until `window.findAnswers()` or, where that is held, `window.letGo()`."""
+        page.run("""
+            const send = window.fetch;
+            window.findAnswers = () => { window.fetch = send; };
+            window.fetch = async (path, request) => {
+                const answer = await send(path, request);
+                if (request?.method === "POST") throw new Error("Its answer is lost.");
+                return answer;
+            };""")
+
     def save_and_open_another(self, title, other_title):
         """Ada saves a card, does not wait for the server, and writes on another one."""
         self.hold_commands(self.ada)
@@ -776,24 +787,11 @@ class BoardTest(unittest.TestCase):
     def test_words_that_are_refused_come_back_before_those_that_were_written_meanwhile(self):
         self.ada.click(f"[data-list={self.done}] [data-do=compose]")
         self.hold_commands(self.ada)
-        self.ada.run("""
-            const free = window.fetch;
-            window.fetch = (...request) => free(...request).then(() => { throw new Error("Its answer is lost."); });""")
+        self.lose_answers(self.ada)
         self.ada.keys("First", Keys.ENTER, "Sec")
         self.ada.run("letGo()")
         self.ada.until(lambda: self.ada.text("#alerts"), "does not tell that there was no answer")
         self.ada.until(lambda: self.ada.run("return document.activeElement.value") == "First Sec", "has lost the words")
-
-    def lose_answers(self, page):
-        """Has what the page sends done, and its answer lost, until `window.letGo()`."""
-        page.run("""
-            const send = window.fetch;
-            window.letGo = () => { window.fetch = send; };
-            window.fetch = async (path, request) => {
-                const answer = await send(path, request);
-                if (request?.method === "POST") throw new Error("Its answer is lost.");
-                return answer;
-            };""")
 
     def test_what_i_have_saved_myself_is_not_told_as_somebody_elses_though_its_answer_is_lost(self):
         self.lose_answers(self.ada)
@@ -803,7 +801,7 @@ class BoardTest(unittest.TestCase):
         self.both_show(["Ideas", ["Mine", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])
         self.ada.until(lambda: self.ada.text("#editor-error"), "does not tell that there was no answer")
         self.assertEqual(self.ada.text("#editor-note"), "")
-        self.ada.run("letGo()")
+        self.ada.run("findAnswers()")
         self.ada.write("#editor-title", "Mine again")
         self.ada.click("#editor-save")
         self.both_show(["Ideas", ["Mine again", "Faster search"]], ["Doing", ["New icons"]], ["Done", []])

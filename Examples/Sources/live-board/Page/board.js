@@ -819,10 +819,7 @@ byId("name-form").addEventListener("submit", (event) => {
 });
 
 byId("people").addEventListener("toggle", () => putBelow(byId("people"), byId("people-button")));
-byId("boards").addEventListener("toggle", () => {
-    byId("boards-form").querySelector("button").disabled = false; // also where one has come back from the other page
-    putBelow(byId("boards"), byId("boards-button"));
-});
+byId("boards").addEventListener("toggle", () => putBelow(byId("boards"), byId("boards-button")));
 byId("boards-button").addEventListener("click", async () => {
     const { boards } = await fetch("/boards").then((response) => response.json()).catch(() => ({ boards: [] }));
     byId("boards-list").replaceChildren(...boards.map(({ id, title }) => {
@@ -831,14 +828,16 @@ byId("boards-button").addEventListener("click", async () => {
     }));
 });
 
+// The field is empty at once, as that of a card is: to press twice makes one board.
 byId("boards-form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    const create = event.target.querySelector("button");
-    create.disabled = true; // one board, however often it is pressed
-    const { answer, problem } = await post("/boards", { title: byId("boards-title").value.trim() });
-    create.disabled = !problem; // until the other page is there
-    if (problem) tell(problem);
-    else location.href = `/b/${answer.id}`;
+    const field = byId("boards-title");
+    const title = field.value.trim();
+    field.value = "";
+    const { answer, problem } = await post("/boards", { title });
+    if (answer) return location.assign(`/b/${answer.id}`);
+    field.value = title;
+    tell(problem);
 });
 
 function renameBoard() {
