@@ -69,7 +69,6 @@
             slots[slot(count)] = nil
         }
         if count == limit, let oldest = slots[first] {
-            slots[first] = nil
             forgotten.start = start.state
             start = (oldest.state, oldest.revision)
             forgotten.oldest = oldest

@@ -186,6 +186,4 @@ nonisolated struct FluxSignal: Sendable {
     }
 
     func tell() { channel.settle { _ = $0.push(()) } }
-
-    func end() { channel.end() }
 }

@@ -33,7 +33,7 @@ nonisolated struct FluxDerived<Value: Sendable>: FluxState {
 
     @inlinable
     mutating func handle(action: Action) -> FluxDerived? {
-        guard action.known == cut, action.next.cut > cut else { return nil }
+        guard action.known == cut else { return nil }
         self = FluxDerived(
             value: action.next.value, announced: action.isSame ? announced : nil, stamp: action.next.stamp,
             cut: action.next.cut)

@@ -54,7 +54,7 @@ where Group.State == [Key: Member] {
     func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
         let watch = FluxMemberWatch(self, changed)
         // No global queue, unlike all others: to go through thousands of members would keep a thread from all tasks.
-        let alarm = FluxViewAlarm(isDue: true, on: DispatchQueue(label: "FluxView")) {
+        let alarm = FluxViewAlarm(on: DispatchQueue(label: "FluxView")) {
             watch.follow()
             changed()?.settle()
         }

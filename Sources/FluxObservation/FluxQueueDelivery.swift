@@ -123,10 +123,10 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             return turn
         }
 
-        /// Adds somebody who waits until all that waits has been handed over, or with `call` until no call is under way.
-        mutating func wait(_ latch: FluxLatch, forCall: Bool) -> FluxLatch? {
-            if phase != .draining && (forCall || waiting.count == 0) { return nil }
-            waiters.insert((latch, forCall ? 0 : last), at: forCall ? waiters.startIndex : waiters.endIndex)
+        /// Adds somebody who waits until all that waits has been handed over and no call is under way.
+        mutating func wait(_ latch: FluxLatch) -> FluxLatch? {
+            if phase != .draining && waiting.count == 0 { return nil }
+            waiters.append((latch, last))
             return latch
         }
 
@@ -257,15 +257,14 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     /// Ends, and waits until the last call of the handler is over.
     public func finish() async {
         cancel()
-        await wait(forCall: true)
+        // Nothing waits any more, and nothing will.
+        await flush()
     }
 
     /// Waits until all that was put before has been handed over or dropped by its bound, or the task is cancelled.
-    public func flush() async { await wait(forCall: false) }
-
-    private func wait(forCall: Bool) async {
+    public func flush() async {
         await FluxLatch.wait { latch in
-            lock.withLock { $0.wait(latch, forCall: forCall) }
+            lock.withLock { $0.wait(latch) }
         } withdrawing: { latch in
             // Whoever opens it has taken it out, and to look for it would go past all others.
             if _Concurrency.Task.isCancelled { lock.withLock { $0.waiters.removeAll { $0.latch === latch } } }

@@ -13,9 +13,7 @@ nonisolated protocol FluxObservableSource<State>: FluxSource {
 
     /// Tells that there is a newer state, which may be as good as the last that it told of: who reads the state then may have read
     /// another in between.
-    func signal(
-        startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
-    ) -> FluxSubscription
+    func signal(startingWithCurrent: Bool, _ changed: @escaping @Sendable () -> Void) -> FluxSubscription
 
     /// Reads a part of the state, in one step with the changes of it; keeps the state, and not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
@@ -35,10 +33,8 @@ nonisolated protocol FluxObservableSource<State>: FluxSource {
 
 nonisolated extension FluxStore: FluxObservableSource {
     @usableFromInline
-    func signal(
-        startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
-    ) -> FluxSubscription {
-        subscribe(.latest, on: iteratorQueue, startingWithCurrent: startingWithCurrent, ended: ended) { _ in changed() }
+    func signal(startingWithCurrent: Bool, _ changed: @escaping @Sendable () -> Void) -> FluxSubscription {
+        subscribe(.latest, on: iteratorQueue, startingWithCurrent: startingWithCurrent, ended: nil) { _ in changed() }
     }
 
     @inlinable var newest: FluxNewest<State> {
@@ -86,10 +82,8 @@ nonisolated extension FluxStore: FluxObservableSource {
 
 nonisolated extension FluxView: FluxObservableSource {
     @usableFromInline
-    func signal(
-        startingWithCurrent: Bool, ended: @escaping @Sendable () -> Void, _ changed: @escaping @Sendable () -> Void
-    ) -> FluxSubscription {
-        core.following { core.inner.signal(startingWithCurrent: startingWithCurrent, ended: ended, changed) }
+    func signal(startingWithCurrent: Bool, _ changed: @escaping @Sendable () -> Void) -> FluxSubscription {
+        core.following { core.inner.signal(startingWithCurrent: startingWithCurrent, changed) }
     }
 
     @inlinable var newest: FluxNewest<State> {

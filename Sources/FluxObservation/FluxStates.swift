@@ -148,8 +148,8 @@ nonisolated extension FluxSource {
     ) -> FluxStates<State, Never> {
         FluxStates {
             let signal = FluxSignal()
-            let token = source.signal(
-                startingWithCurrent: startingWithCurrent, ended: { signal.end() }, { signal.tell() })
+            // Without an end: the iterator keeps its source.
+            let token = source.signal(startingWithCurrent: startingWithCurrent) { signal.tell() }
             return FluxStates<State, Never>.Iterator(
                 FluxStatesFeed(
                     channel: nil, signal: (signal, newest.reader()), subscription: token, distinct: nil,

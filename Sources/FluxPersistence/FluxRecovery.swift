@@ -54,8 +54,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
         number = last
         let isEmpty = contents.snapshot == nil && contents.entries.isEmpty
         restoration = isEmpty ? .empty : .restored
-        // It is announced, so it has a number, even if no action that led to it was.
-        if !isEmpty { (self.state, self.revision) = (state, Swift.max(revision, 1)) }
+        if !isEmpty { (self.state, self.revision) = (state, revision) }
         isUncounted = !isEmpty && revision == 0
         snapshot = contents.snapshot?.number
     }

@@ -102,7 +102,6 @@ nonisolated struct FluxUnwritten: Sendable {
         var last = UInt64.max
         while let (id, entry) = shared.withLock({ $0.newest(at: place, before: store, below: last) }) {
             await entry.flush()
-            if _Concurrency.Task.isCancelled { return }
             last = id
         }
     }

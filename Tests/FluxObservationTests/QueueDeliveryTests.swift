@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `finish returns after the last call`() async {
+    @Test(arguments: [false, true]) func `finish returns after the last call`(ofToken: Bool) async {
         let (entered, gate, isOver) = (Gate(), Gate(), Flag())
         let delivery = FluxQueueDelivery<Int> { _ in
             entered.open()
@@ -110,8 +110,9 @@ import Testing
         }
         delivery.put(1)?.settle()
         await entered.opened()
+        let token = delivery.token
         let finishing = Task {
-            await delivery.finish()
+            if ofToken { await token.finish() } else { await delivery.finish() }
             return isOver.isSet
         }
         for _ in 0..<1_000 { await Task.yield() }
@@ -237,6 +238,87 @@ import Testing
         }
     }
 
+    @Test func `Of those that were taken out together none is handed over once one of them has cancelled`() async {
+        let (queue, seen) = (DispatchQueue(label: "held"), Recorder<Int>())
+        queue.suspend()
+        let token = Locked<FluxSubscription?>(nil)
+        let delivery = FluxQueueDelivery<Int>(on: queue) { number in
+            seen.record(number)
+            token.current?.unsubscribe()
+        }
+        token.withLock { $0 = delivery.token }
+        for number in 1...3 { delivery.put(number)?.settle() }
+        queue.resume()
+        await seen.count(1)
+        await delivery.finish()
+        #expect(seen.values == [1])
+        token.withLock { $0 = nil }
+    }
+
+    @Test func `Who waits while a call is under way waits for its end, though the delivery ends before`() async {
+        let (entered, gate, isOver) = (Gate(), Gate(), Flag())
+        let delivery = FluxQueueDelivery<Int> { _ in
+            entered.open()
+            gate.wait()
+            isOver.set()
+        }
+        delivery.put(1)?.settle()
+        await entered.opened()
+        let flushing = Task {
+            await delivery.flush()
+            return isOver.isSet
+        }
+        while delivery.lock.withLock({ $0.waiters.isEmpty }) { await Task.yield() }
+        delivery.end()
+        #expect(delivery.lock.withLock { $0.waiters.count } == 1)
+        gate.open()
+        #expect(await flushing.value)
+        delivery.cancel()
+    }
+
+    @Test func `Who waits in a task that is cancelled goes on, and leaves nothing behind`() async {
+        let queue = DispatchQueue(label: "held")
+        queue.suspend()
+        let delivery = FluxQueueDelivery<Int>(on: queue) { _ in }
+        delivery.put(1)?.settle()
+        let flushing = Task { await delivery.flush() }
+        while delivery.lock.withLock({ $0.waiters.isEmpty }) { await Task.yield() }
+        flushing.cancel()
+        await flushing.value
+        #expect(delivery.lock.withLock { $0.waiters.isEmpty })
+        delivery.cancel()
+        queue.resume()
+    }
+
+    @Test func `Who waits for one that a bound leaves out waits for no other`() {
+        for (bound, turns) in [(FluxQueueDelivery<Int>.Bound.newest(1), [1, 0]), (.oldest(1), [0, 1])] {
+            var machine = FluxQueueDelivery<Int>.Machine(bound) { _ in }
+            var batch = FluxWaiting<Int>()
+            _ = machine.put(1)
+            #expect(machine.wait(FluxLatch()) != nil)
+            _ = machine.put(2)
+            // The first turn comes before the call of what waits, and the second one after it.
+            let opened = (0..<2).map { _ in machine.next(&batch, isPausing: false).waiters.count }
+            #expect(opened == turns, "\(bound)")
+        }
+    }
+
+    @Test func `What is put behind the end goes at once, and counts as left out only where something was before`() {
+        let queue = DispatchQueue(label: "held")
+        queue.suspend()
+        let failing = FluxQueueDelivery<Canary>(on: queue, bound: .failing(1, last: Canary(Gate()))) { _ in }
+        failing.put(Canary(Gate()))?.settle()
+        let every = FluxQueueDelivery<Canary>(on: queue) { _ in }
+        for delivery in [failing, every] {
+            delivery.end()
+            let gone = Gate()
+            delivery.put(Canary(gone))?.settle()
+            #expect(gone.isOpen)
+            #expect(delivery.dropped == 0)
+        }
+        queue.resume()
+    }
+
     @Test func `Neither a delivery nor its handler outlives its token`() async {
         let (gone, deliveryGone) = (Gate(), Locked<Weak?>(nil))
         do {
@@ -276,7 +358,7 @@ import Testing
                 var (batch, opened) = (FluxWaiting<Int>(), 0)
                 for number in 0..<count {
                     _ = machine.put(number)
-                    _ = machine.wait(FluxLatch(), forCall: false)
+                    _ = machine.wait(FluxLatch())
                 }
                 return processorTime {
                     for number in 0..<count {

@@ -4,7 +4,8 @@ nonisolated struct FluxRuleGroup {
 
     /// A place, of one that has passed the rule or of one that has left since.
     ///
-    /// Of a row of such that have left the last knows how many they are, and so does the first: the row is passed in one step.
+    /// Of a row of such that have left the last knows how many they are, and so does the first: the row is passed in one step. One
+    /// that has not left knows of none.
     private struct Slot {
         let place: UInt64
         var before = 0
@@ -84,7 +85,6 @@ nonisolated struct FluxRuleGroup {
         // Taken out once they are half of all.
         if order.count > 2 * members.count {
             order.removeAll { members[$0.place] == nil }
-            for index in order.indices { order[index] = Slot(place: order[index].place) }
         }
     }
 }

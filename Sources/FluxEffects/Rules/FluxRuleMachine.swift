@@ -98,7 +98,7 @@ nonisolated struct FluxRuleMachine {
     /// Somebody who slept for a timer has woken up.
     mutating func elapsed(_ timer: Timer, at now: Swift.Duration) -> [Effect] {
         self.now = now
-        if groups[timer.rule][timer.key]?.deadline != nil { elapse(timer) }
+        elapse(timer)
         return takeEffects()
     }
 

@@ -257,7 +257,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     /// Nobody uses a member any more.
     private mutating func rest(_ slot: Int, at now: Swift.Duration) {
-        if isShutDown || idle == .zero || !slots[slot].entry!.closers.isEmpty { return beginClosing(slot) }
+        if idle == .zero || !slots[slot].entry!.closers.isEmpty { return beginClosing(slot) }
         line(up: slot, behind: Self.unused, at: now)
         keepToLimit()
     }
@@ -270,8 +270,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         let last = slots[line].previous
         // With no while at all what cannot be closed would be tried again without a pause.
         let delay = idle == .zero ? .seconds(1) : Swift.min(idle, FluxFamilyTimer.longest)
-        // What another thread read of the clock before may come after.
-        slots[slot].due = Swift.max(now + delay, last == line ? .zero : slots[last].due)
+        slots[slot].due = now + delay
         (slots[slot].previous, slots[slot].next) = (last, line)
         (slots[last].next, slots[line].previous) = (slot, slot)
         if !isSleeping { effects.append(.sleep) }

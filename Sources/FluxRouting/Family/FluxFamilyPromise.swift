@@ -41,6 +41,6 @@ nonisolated struct FluxFamilyTimer: Sendable {
     init(_ clock: some _Concurrency.Clock<Swift.Duration>) {
         let start = clock.now
         now = { start.duration(to: clock.now) }
-        sleep = { try? await clock.sleep(until: start.advanced(by: Swift.min($0, Self.longest)), tolerance: nil) }
+        sleep = { try? await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
     }
 }
