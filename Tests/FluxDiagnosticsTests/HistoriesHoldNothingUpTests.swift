@@ -113,6 +113,19 @@ import Testing
         }
     }
 
+    @Test func `So may all that was undone, once one action takes its place`() async {
+        await #expect(processExitsWith: .success) {
+            let rig = Rig()
+            let history = FluxHistory(rig.store, limit: 5)
+            rig.store.dispatch(action: .init())
+            rig.store.dispatch(action: .init(thing: rig.thing()))
+            history.undo()
+            history.undo()
+            rig.store.dispatch(action: .init())
+            rig.check(1)
+        }
+    }
+
     @Test func `So may what was undone, once another action comes by way of the dispatcher`() async {
         await #expect(processExitsWith: .success) {
             let rig = Rig()

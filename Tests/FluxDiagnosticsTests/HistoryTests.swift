@@ -169,6 +169,60 @@ import Testing
         #expect(later.start.count == 7 && later.entries.map(\.state.count) == [8])
     }
 
+    @Test func `What comes after a move and announces nothing has the revision of the move`() {
+        let history = FluxHistory(store, limit: 10)
+        store.dispatch(action: .add(1))
+        #expect(history.undo() == 2)
+        store.dispatch(action: .addSilently(1))
+        #expect(history.entries.map(\.revision) == [2])
+    }
+
+    @Test func `What was undone is not run again`() {
+        let history = FluxHistory(store, limit: 10)
+        for number in 1...3 { store.dispatch(action: .add(number)) }
+        history.undo()
+        #expect(history.replay().map(\.entries) == [[1], [1, 2]])
+    }
+
+    @Test func `While changes are held back there is nothing to go back to`() {
+        let history = FluxHistory(store, limit: 10)
+        for number in 1...2 { store.dispatch(action: .add(number)) }
+        store.handle.withAccess { $0.hold { _ in false } }
+        #expect(history.undo() == nil && history.redo() == nil && history.jump(to: 1) == nil)
+        #expect(store.state.entries == [1, 2] && store.revision == 2 && history.position == 2)
+        store.handle.withAccess { $0.hold(by: nil) }
+        #expect(history.undo() == 3)
+    }
+
+    @Test func `Once it has recorded something, a state that is loaded is a change like any other`() {
+        struct Import: FluxAction {}
+        store.handle.withAccess { $0.hold { _ in false } }
+        let history = FluxHistory(store, limit: 10)
+        store.handle.withAccess { access in
+            _ = access.apply(.action(.add(1)), pastGate: true)
+            _ = access.replace(with: Log(entries: [7]), by: Import())
+        }
+        #expect(history.start.entries == [] && history.entries.map(\.state.entries) == [[1], [7]])
+    }
+
+    @Test func `Used in pure code it stops the program, and the message names what was used`() async {
+        let made = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Log(), dispatcher: nil)
+            store.handle.withAccess { _ in _ = FluxHistory(store, limit: 1) }
+        }
+        #expect(said(made).contains("FluxHistory.init was used inside"))
+        let moved = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Log(), dispatcher: nil)
+            let history = FluxHistory(store, limit: 1)
+            store.handle.withAccess { _ in _ = history.undo() }
+        }
+        #expect(said(moved).contains("undo(), redo() or jump(to:) of a FluxHistory was used inside"))
+    }
+
+    private func said(_ result: ExitTest.Result?) -> String {
+        String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    }
+
     @Test func `A history may be let go of where a store is being changed`() {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)

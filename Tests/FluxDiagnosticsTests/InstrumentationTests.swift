@@ -44,6 +44,58 @@ import Testing
 
     struct Nothing: FluxAction {}
 
+    @Test func `On a store: of two changes in one step each is told of`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let watcher = Watcher()
+        store.instrument(watcher)
+        store.handle.withAccess { access in for _ in 0..<2 { _ = access.apply(.action(.add(1))) } }
+        #expect(
+            watcher.notes.values == [.dispatched(nil), .dispatched(nil), .applied(revision: 1), .applied(revision: 2)])
+    }
+
+    @Test func `On a store: an action that was told of is not kept`() {
+        struct Parcels: FluxState {
+            struct Parcel: FluxAction { let canary: Canary }
+            mutating func handle(action: Parcel) -> Parcels? { self }
+        }
+        let (store, gone) = (FluxStore(initialState: Parcels(), dispatcher: nil), Gate())
+        store.instrument(Watcher())
+        store.dispatch(action: .init(canary: Canary(gone)))
+        #expect(gone.isOpen)
+    }
+
+    /// Takes its time, and adds up all times.
+    private final class Timing: FluxInstrumentation {
+        let sum = Locked(Duration.zero)
+
+        /// Returns once some time has gone by.
+        static func linger() -> Duration {
+            let (clock, start) = (ContinuousClock(), ContinuousClock.now)
+            while start.duration(to: clock.now) < .milliseconds(20) {}
+            return start.duration(to: clock.now)
+        }
+
+        func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { sum.withLock { $0 += Self.linger() } }
+        func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
+            sum.withLock { $0 += duration }
+        }
+    }
+
+    @Test func `How long an action took has nothing of other stores in it, nor of who is told before`() {
+        let stores = (0..<3).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        let (clock, timing) = (ContinuousClock(), Timing())
+        let registration = stores[0].instrument(timing)
+        let ofStore = clock.measure { stores[0].dispatch(action: .add(1)) }
+        #expect(timing.sum.current <= ofStore)
+        registration.remove()
+        timing.sum.withLock { $0 = .zero }
+        stores[0].on(LogOut.self) { _, _ in _ = Timing.linger() }
+        for store in stores[1...] { store.on(LogOut.self) { _, _ in } }
+        dispatcher.instrument(timing)
+        let ofDispatcher = clock.measure { _ = dispatcher.dispatch(action: LogOut()) }
+        #expect(timing.sum.current <= ofDispatcher)
+    }
+
     /// Is not done with an action before its gate opens.
     private final class Slow: FluxInstrumentation {
         let gate = Gate()

@@ -20,6 +20,17 @@ import Testing
         #expect(store.state.count == 6)
         #expect(await task.outcome.name == "completed")
     }
+    struct Note: FluxCommand {
+        let done: Recorder<Bool>
+        func begin(state: inout Counter) { state.count += 1 }
+        func execute(state: Counter, dependency: Void) async throws { done.record(true) }
+    }
+    @Test func `Where what it began is never applied it does its work all the same`() async {
+        let (store, done) = (FluxStore(initialState: Counter(), dispatcher: nil), Recorder<Bool>())
+        store.handle.withAccess { $0.hold { _ in false } }
+        #expect(await store.run(Note(done: done)).outcome.name == "completed")
+        #expect(done.values.count == 1 && store.state.count == 0)
+    }
     @Test func `And it is saved`() async {
         let persistence = MemoryPersistence<Counter>()
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil, persistence: persistence)

@@ -63,7 +63,7 @@ import Testing
                 all.record("\(applied.store.isOf(one) ? "one" : "other") \(applied.action) \(applied.revision!)")
             },
             dispatcher.subscribeActions(of: Name.Action.self) { applied in
-                if case .set(let name) = applied.action { names.record(name) }
+                if case .set(let name) = applied.action { names.record("\(name) \(applied.revision ?? 0)") }
             },
         ]
         let two = FluxStore(initialState: Name(), dispatcher: dispatcher)
@@ -78,7 +78,7 @@ import Testing
             all.values == [
                 "one add(1) 1", "other add(1) 1", "other set(\"a\") 1", "other add(2) 2", "other set(\"b\") 2",
             ])
-        #expect(names.values == ["a", "b"])
+        #expect(names.values == ["a 1", "b 2"])
         FluxSubscription(subscriptions).unsubscribe()
     }
 
@@ -211,6 +211,56 @@ import Testing
         for gate in gates { gate.wait() }
         store.dispatch(action: .add(1))
         withExtendedLifetime((tokens, store)) {}
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A store that ends, or that its dispatcher lets go of, is told of no more; the others go on`() async {
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        var ending: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let leaving = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+        let seen = Recorder<String>()
+        let token = dispatcher.subscribeActions { seen.record("\($0.action)") }
+        ending?.dispatch(action: .add(1))
+        ending = nil
+        leaving.dispatch(action: .add(2))
+        dispatcher.detach(leaving)
+        leaving.dispatch(action: .add(3))
+        store.dispatch(action: .add(4))
+        await seen.count(3)
+        #expect(seen.values == ["add(1)", "add(2)", "add(4)"])
+        #expect(leaving.handle.withAccess { $0.observers.isEmpty })
+        token.unsubscribe()
+    }
+
+    @Test func `Once nobody watches a dispatcher any more, a store that comes to it is not looked on at`() {
+        let dispatcher = FluxDispatcher()
+        for _ in 0..<3 {
+            dispatcher.subscribeActions { _ in }.unsubscribe()
+            let late = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+            #expect(late.handle.withAccess { $0.observers.isEmpty })
+            #expect(dispatcher.routes.withLock { $0.observers.count } == 1, "however often others came and went")
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A state that takes another's place is told of as no action`() async {
+        struct Loaded: FluxAction {}
+        let dispatcher = FluxDispatcher()
+        let store = FluxStore(initialState: Counter(count: 2), dispatcher: dispatcher)
+        let (own, all) = (Recorder<String>(), Recorder<String>())
+        let tokens = [
+            store.subscribeActions { own.record("\($0.action)") },
+            dispatcher.subscribeActions { all.record("\(type(of: $0.action)) \($0.revision ?? 0)") },
+        ]
+        store.handle.withAccess { _ = $0.replace(with: Counter(count: 5), by: Loaded()) }
+        store.dispatch(action: .add(1))
+        await own.count(1)
+        await all.count(1)
+        await store.flush()
+        #expect(own.values == ["add(1)"])
+        #expect(all.values == ["Action 2"])
+        FluxSubscription(tokens).unsubscribe()
     }
 
     @Test(.stress) func `Stress: those who come to a dispatcher as the last of others goes miss nothing`() async {

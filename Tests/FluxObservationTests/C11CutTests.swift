@@ -321,6 +321,43 @@ import Testing
         #expect(message.contains("subscribe(to:) was used inside"), "\(message)")
     }
 
+    /// Does something inside `handle` of a store, with another store of the same dispatcher.
+    private static func insideHandle(
+        _ body: @escaping @Sendable (_ other: FluxStore<Counter>, _ dispatcher: FluxDispatcher) -> Void
+    ) {
+        let dispatcher = FluxDispatcher()
+        let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
+        let watching = FluxChange<Counter>.other(Watching()) { _ in
+            body(stores[1], dispatcher)
+            return false
+        }
+        stores[0].handle.withAccess { _ = $0.apply(watching) }
+    }
+
+    @Test func `So does watching it in any other way`() async {
+        let buffered = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.insideHandle { other, _ in _ = other.subscribe(.buffered(newest: 1)) { _ in } }
+        }
+        let failing = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.insideHandle { other, _ in _ = other.subscribe(failingAfter: 1) { _ in } }
+        }
+        let actions = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.insideHandle { _, dispatcher in _ = dispatcher.subscribeActions { _ in } }
+        }
+        let states = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.insideHandle { other, _ in _ = other.states(.every).makeAsyncIterator() }
+        }
+        let messages = [buffered, failing, actions, states].map {
+            String(decoding: $0?.standardErrorContent ?? [], as: UTF8.self)
+        }
+        let names = [
+            "subscribe(.buffered)", "subscribe(failingAfter:)", "subscribeActions", "makeAsyncIterator() of states",
+        ]
+        for (name, message) in zip(names, messages) {
+            #expect(message.contains("\(name) was used inside"), "\(message)")
+        }
+    }
+
     @Test func `Reading a view inside handle stops the program, with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let view = FluxStore(initialState: Counter(), dispatcher: nil).view(\.count)

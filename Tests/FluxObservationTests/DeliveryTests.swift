@@ -223,8 +223,17 @@ import Testing
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             _ = store.subscribe(.buffered(newest: 0)) { _ in }
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-        #expect(message.contains("room for 0 changes delivers none. Give it room for 1 at least."))
+        let failing = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            _ = store.subscribe(failingAfter: 0) { _ in }
+        }
+        let states = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxStore(initialState: Counter(), dispatcher: nil).states(failingAfter: 0)
+        }
+        for result in [result, failing, states] {
+            let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+            #expect(message.contains("room for 0 changes delivers none. Give it room for 1 at least."))
+        }
     }
 
     @Test func `On the main queue a handler is the main actor's, and latest is one call a turn`() async {
@@ -240,5 +249,44 @@ import Testing
         await store.flush()
         #expect(seen.values == Array(stride(from: 10, through: 100, by: 10)))
         subscription.unsubscribe()
+    }
+
+    @Test func `What is not announced is told to nobody before something is`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let seen = (0..<5).map { _ in Recorder<Int>() }
+        let tokens = [
+            store.subscribe(to: \.count) { seen[0].record($0) },
+            store.subscribe(to: \.count, .latest) { seen[1].record($0) },
+            store.subscribe(.buffered(newest: 9)) { seen[2].record($0.count) },
+            store.subscribe(failingAfter: 9) { seen[3].record((try? $0.get().count) ?? -1) },
+            store.subscribe(toAnyOf: \.count, \.disorder) { state, _ in seen[4].record(state.count) },
+        ]
+        store.dispatch(action: .addSilently(1))
+        await store.flush()
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(seen.map(\.values) == Array(repeating: [2], count: 5))
+        FluxSubscription(tokens).unsubscribe()
+    }
+
+    @Test func `On the queue of a store one handler of parts is called at a time`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (entered, gate, seen) = (Gate(), Gate(), Recorder<Int>())
+        let tokens = [
+            store.subscribe(to: \.count) { _ in
+                entered.open()
+                gate.wait()
+                seen.record(0)
+            },
+            store.subscribe(.buffered(newest: 1)) { _ in seen.record(1) },
+        ]
+        store.dispatch(action: .add(1))
+        await entered.opened()
+        for _ in 0..<1_000 { await Task.yield() }
+        #expect(seen.values == [])
+        gate.open()
+        await store.flush()
+        #expect(seen.values == [0, 1])
+        FluxSubscription(tokens).unsubscribe()
     }
 }

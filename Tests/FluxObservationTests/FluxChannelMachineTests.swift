@@ -132,4 +132,28 @@ import Testing
         #expect(takeAll(machine) == ([1, 2], "more than 2 changes waited for the subscription, which has ended"))
         #expect(takeAll(machine) == ([], "end"), "an error is thrown once")
     }
+
+    @Test func `What was left out is an error to the iterator, though the source ends before it is thrown`() {
+        let rig = Rig(Machine(.failing(1)))
+        for number in 1...2 { _ = rig.push(number) }
+        _ = rig.finish()
+        let all = takeAll(rig)
+        #expect(all.elements == [1])
+        #expect(all.end == "more than 1 changes waited for the subscription, which has ended")
+    }
+
+    @Test func `Nothing comes after an iterator has found its task cancelled, not even to another task`() async {
+        let channel = FluxChannel<Int>(.every)
+        for number in 1...2 { channel.put(number)?.settle() }
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await channel.next(isolation: nil)
+        }
+        for taken in [await task.value, await channel.next(isolation: nil)] {
+            guard case .end(nil) = taken else {
+                Issue.record("\(taken)")
+                continue
+            }
+        }
+    }
 }

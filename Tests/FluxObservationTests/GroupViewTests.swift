@@ -52,6 +52,86 @@ import Testing
         #expect(view.state == [1: 108], "though there are as many changes in all as before")
     }
 
+    @Test func `Nor does one that takes its place while somebody looks at them all`() {
+        let (busy, next, swap) = (store(), store(100), Locked<(@Sendable () -> Void)?>(nil))
+        let rooms = Group<FluxStore<Counter>> { _ in swap.withLock { $0.take() }?() }
+        let view = FluxView(rooms) { $0.mapValues(\.count) }
+        rooms.open(1, busy)
+        #expect(view.state == [1: 0])
+        busy.dispatch(action: .add(1))
+        swap.withLock { swap in swap = { rooms.store.dispatch(action: .open(1, next)) } }
+        #expect(view.state == [1: 100], "though as many changes of the group and of its members were counted before")
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A store that takes another's place is watched`() async {
+        let (rooms, first, second) = (Group<FluxStore<Counter>>(), store(), store())
+        rooms.open(1, first)
+        let view = FluxView(rooms) { $0.mapValues(\.count) }
+        let seen = Recorder<Int?>()
+        let subscription = view.subscribe { seen.record($0[1]) }
+        first.dispatch(action: .add(1))
+        await seen.count(1)
+        rooms.open(1, second)
+        await seen.count(2)
+        second.dispatch(action: .add(7))
+        await seen.count(3)
+        #expect(seen.values == [1, 0, 7])
+        subscription.unsubscribe()
+    }
+
+    /// A store as a source, which knows how many watch it.
+    private struct Watched: WrappedSource {
+        let base = FluxStore(initialState: Counter(), dispatcher: nil)
+        let watching: Locked<Int>
+
+        func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
+            watching.withLock { $0 += 1 }
+            let token = base.watch(changed)
+            let isOver = Locked(false)
+            return FluxSubscription {
+                token.unsubscribe()
+                let isFirst = isOver.withLock { isOver in
+                    defer { isOver = true }
+                    return !isOver
+                }
+                if isFirst { watching.withLock { $0 -= 1 } }
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `Who leaves while the members are looked for watches none of them, though the token is kept`() async {
+        let (look, watching) = (Locked<(@Sendable () -> Void)?>(nil), Locked(0))
+        let rooms = Group<Watched> { _ in look.withLock { $0.take() }?() }
+        rooms.open(1, Watched(watching: watching))
+        let view = FluxView(rooms) { $0.count }
+        let told = Recorder<Int>()
+        let token = view.watch {
+            told.record(watching.current)
+            return nil
+        }
+        await told.count(1)
+        look.withLock { look in look = { token.unsubscribe() } }
+        rooms.open(2, Watched(watching: watching))
+        await told.count(2)
+        #expect(told.values == [1, 0])
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `A view watches its sources once for all who watch it, and no longer than any of them does`() {
+        let watching = Locked(0)
+        let view = FluxView(Watched(watching: watching)) { $0.count }
+        #expect(watching.current == 0)
+        for _ in 0..<2 {
+            let tokens = (0..<3).map { _ in view.subscribe { _ in } }
+            #expect(watching.current == 1)
+            for token in tokens.dropFirst() { token.unsubscribe() }
+            #expect(watching.current == 1)
+            tokens[0].unsubscribe()
+            #expect(watching.current == 0)
+        }
+    }
+
     /// Where a cut has come to, and what others do then: on another thread, while this one waits.
     private final class Moments: Sendable {
         enum Moment { case before, joined, reading, read, over }

@@ -18,6 +18,19 @@ import Testing
         }
     }
 
+    @Test func `What a view of a group and whoever watches it compute with may do so too`() async {
+        await #expect(processExitsWith: .success) {
+            let rooms = Group<FluxStore<Counter>>()
+            rooms.open(1, FluxStore(initialState: Counter(), dispatcher: nil))
+            await Drawer.emptyMany { farewell in
+                let view = FluxView(rooms) { rooms in withExtendedLifetime(farewell) { rooms.count } }
+                return [view as any Sendable, view.subscribe { _ in }]
+            }
+            let view = FluxView(rooms) { $0.count }
+            await Drawer.emptyMany { farewell in view.watch { withExtendedLifetime(farewell) { nil } } }
+        }
+    }
+
     @Test func `What a selector captured may do so too`() async {
         await #expect(processExitsWith: .success) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -28,6 +41,21 @@ import Testing
                     }
                 }
             }
+        }
+    }
+
+    @Test func `What a handler captured may do so too`() async {
+        await #expect(processExitsWith: .success) {
+            let dispatcher = FluxDispatcher()
+            let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+            let subscribing: [@Sendable (Farewell) -> FluxSubscription] = [
+                { farewell in store.subscribe(to: \.count) { _ in withExtendedLifetime(farewell) {} } },
+                { farewell in store.subscribe(.buffered(newest: 1)) { _ in withExtendedLifetime(farewell) {} } },
+                { farewell in store.subscribe(failingAfter: 1) { _ in withExtendedLifetime(farewell) {} } },
+                { farewell in store.subscribeActions { _ in withExtendedLifetime(farewell) {} } },
+                { farewell in dispatcher.subscribeActions { _ in withExtendedLifetime(farewell) {} } },
+            ]
+            for subscribe in subscribing { await Drawer.emptyMany(200) { subscribe($0) } }
         }
     }
 
@@ -57,6 +85,33 @@ import Testing
             store.dispatch(action: .add(1))
             // All but those of the iterator that goes on.
             await said.reaches(18)
+            subscription.unsubscribe()
+        }
+    }
+
+    private final class Loop: @unchecked Sendable {
+        let iterator: FluxStates<Part, Never>.Iterator
+        init(_ states: FluxStates<Part, Never>) { iterator = states.makeAsyncIterator() }
+    }
+
+    @Test func `A part that waits for an iterator which goes there may do so too`() async {
+        await #expect(processExitsWith: .success) {
+            let (target, said) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
+            let subscription = target.subscribe { said.see($0.count) }
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let select = { @Sendable (counter: Counter) in Part(count: counter.count, farewell: Farewell(to: target)) }
+            let isSame = { @Sendable (one: Part, other: Part) in one.count == other.count }
+            for delivery in [FluxDelivery.every, .latest] {
+                for _ in 0..<50 {
+                    let drawer = Drawer(Loop(store.values(of: select, by: isSame, delivery)))
+                    // Another part, for the last one is known elsewhere too; by latest they are made on a queue.
+                    await store.flush()
+                    store.dispatch(action: .add(1))
+                    await store.flush()
+                    FluxStore(initialState: consume drawer, dispatcher: nil).dispatch(action: .empty)
+                }
+            }
+            await said.reaches(200)
             subscription.unsubscribe()
         }
     }

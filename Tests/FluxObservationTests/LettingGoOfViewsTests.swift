@@ -40,4 +40,28 @@ import Testing
             withExtendedLifetime(rest) {}
         }
     }
+
+    /// A store as a source, which counts how often it is read for a view.
+    private struct Counted: WrappedSource {
+        let base = FluxStore(initialState: Counter(), dispatcher: nil)
+        let captures = Locked(0)
+
+        func capture(in cut: FluxCut) -> @Sendable () -> Counter {
+            captures.withLock { $0 += 1 }
+            return base.capture(in: cut)
+        }
+    }
+
+    @Test func `A view that goes reads its sources neither for nobody nor without a change`() {
+        for isWatched in [false, true] {
+            let source = Counted()
+            var view: FluxView<Int>? = FluxView(source) { $0.count }
+            let token = isWatched ? view?.subscribe { _ in } : nil
+            let before = source.captures.current
+            if !isWatched { source.base.dispatch(action: .add(1)) }
+            view = nil
+            #expect(source.captures.current == before)
+            withExtendedLifetime(token) {}
+        }
+    }
 }

@@ -237,4 +237,53 @@ extension SelectionTests {
         #expect(parts.values == ["me"] && changes.values == ["nobody me"] && anyOf.values == [1])
         FluxSubscription(subscriptions).unsubscribe()
     }
+
+    @Test func `A selector keeps as many different values as it is told to, those that were used last`() {
+        let computed = Locked(0)
+        let double = fluxSelector(\Shop.filter, capacity: 3) { filter in
+            computed.withLock { $0 += 1 }
+            return 2 * filter
+        }
+        var shop = Shop()
+        for filter in [1, 2, 3, 2, 2, 1, 3, 2, 1] {
+            _ = shop.handle(action: .filter(filter))
+            #expect(double(shop) == 2 * filter)
+        }
+        #expect(computed.current == 3)
+        for filter in [4, 1, 2, 3] { _ = shop.handle(action: .filter(filter)).map(double) }
+        #expect(computed.current == 5, "the 4 and, for which it had no room, the 3")
+    }
+
+    @Test func `A selector with room for nothing stops the program, with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = fluxSelector(\Shop.filter, capacity: 0) { $0 }
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("a selector that keeps 0 values computes each time. Let it keep 1 at least."))
+    }
+
+    /// Changes just before somebody subscribes to it.
+    private struct Changing: WrappedSource {
+        let base = FluxStore(initialState: Counter(), dispatcher: nil)
+
+        func subscribe(
+            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
+            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
+        ) -> FluxSubscription {
+            base.dispatch(action: .add(1))
+            return base.subscribe(
+                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A change that comes while somebody begins to watch a part of a source of the user's own is told of`() async {
+        let (source, seen) = (Changing(), Recorder<Int>())
+        let token = source.subscribe(to: \.count, .latest) { seen.record($0) }
+        await seen.count(1)
+        #expect(seen.values == [1])
+        token.unsubscribe()
+        var counts = source.values(of: \.count, startingWithCurrent: false).makeAsyncIterator()
+        #expect(await counts.next() == 2)
+    }
 }

@@ -28,4 +28,54 @@ import Testing
         #expect(seen.values.sorted() == [2, 6])
         FluxSubscription(subscriptions).unsubscribe()
     }
+
+    /// Hands on a store, and is no source of ours.
+    private struct Own: WrappedSource {
+        let base = FluxStore(initialState: Counter(), dispatcher: nil)
+    }
+
+    @Test func `What waits for a handler of such a source goes with the token, which counts what is left out`() async {
+        let (source, seen, queue) = (Own(), Recorder<Int>(), DispatchQueue(label: "held"))
+        queue.suspend()
+        let token = source.subscribe(.buffered(newest: 1), on: queue) { seen.record($0.count) }
+        for _ in 0..<3 {
+            source.base.dispatch(action: .add(1))
+            await source.flush()
+        }
+        #expect(token.dropped == 2)
+        token.unsubscribe()
+        queue.resume()
+        await token.finish()
+        await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
+        #expect(seen.values == [])
+    }
+
+    @Test func `Sources of the user's own that are values are as many as they are`() {
+        let sources = (0..<10).map { _ in Own() }
+        let sum = FluxView(sources) { $0.reduce(0) { $0 + $1.count } }
+        for (index, source) in sources.enumerated() {
+            source.base.dispatch(action: .add(1))
+            #expect(sum.state == index + 1)
+        }
+    }
+
+    /// Knows how it is read.
+    private struct Cut: WrappedSource {
+        let base = FluxStore(initialState: Counter(), dispatcher: nil)
+        let reads = Locked(0)
+
+        var state: Counter {
+            reads.withLock { $0 += 1 }
+            return base.state
+        }
+    }
+
+    @Test func `A view of few reads a source of the user's own as that is captured, never by its state`() {
+        let (source, store) = (Cut(), FluxStore(initialState: Counter(), dispatcher: nil))
+        let both = FluxView(source, store) { $0.count + $1.count }
+        let three = FluxView(source, store, store) { $0.count + $1.count + $2.count }
+        source.base.dispatch(action: .add(1))
+        #expect([both.state, three.state] == [1, 1])
+        #expect(source.reads.current == 0)
+    }
 }

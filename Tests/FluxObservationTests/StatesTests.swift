@@ -1,9 +1,10 @@
 import Dispatch
 import FluxCore
-import FluxObservation
 import Foundation
 import TestSupport
 import Testing
+
+@testable import FluxObservation
 
 /// States as sequences.
 @Suite struct StatesTests {
@@ -20,6 +21,86 @@ import Testing
         var values = store.values(of: \.count, startingWithCurrent: false).makeAsyncIterator()
         store.dispatch(action: .mark(producer: 1, number: 1))
         #expect(await values.next() == 10)
+    }
+
+    @Test(arguments: [AnyDelivery.latest, .every, .newest(2), .oldest(2)])
+    func `One that starts with the next state waits for it`(delivery: AnyDelivery) async {
+        let store = FluxStore(initialState: Counter(count: 5), dispatcher: nil)
+        let view = store.view(\.count)
+        var later = delivery.states(store, startingWithCurrent: false).makeAsyncIterator()
+        var ofView = delivery.states(view, startingWithCurrent: false).makeAsyncIterator()
+        await view.flush()
+        await store.flush()
+        let change = Task {
+            for _ in 0..<10 { await Task.yield() }
+            store.dispatch(action: .add(1))
+        }
+        #expect(await later.next()?.count == 6)
+        #expect(await ofView.next() == 6)
+        await change.value
+    }
+
+    @Test func `A state that was read together with one before it does not come again`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        var iterator = store.states.makeAsyncIterator()
+        #expect(await iterator.next()?.count == 0)
+        store.dispatch(action: .add(1))
+        await store.flush()
+        // Told of the first, it reads the second as well, of which it is told after that.
+        store.iteratorQueue.suspend()
+        store.dispatch(action: .add(1))
+        #expect(await iterator.next()?.count == 2)
+        store.iteratorQueue.resume()
+        await store.flush()
+        let change = Task {
+            for _ in 0..<10 { await Task.yield() }
+            store.dispatch(action: .add(1))
+        }
+        #expect(await iterator.next()?.count == 3)
+        await change.value
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `Every state that a view announces comes, though as good as the one that was there at the start`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let rough = store.view(\.count, by: { abs($0 - $1) < 5 })
+        store.dispatch(action: .add(4))
+        var iterator = rough.states(.every).makeAsyncIterator()
+        #expect(await iterator.next() == 4)
+        store.dispatch(action: .add(4))
+        #expect(rough.state == 8, "announced, for the last that was is 0")
+        store.dispatch(action: .add(9))
+        #expect(rough.state == 17)
+        #expect(await iterator.next() == 8)
+    }
+
+    /// Ends when the test says so.
+    private final class Ending: WrappedSource {
+        let base = FluxStore(initialState: Counter(), dispatcher: nil)
+        private let ends = Locked([@Sendable () -> Void]())
+
+        func end() { for end in ends.withLock({ $0 }) { end() } }
+
+        func subscribe(
+            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
+            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
+        ) -> FluxSubscription {
+            if let ended { ends.withLock { $0.append(ended) } }
+            return base.subscribe(
+                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: nil, handler)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [AnyDelivery.latest, .every, .newest(2), .oldest(2)])
+    func `A sequence over a source of the user's own ends with that`(delivery: AnyDelivery) async {
+        let source = Ending()
+        var states = delivery.states(source).makeAsyncIterator()
+        var counts = delivery.values(source, of: \.count).makeAsyncIterator()
+        #expect(await states.next()?.count == 0)
+        #expect(await counts.next() == 0)
+        source.end()
+        #expect(await states.next() == nil)
+        #expect(await counts.next() == nil)
     }
 
     @Test func `A slow iterator gets what its delivery says, and tells how many it was not handed`() async {

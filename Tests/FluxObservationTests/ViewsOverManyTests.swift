@@ -73,4 +73,66 @@ import Testing
         ]
         #expect(sums.map(\.state) == [4, 4, 4, 4, 4, 4])
     }
+
+    @Test func `A view that is known is not computed again for another one that is made of it`() {
+        let (one, other) = (
+            FluxStore(initialState: Counter(), dispatcher: nil), FluxStore(initialState: Counter(), dispatcher: nil)
+        )
+        let computed = Locked(0)
+        let known = one.view { state in
+            computed.withLock { $0 += 1 }
+            return state.count
+        }
+        let both = FluxView(known, other.view(\.count)) { $0 + $1 }
+        let before = computed.current
+        other.dispatch(action: .add(1))
+        #expect(both.state == 1)
+        #expect(computed.current == before)
+    }
+
+    @Test func `A view that another one has twice is computed once for a view of that`() {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let computed = Locked(0)
+        let count = store.view { state in
+            computed.withLock { $0 += 1 }
+            return state.count
+        }
+        let twice = FluxView(count, count) { $0 + $1 }.view { $0 }
+        let before = computed.current
+        store.dispatch(action: .add(1))
+        #expect(twice.state == 2)
+        #expect(computed.current == before + 1)
+    }
+
+    @Test func `What another thread has put there meanwhile, of an older cut, makes room for what is newer`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let (entered, gate, isOver, computed) = (Gate(), Gate(), Gate(), Locked(0))
+        let view = store.view(
+            { state in
+                computed.withLock { $0 += 1 }
+                if state.count == 1 {
+                    entered.open()
+                    gate.wait()
+                }
+                return state.count
+            },
+            by: { one, other in
+                // The newer is compared with what is there, and by then that is something else.
+                if (one, other) == (0, 2) {
+                    gate.open()
+                    isOver.wait()
+                }
+                return one == other
+            })
+        store.dispatch(action: .add(1))
+        DispatchQueue.global().async {
+            #expect(view.state == 1)
+            isOver.open()
+        }
+        await entered.opened()
+        store.dispatch(action: .add(1))
+        #expect(view.state == 2)
+        #expect(view.state == 2)
+        #expect(computed.current == 3, "the start and two changes")
+    }
 }

@@ -242,6 +242,56 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
+    /// Loads until its task is cancelled.
+    final class Endless: FluxPersistence {
+        let hasEnded = Gate()
+
+        func load() async throws -> Counter? {
+            await FluxLatch().wait()
+            hasEnded.open()
+            return nil
+        }
+
+        func save(_ state: Counter) async throws {}
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `The task of a load that was given up on is cancelled`() async {
+        let persistence = Endless()
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence, loadTimeout: .seconds(1), clock: clock,
+            onFailure: { _ in })
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        expect(await store.ready, is: "timedOut")
+        await persistence.hasEnded.opened()
+    }
+
+    @Test func `Once a load has ended nobody sleeps until its time is up`() async {
+        let clock = await {
+            let (persistence, gate, clock) = (MemoryPersistence(Counter(count: 1)), Gate(), TestClock())
+            persistence.script.block(until: gate)
+            let store = FluxStore(
+                initialState: Counter(), dispatcher: nil, persistence: persistence, loadTimeout: .seconds(1),
+                clock: clock)
+            await clock.sleepers(1)
+            gate.open()
+            expect(await store.ready, is: "restored")
+            return Weak(clock)
+        }()
+        #expect(await clock.isGone())
+    }
+
+    @Test func `Where a program loads by itself, a load that is void takes nothing from the one before`() throws {
+        let first = FluxFileAccess<String>(calls: FluxFileCalls(path: folder.state))
+        try first.write("a")
+        let second = FluxFileAccess<String>(calls: FluxFileCalls(path: folder.state))
+        let late = FluxCancellationFlag(partOf: nil)
+        for load in [FluxCancellationFlag(partOf: nil), late] { #expect(try second.read(for: load) == "a") }
+        late.void()
+        try second.write("b")
+        #expect(folder.names == ["state"])
+    }
+
     @Test func `Answer and timeout at once: a state is overwritten only by a store that went on from it`() async throws
     {
         for _ in 0..<50 {

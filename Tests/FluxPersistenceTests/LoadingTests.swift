@@ -327,6 +327,44 @@ import Testing
         #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
         #expect(persistence.current?.count == 5)
     }
+
+    @Test func `Who is told of a load that failed finds all held back still`() async {
+        let persistence = MemoryPersistence<Counter>()
+        let (gate, kept, counts) = (Gate(), Locked<FluxStore<Counter>?>(nil), Recorder<Int>())
+        persistence.script.block(until: gate)
+        persistence.script.refuse(1)
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence,
+            onFailure: { _ in if let store = kept.current { counts.record(store.state.count) } })
+        kept.withLock { $0 = store }
+        store.dispatch(action: .add(1))
+        gate.open()
+        expect(await store.ready, is: "failed")
+        #expect(counts.values == [0] && store.state.count == 1)
+        kept.withLock { $0 = nil }
+    }
+
+    @Test func `Who is cancelled before a load has ended is not told that all is saved`() async {
+        let (persistence, gate) = (MemoryPersistence<Counter>(), Gate())
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
+        let asking = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await store.handle.failure()
+        }
+        #expect(await asking.value is CancellationError)
+        gate.open()
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `What was held back is let go of with no lock held`() async {
+        let (persistence, gate) = (MemoryPersistence<Post>(), Gate())
+        persistence.script.block(until: gate)
+        let store = FluxStore(initialState: Post(), dispatcher: nil, persistence: persistence)
+        store.dispatch(action: .send(Letter(to: store)))
+        gate.open()
+        _ = await store.ready
+        while store.state.count < 2 { await Task.yield() }
+    }
 }
 
 /// A state that keeps an object, to see it go.
@@ -338,4 +376,20 @@ struct Owner: FluxState {
 func expect(_ restoration: FluxRestoration, is name: String, sourceLocation: SourceLocation = #_sourceLocation) {
     let found = String(describing: restoration).prefix { $0 != "(" }
     #expect(found == name, sourceLocation: sourceLocation)
+}
+
+/// Counts its actions, some of which use a store when they go.
+struct Post: FluxState {
+    enum Action: FluxAction { case send(Letter), count }
+    var count = 0
+    mutating func handle(action: Action) -> Post? {
+        count += 1
+        return self
+    }
+}
+
+final class Letter: Sendable {
+    private let store: FluxStore<Post>
+    init(to store: FluxStore<Post>) { self.store = store }
+    deinit { store.dispatch(action: .count) }
 }

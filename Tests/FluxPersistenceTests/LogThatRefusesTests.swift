@@ -66,4 +66,46 @@ import Testing
         let store = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
         #expect(store.state.count == 2 && store.revision == 2)
     }
+
+    /// Waits, and then refuses for good.
+    final class LateRefusal: FluxLog {
+        struct Moved: FluxPermanentError {}
+        let (begins, ends) = (Gate(), Gate())
+
+        func load() async throws -> FluxLogContents<Post> {
+            FluxLogContents(snapshot: FluxSnapshot(state: Post(), number: 0, revision: 1))
+        }
+        func append(_ entries: [FluxLogEntry<Post.Action>]) async throws {
+            begins.open()
+            await ends.opened()
+            throw Moved()
+        }
+        func compact(_ snapshot: FluxSnapshot<Post>) async throws {}
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `What will never be written is let go of with no lock held`() async {
+        let log = LateRefusal()
+        let store = FluxStore(initialState: Post(), dispatcher: nil, log: log, onFailure: { _ in })
+        _ = await store.ready
+        store.dispatch(action: .count)
+        await log.begins.opened()
+        store.dispatch(action: .send(Letter(to: store)))
+        log.ends.open()
+        await store.flush()
+        while store.state.count < 3 { await Task.yield() }
+    }
+
+    @Test func `Who was cancelled before has nothing applied, though there is room`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil, log: MemoryLog<Counter>())
+        _ = await store.ready
+        let dispatch = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            do throws(FluxDurabilityError) { try await store.dispatch(durably: .add(1)) } catch {
+                if case .cancelled = error { return true }
+            }
+            return false
+        }
+        #expect(await dispatch.value)
+        #expect(store.state.count == 0)
+    }
 }

@@ -49,6 +49,31 @@ import Testing
         expect(result, says: "FluxCore: the version of a FluxFile cannot be negative (-2). Count them from 0 or 1.")
     }
 
+    struct Dispatching: FluxState {
+        enum Action: FluxAction { case act }
+        mutating func handle(action: Action) -> Dispatching? {
+            FluxDispatcher().dispatch(action: action)
+            return self
+        }
+    }
+
+    @Test func `A handle that dispatches is told so where its actions are those of a log, too`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let log = MemoryLog<Dispatching>()
+            try await log.append([FluxLogEntry(number: 1, action: .act)])
+            _ = try await FluxStore.restored(from: log, initialState: Dispatching(), dispatcher: nil)
+        }
+        expect(result, says: "FluxState.handle(action:)")
+    }
+
+    @Test func `All the time there is may be given for a load`() async {
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence(Counter(count: 7)),
+            loadTimeout: .seconds(Int64.max))
+        _ = await store.ready
+        #expect(store.state.count == 7)
+    }
+
     @Test func `A timeout of zero and limits of one are taken`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, compactEvery: 1, capacity: 1)

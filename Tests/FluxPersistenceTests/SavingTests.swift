@@ -189,4 +189,17 @@ import Testing
         func load() async throws -> Counter? { nil }
         func save(_ state: Counter) async throws {}
     }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `The pause after a save that failed begins before anybody is told, and may move the clock`() async {
+        let (persistence, clock) = (MemoryPersistence<Counter>(), TestClock())
+        let store = FluxStore(
+            initialState: Counter(), dispatcher: nil, persistence: persistence, backoff: .constant(.seconds(1)),
+            clock: clock, onFailure: { _ in clock.advance(by: .seconds(1)) })
+        _ = await store.ready
+        persistence.script.refuse(1)
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(persistence.current?.count == 1)
+    }
 }

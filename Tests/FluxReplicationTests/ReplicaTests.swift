@@ -123,6 +123,84 @@ import Testing
         }
     }
 
+    @Test("The time of one who comes after all others have gone is up as well")
+    func timesLater() async throws {
+        let (log, clock) = (FluxTestLog(), FluxTestClock())
+        let replica = try await join(log, clock: clock)
+        log.arePaused = true
+        // For who joined.
+        clock.advance(by: .seconds(30))
+        for number in 1...3 {
+            let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(5)) } }
+            while log.entries.count < number { await Task.yield() }
+            clock.advance(by: .seconds(5))
+            #expect(await dispatch.value == .unconfirmed("nothing within 5.0 seconds"))
+        }
+    }
+
+    @Test("A clock that wakes somebody before his time says that it is up")
+    func wokenEarly() async throws {
+        let (log, clock) = (FluxTestLog(), DeafClock())
+        let replica = try await join(log, clock: clock)
+        log.arePaused = true
+        let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(20)) } }
+        while clock.asleep < 2 { await Task.yield() }
+        clock.wake()
+        #expect(await dispatch.value == .unconfirmed("nothing within 20.0 seconds"))
+    }
+
+    @Test("Each pause is longer than the one before; behind an entry that was read the first is as short as it was")
+    func pauses() async throws {
+        let (log, clock) = (CountingLog(), BriskClock())
+        let replica = try await join(log, backoff: .exponential(.seconds(1), max: .seconds(16)), clock: clock)
+        let other = try await join(log.base)
+        // So that the log is asked all the time whether it is back.
+        log.takesEntries.withLock { $0 = false }
+        let pending = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(100)) } }
+        while log.appends.withLock({ $0 < 6 }) || log.ends.withLock({ $0 < 6 }) { await Task.yield() }
+        for seconds in [1, 2, 4] { #expect(clock.count(seconds) == 2) }
+        log.base.isAvailable = false
+        while log.reads.withLock({ $0 < 6 }) { await Task.yield() }
+        for seconds in [1, 2, 4] { #expect(clock.count(seconds) == 3) }
+        log.base.isAvailable = true
+        try await other.dispatch(action: [2, 1], within: .seconds(100))
+        while replica.lines.isEmpty { await Task.yield() }
+        let reads = log.reads.withLock { $0 }
+        log.base.isAvailable = false
+        while log.reads.withLock({ $0 < reads + 3 }) { await Task.yield() }
+        for seconds in [1, 2] { #expect(clock.count(seconds) == 4) }
+        await replica.close()
+        #expect(await pending.value == .unconfirmed("the replica was closed"))
+    }
+
+    @Test("A replica that is closed leaves nobody asleep")
+    func closedLeavesNobodyAsleep() async throws {
+        let clock = try await {
+            let (log, clock) = (FluxTestLog(), FluxTestClock())
+            let replica = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
+            log.isAvailable = false
+            // The task that reads, the one that asks whether the log is back, and the time of who joined.
+            await clock.sleepers(3)
+            await replica.close()
+            return Weak(clock)
+        }()
+        while clock.object != nil {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+    }
+
+    @Test("A replica keeps nothing of those who have asked it")
+    func keepsNothing() async {
+        await #expect(processExitsWith: .success) {
+            let replica = try await join(FluxTestLog())
+            let kept = await Heap.bytesKept(warmUp: 1_000, runs: 5_000) { count in
+                for _ in 0..<count { _ = try? await replica.upToDate() }
+            }
+            #expect(kept < 64)
+        }
+    }
+
     @Test("Of many whose time is up at nearly the same time one alarm lets all out")
     func timesAtOnce() async throws {
         let (log, clock) = (FluxTestLog(), CountingClock())
@@ -146,9 +224,10 @@ import Testing
     func closedWithTimeLeft() async throws {
         let store = try await {
             let log = FluxTestLog()
-            let replica = try await join(log)
+            // The time of who joined is the longest that is left.
+            let replica = try await join(log, clock: FluxTestClock())
             log.arePaused = true
-            let dispatches = [1_000_000, 1_000, 2_000].map { seconds in
+            let dispatches = [20, 10, 15].map { seconds in
                 Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(seconds)) } }
             }
             while log.entries.count < 3 { await Task.yield() }
@@ -199,7 +278,46 @@ import Testing
                 == .notApplied("it cannot be encoded: Odd()"))
     }
 
+    @Test("A reading that ends by itself is told of as one that has failed")
+    func readingEnds() async throws {
+        let replica = try await join(EndingLog(), backoff: .constant(.milliseconds(1)))
+        #expect(await replica.reaches { $0 == .unavailable("the reading has ended") } != nil)
+    }
+
+    @Test("Who has all the time there is may say so")
+    func forGood() async throws {
+        let replica = try await FluxReplica.joined(
+            log: FluxTestLog(), initialState: Journal(), coding: .journal(), within: .seconds(Int64.max))
+        try await replica.dispatch(action: [1, 1], within: .seconds(Int64.max))
+    }
+
     // MARK: - Giving up
+
+    @Test("Who gives up leaves nothing under way at the log, and no other attempt is made")
+    func leavesNothing() async throws {
+        let lingering = LingeringLog()
+        let replica = try await join(lingering)
+        let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1]) } }
+        while lingering.underWay.withLock({ $0 }) == 0 { await Task.yield() }
+        dispatch.cancel()
+        #expect(await dispatch.value == .unconfirmed("the task was cancelled"))
+        while lingering.underWay.withLock({ $0 }) > 0 {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+
+        let (log, clock) = (CountingLog(), FluxTestClock())
+        let other = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
+        log.base.isAvailable = false
+        let pending = Task { await failure { try await other.dispatch(action: [1, 1]) } }
+        // The task that reads, the one that asks whether the log is back, the one that appends, and their time.
+        await clock.sleepers(4)
+        while log.appends.withLock({ $0 == 0 }) { await Task.yield() }
+        pending.cancel()
+        #expect(await pending.value == .unconfirmed("the task was cancelled"))
+        await other.close()
+        #expect(log.appends.withLock { $0 } == 1)
+    }
 
     @Test("A dispatch that was given up is applied before those that come after it, or never")
     func zombies() async throws {
@@ -218,7 +336,7 @@ import Testing
 
     @Test("Who was cancelled before asks for nothing")
     func cancelled() async throws {
-        let log = FluxTestLog()
+        let log = CountingLog()
         let replica = try await join(log)
         let task = Task {
             withUnsafeCurrentTask { $0?.cancel() }
@@ -227,7 +345,10 @@ import Testing
                 await failure { try await replica.upToDate() },
             ]
         }
-        #expect(await task.value == [.cancelled, .cancelled] && log.entries.isEmpty)
+        #expect(await task.value == [.cancelled, .cancelled])
+        await replica.close()
+        // By who joined.
+        #expect(log.base.entries.isEmpty && log.ends.withLock { $0 } == 1)
     }
 
     @Test("Closing lets out who waits, and what is asked later is refused")
@@ -309,6 +430,42 @@ import Testing
         while store.object != nil { await Task.yield() }
     }
 
+    @Test("A replica may be let go of in a handle(action:)")
+    func letGoInHandle() async throws {
+        struct Holder: FluxState {
+            struct Close: FluxAction {}
+            var replica: FluxReplica<Journal>?
+            mutating func handle(action: Close) -> Holder? { Holder() }
+        }
+        let log = FluxTestLog()
+        let (store, status) = try await {
+            let replica = try await join(log)
+            return (FluxStore(initialState: Holder(replica: replica), dispatcher: nil), replica.status)
+        }()
+        store.dispatch(action: Holder.Close())
+        for await status in status.states where status.condition == .closed { break }
+    }
+
+    @Test("Numbers that mean nothing stop the program with a message")
+    func misuse() async throws {
+        func message(_ result: ExitTest.Result?) -> String {
+            String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        }
+        let check = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = try await join(FluxTestLog(), checkEvery: 0)
+        }
+        #expect(message(check).contains("was given checkEvery: 0, snapshotEvery: 1000. Give 1 or more."))
+        let snapshot = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = try await join(FluxTestLog(), snapshotEvery: 0)
+        }
+        #expect(message(snapshot).contains("was given checkEvery: 1000, snapshotEvery: 0. Give 1 or more."))
+        let version = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxReplicaCoding<Journal>.journal(version: -1)
+        }
+        #expect(message(version).contains("was given the version -1. Give 0 or more."))
+        _ = FluxReplicaCoding<Journal>.journal(version: 0)
+    }
+
     @Test("An action that is dispatched to the store itself stops the program with a message")
     func pastTheLog() async throws {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
@@ -377,6 +534,48 @@ import Testing
         try await replica.dispatch(action: [1, 2])
         for await status in replica.status.states where status.snapshotFailure == nil { break }
         #expect(try await log.base.snapshot()?.position == replica.position)
+    }
+
+    @Test(
+        "The first snapshot has none before it, so that nothing is to be trimmed: no log is asked to, and takes it for all"
+    )
+    func trimsNothing() async throws {
+        let log = CountingLog()
+        for number in UInt8(1)...3 {
+            let replica = try await join(log, snapshotEvery: 1)
+            try await replica.dispatch(action: [1, number])
+            await replica.close()
+        }
+        #expect(log.trims.withLock { $0.count == 2 && !$0.contains(0) })
+    }
+
+    @Test("A log without a snapshot of what was trimmed is unavailable, and says why; what was read is still there")
+    func trimmedTooFar() async throws {
+        let log = GatedLog()
+        let (one, other) = (try await join(log.base), try await join(log, backoff: .constant(.milliseconds(1))))
+        try await one.dispatch(action: [1, 1])
+        try await other.upToDate()
+        let before = other.position
+        log.isCut.withLock { $0 = true }
+        let position = try await one.dispatch(action: [1, 2])
+        try await log.base.trim(through: position)
+        log.isCut.withLock { $0 = false }
+        let reason = "the entries up to \(position) are gone, and the newest snapshot is at 0"
+        #expect(await other.reaches { $0 == .unavailable(reason) } != nil)
+        #expect(other.lines == [[1, 1]] && other.position == before)
+    }
+
+    @Test("A snapshot that is found once the replica was closed changes nothing")
+    func closedWhileLoading() async throws {
+        let log = LateSnapshotLog()
+        let (replica, one) = (try await join(log), try await join(log.base, snapshotEvery: 1))
+        let revision = replica.store.revision
+        log.isLate.withLock { $0 = true }
+        try await one.dispatch(action: [1, 1])
+        await one.close()
+        await log.isAsked.wait()
+        await replica.close()
+        #expect(replica.lines.isEmpty && replica.store.revision == revision)
     }
 
     @Test("A log that cannot be trimmed is told of as that, as the snapshot is saved")
@@ -500,6 +699,21 @@ import Testing
         try await log.bring()
         try await next.dispatch(action: [1, 4])
         #expect(next.lines == [[1, 1], [1, 3], [1, 4]])
+    }
+
+    @Test("Only who joins goes on as a closed replica: who has something under way stays who it is")
+    func staysWhoItIs() async throws {
+        let log = LateLog()
+        log.isLate.withLock { $0 = false }
+        let (closed, replica) = (try await join(log), try await join(log))
+        try await closed.dispatch(action: [1, 1])
+        await closed.close()
+        log.isLate.withLock { $0 = true }
+        let pending = Task { try await replica.dispatch(action: [2, 1], within: .seconds(100)) }
+        while log.late.withLock({ $0.isEmpty }) { await Task.yield() }
+        try await replica.upToDate()
+        try await log.bring()
+        #expect(try await pending.value == replica.position)
     }
 
     // MARK: - Nodes that differ
@@ -696,6 +910,28 @@ import Testing
             await failure { try await replica.dispatch(action: [200, 1]) }
                 == .notApplied("its version is 2, and the newest that this program knows is 1"))
         #expect(log.entries.isEmpty)
+        let odd = FluxReplicaCoding<Journal>(
+            versionOf: { _ in -1 }, encode: { _ in [] }, decode: { _, _ in [1, 1] }, encodeState: { _ in [] },
+            decodeState: { _, _ in Journal() })
+        let other = try await FluxReplica.joined(log: log, initialState: Journal(), coding: odd)
+        #expect(
+            await failure { try await other.dispatch(action: [1, 1]) }
+                == .notApplied("its version is -1, and the newest that this program knows is 1"))
+    }
+
+    @Test("An action is of the newest version, unless the program says of which it is")
+    func newest() async throws {
+        let log = FluxTestLog()
+        let old = try await join(log, version: 1)
+        let coding = FluxReplicaCoding<Journal>(
+            version: 2, encode: { [$0.client, $0.number] }, decode: { _, _ in [1, 1] }, encodeState: { _ in [] },
+            decodeState: { _, _ in Journal() })
+        let new = try await FluxReplica.joined(log: log, initialState: Journal(), coding: coding)
+        try await new.dispatch(action: [1, 1])
+        guard case .stopped(let stop) = await old.reaches({ if case .stopped = $0 { true } else { false } }) else {
+            throw Unexpected(it: "\(old.status.state)")
+        }
+        #expect(stop.version == 2)
     }
 
     @Test("A node stops before what it cannot decode")

@@ -79,6 +79,55 @@ import Testing
         #expect(dispatcher.stores.map(\.name) == ["b"])
     }
 
+    @Test func `A store that is given the name it has keeps it, and messages show it until it is detached`() throws {
+        let (cart, other) = (store(), FluxStore(initialState: Log(), dispatcher: dispatcher))
+        other.handle.label = "mine"
+        for _ in 0..<2 { try dispatcher.attach(cart, as: "cart") }
+        #expect(dispatcher.stores.map(\.description) == ["mine", "cart"])
+        #expect(dispatcher.detach(named: "cart"))
+        #expect(FluxStoreInfo(cart.handle).description == "FluxStore<Log>")
+        // What is the user's own is not taken away.
+        dispatcher.detach(other)
+        #expect(other.handle.label == "mine")
+    }
+
+    @Test func `Used in pure code it stops the program, and the message names what was used`() async {
+        let asked = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.inPureCode { _ = $0.responds(to: LogOut.self) }
+        }
+        #expect(said(asked, "responds(to:)"))
+        let named = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.inPureCode { try? $0.attach(FluxStore(initialState: Log(), dispatcher: nil), as: "a") }
+        }
+        #expect(said(named, "attach"))
+        let detached = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.inPureCode { $0.detach(named: "a") }
+        }
+        #expect(said(detached, "detach(named:)"))
+        let dispatched = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.inPureCode { $0.dispatch(action: LogOut(), to: "a") }
+        }
+        #expect(said(dispatched, "dispatch(action:to:)"))
+        let above = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.inPureCode { _ = try? $0.attach(FluxDispatcher()) }
+        }
+        #expect(said(above, "attach"))
+        let below = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            Self.inPureCode { $0.detach(FluxDispatcher()) }
+        }
+        #expect(said(below, "detach"))
+    }
+
+    private static func inPureCode(_ body: @escaping @Sendable (FluxDispatcher) -> Void) {
+        let dispatcher = FluxDispatcher()
+        FluxStore(initialState: Impure { body(dispatcher) }, dispatcher: nil).dispatch(action: .run)
+    }
+
+    private func said(_ result: ExitTest.Result?, _ call: String) -> Bool {
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        return message.contains("FluxCore: \(call) was used inside")
+    }
+
     @Test func `Attach, detach and move at run time`() {
         let other = FluxDispatcher()
         let cart = FluxStore(initialState: Log(), dispatcher: dispatcher)

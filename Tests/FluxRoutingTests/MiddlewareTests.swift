@@ -53,7 +53,63 @@ private struct Optionals: FluxState {
         let store = FluxStore(initialState: Optionals(), dispatcher: dispatcher)
         let token = dispatcher.subscribeActions(of: Counter.Action.self) { seen.record("\($0.action)") }
         dispatcher.dispatch(action: Counter.Action?.some(.add(1)))
-        withExtendedLifetime(token) { #expect(store.state.count == 1 && seen.values.isEmpty) }
+        dispatcher.add(.on(Counter.Action.self) { action, _ in Issue.record("it is \(action)") })
+        dispatcher.dispatch(action: Counter.Action?.some(.add(1)))
+        withExtendedLifetime(token) { #expect(store.state.count == 2 && seen.values.isEmpty) }
+    }
+
+    class Order: FluxAction, @unchecked Sendable {}
+    final class BigOrder: Order, @unchecked Sendable {}
+
+    @Test func `Middleware of a class gets the actions of those below it`() {
+        struct OfOrders: FluxMiddleware {
+            let seen: Recorder<String>
+            func handle(action: Order, next: FluxNext) { seen.record("\(type(of: action))") }
+        }
+        let seen = Recorder<String>()
+        dispatcher.add(OfOrders(seen: seen))
+        for order in [Order(), BigOrder()] { dispatcher.dispatch(action: order) }
+        #expect(seen.values == ["Order", "BigOrder"])
+    }
+
+    @Test func `Each time that it goes on it is told of what that alone announced`() {
+        let counts = Recorder<Int>()
+        dispatcher.add(
+            FluxInterceptor { action, next in for _ in 0..<2 { counts.record(next(action)) } }, priority: 1)
+        dispatcher.add(.before { _ in })
+        #expect(dispatcher.add(1) == 2)
+        #expect(counts.values == [1, 1])
+    }
+
+    @Test func `Of several changes to a store its state is that after the last`() {
+        let left = Recorder<[Int]?>()
+        dispatcher.add(
+            .after { [store] _, changes in left.record(changes.state(of: store)?.entries) }, priority: 1)
+        dispatcher.add(FluxInterceptor { action, next in for _ in 0..<2 { next(action) } })
+        dispatcher.add(7)
+        #expect(left.values == [[7, 7]])
+    }
+
+    @Test func `What goes on after the changes were told of keeps no state`() {
+        let (kept, gone) = (Locked<FluxNext?>(nil), Gate())
+        let box = FluxStore(initialState: Keeping(), dispatcher: dispatcher)
+        dispatcher.add(.after { _, changes in #expect(changes.isEmpty) }, priority: 1)
+        let registration = dispatcher.add(FluxInterceptor { _, next in kept.withLock { $0 = next } })
+        dispatcher.dispatch(action: Keeping.Action())
+        registration.remove()
+        kept.current?(Keeping.Action(canary: Canary(gone)))
+        kept.current?(Keeping.Action())
+        #expect(gone.isOpen)
+        withExtendedLifetime((box, kept.current)) {}
+    }
+
+    struct Keeping: FluxState {
+        struct Action: FluxAction { var canary: Canary? }
+        var canary: Canary?
+        mutating func handle(action: Action) -> Keeping? {
+            canary = action.canary
+            return self
+        }
     }
 
     @Test func `It acts before and after, and finds the action applied after next`() {

@@ -1,7 +1,8 @@
 import FluxCore
-import FluxTesting
 import TestSupport
 import Testing
+
+@testable import FluxTesting
 
 /// The recorder that users test with.
 @Suite struct FluxRecorderTests {
@@ -31,6 +32,38 @@ import Testing
         #expect(store.state.count == 1)
     }
 
+    @Test func `It records an action before who comes after it has it, by its priority`() {
+        struct Looking: FluxDispatchInterceptor {
+            let actions: [FluxRecorder<any FluxAction>]
+            let found = FluxRecorder<[Int]>()
+            func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
+                found.record(actions.map(\.elements.count))
+                return next(action)
+            }
+        }
+        struct LogOut: FluxAction {}
+        let dispatcher = FluxDispatcher()
+        let looking = Looking(actions: [-1, 1].map { FluxRecorder.actions(of: dispatcher, priority: $0) })
+        dispatcher.add(looking, priority: 0)
+        dispatcher.dispatch(action: LogOut())
+        #expect(looking.found.elements == [[0, 1]])
+    }
+
+    @Test func `Who waits no longer is not told, and nothing is kept of it`() {
+        var counts = FluxCounts()
+        let latches = (0..<3).map { _ in FluxLatch() }
+        for latch in latches { #expect(counts.wait(for: 2, of: 1, latch) === latch) }
+        #expect(counts.withdraw(latches[1]) && !counts.withdraw(latches[1]))
+        #expect(counts.tell(1).isEmpty && counts.tell(2).count == 2)
+    }
+
+    @Test func `What comes as the time ends is there, and a time below zero is over`() async throws {
+        let recorder = FluxRecorder<Int>()
+        recorder.record(1)
+        for _ in 0..<500 { try await recorder.count(1, within: .zero) }
+        try await recorder.count(1, within: .seconds(Int64.min))
+    }
+
     @Test func `It lets a test wait for a number of elements`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (changes, states) = (FluxRecorder.changes(of: store), FluxRecorder<Int>())
@@ -57,7 +90,11 @@ import Testing
         #expect(
             await message { () throws(FluxTestTimeout) in try await recorder.count(2, within: .milliseconds(1)) }
                 == "elements: 2 awaited for 0.001 seconds, 1 there, 7")
-        for element in 0..<20 { recorder.record(element) }
+        for element in 1...9 { recorder.record(element) }
+        #expect(
+            await message { () throws(FluxTestTimeout) in try await recorder.count(11, within: .zero) }
+                == "elements: 11 awaited for 0.0 seconds, 10 there, 7, 1, 2, 3, 4, 5, 6, 7, 8, 9")
+        for element in 9..<20 { recorder.record(element) }
         #expect(
             await message { () throws(FluxTestTimeout) in try await recorder.count(22, within: .zero) }
                 == "elements: 22 awaited for 0.0 seconds, 21 there, the newest of them 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"
@@ -70,7 +107,12 @@ import Testing
         #expect(
             await message { () throws(FluxTestTimeout) in try await clock.sleepers(2, within: .zero) }
                 == "sleepers: 2 awaited for 0.0 seconds, 1 there, until 3.0 seconds")
-        sleeping.cancel()
+        let later = Task { try await clock.sleep(for: .seconds(4)) }
+        await clock.sleepers(2)
+        #expect(
+            await message { () throws(FluxTestTimeout) in try await clock.sleepers(3, within: .zero) }
+                == "sleepers: 3 awaited for 0.0 seconds, 2 there, until 3.0 seconds, until 4.0 seconds")
+        for task in [sleeping, later] { task.cancel() }
         let waiting = Task { try await recorder.count(100, within: .seconds(Int64.max)) }
         waiting.cancel()
         await #expect(throws: FluxTestTimeout.self) { try await waiting.value }

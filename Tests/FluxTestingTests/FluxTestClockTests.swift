@@ -30,6 +30,7 @@ import Testing
 
     @Test func `A moment that has come is not slept for`() async throws {
         clock.advance(by: .seconds(1))
+        clock.advance(by: .zero)
         try await clock.sleep(until: clock.now, tolerance: nil)
         try await clock.sleep(for: .zero)
     }
@@ -77,6 +78,16 @@ import Testing
             let again = (0..<2).map { _ in Task { try await clock.sleep(for: .seconds(1)) } }
             await #expect(throws: Never.self) { try await waiting.value }
             again.forEach { $0.cancel() }
+        }
+    }
+
+    @Test func `Who was woken has slept to the end, though it is cancelled before it goes on`() async throws {
+        for _ in 0..<100 {
+            let sleeping = Task { try await clock.sleep(for: .seconds(1)) }
+            await clock.sleepers(1)
+            clock.advance(by: .seconds(1))
+            sleeping.cancel()
+            try await sleeping.value
         }
     }
 

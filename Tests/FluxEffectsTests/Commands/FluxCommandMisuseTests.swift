@@ -84,6 +84,15 @@ import Testing
         #expect(message.contains("Throw from execute"))
     }
 
+    @Test func `One that is run in pure code stops the program, and the message names that`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            store.handle.withAccess { _ in _ = store.run(Loud()) }
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("FluxCore: run was used inside"))
+    }
+
     /// Has another command do its first part, without a `try`.
     struct Wrapping<Inner: FluxCommand>: FluxCommand where Inner.State == Counter {
         let inner: Inner

@@ -24,6 +24,7 @@ import Testing
         let (first, last) = (text.firstRange(of: "milk"), text.firstRange(of: "oats"))
         #expect(first != nil && last != nil && first!.upperBound <= last!.lowerBound, "\(text)")
         #expect("\(FluxMutation<Basket>.clear)".contains("clear"))
+        #expect("\(FluxMutation<Basket>.add("milk"))" == "add(milk)")
     }
 
     @Test func `Whoever looks on at the store sees it`() {
@@ -40,5 +41,6 @@ extension FluxMutation<MutationsCarryTheirArgumentsTests.Basket> {
     static func replace(_ old: String, with new: String) -> Self {
         Self("replace", old, new) { state in state.items = state.items.map { $0 == old ? new : $0 } }
     }
+    static func add(_ item: String) -> Self { Self(#function, item) { $0.items.append(item) } }
     static var clear: Self { Self("clear") { $0.items = [] } }
 }

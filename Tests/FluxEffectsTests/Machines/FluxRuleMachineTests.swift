@@ -40,6 +40,23 @@ import Testing
         }
     }
 
+    @Test func `A group that always has one keeps nothing of those that have left`() async {
+        await #expect(processExitsWith: .success) {
+            let group = Box(FluxRuleGroup())
+            _ = group.it.add(0)
+            for id in 1...100 as ClosedRange<UInt64> { group.it.leave(group.it.add(id)) }
+            let before = Heap.bytesInUse
+            for id in 1...100_000 as ClosedRange<UInt64> { group.it.leave(group.it.add(id)) }
+            let kept = Heap.bytesInUse - before
+            guard kept < 100_000, group.it.ids == [0] else { fatalError("\(kept) bytes of 100,000") }
+        }
+    }
+
+    @Test func `Nothing is a duration and a number, too`() {
+        let rig = RuleRig([.debounce(.zero), .throttle(.zero, latest: true), .retry(limit: 0)])
+        #expect(rig.fire("a").count == 1)
+    }
+
     // MARK: - Unique
 
     @Test func `Without rules every event starts at once and leaves nothing behind`() {
@@ -383,6 +400,27 @@ import Testing
         #expect(rig.weight == 0)
     }
 
+    @Test func `One that takes the place of another that waits does not overtake either, nor is it one too many`() {
+        let isNoW: FluxRule<Named>.Key = { $0.name.first == "w" ? nil : true }
+        let rig = RuleRig([
+            .unique(cancelling: .earlier, for: Named.letter), .concurrency(for: isNoW, 1, waiting: 1), .sequence(),
+        ])
+        rig.expect([
+            ("w", "start 1"), ("x", ""), ("y", ""), ("x", "cancelled 2"), ("end 1", "start 3"), ("end 3", "start 4"),
+            ("end 4", ""),
+        ])
+        #expect(rig.weight == 0)
+    }
+
+    @Test func `Of those that one end lets go on the first comes first, and those of a later rule before all`() {
+        let rig = RuleRig([.concurrency(2), .concurrency(for: Named.letter, 1)])
+        rig.expect([("a", "start 1"), ("a", ""), ("-", ""), ("end 1", "start 2, start 3")])
+        let own = Own { event, _ in .wait([1]) }
+        let waiting = RuleRig([.custom(own)])
+        waiting.expect([("a", "start 1")] + (2...9).map { _ in ("a", "") })
+        #expect(waiting.input("end 1") == (2...9).map { "start \($0)" }.joined(separator: ", "))
+    }
+
     @Test func `One that takes the place of another in flight does not overtake those that wait for it`() {
         let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter), .concurrency(1)])
         rig.expect([
@@ -471,6 +509,7 @@ import Testing
         let seen = Seen()
         let own = Own { _, inFlight in
             seen.log.withLock { $0.append(inFlight.map { "\($0.id)\($0.isExecuting ? "+" : "-")\($0.event.name)" }) }
+            #expect(inFlight.count == Array(inFlight).count && inFlight.isEmpty == (inFlight.count == 0))
             return .start
         }
         let rig = RuleRig([.custom(own), .sequence(for: Named.letter)])
@@ -484,6 +523,8 @@ import Testing
         rig.expect([
             ("as", "start 1"), ("bs", ""), ("-", "start 3"), ("b!", ""), ("end 1", "start 2"), ("end 2", "start 4"),
         ])
+        let apart = RuleRig([.custom(own, for: Named.letter)])
+        apart.expect([("a", "start 1"), ("b!", "start 2"), ("a!", ""), ("end 1", "start 3")])
     }
 
     #if canImport(Glibc)

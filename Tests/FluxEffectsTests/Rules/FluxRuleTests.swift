@@ -209,6 +209,110 @@ import Testing
         await creator.flush()
     }
 
+    @Test func `Of several rules that retry the first that covers an event applies`() async {
+        let site = WorkConverter.Site()
+        let creator = creator([.retry(limit: 1), .retry(limit: 3)], site)
+        #expect(await creator.fire(.fail(0)).outcome.name == "failed")
+        #expect(site.attempts.values.count == 2)
+    }
+
+    @Test func `A backoff may be as long as there are durations`() async {
+        let clock = TestClock()
+        clock.advance(by: .seconds(1))
+        let rule = Rule.retry(limit: 1, backoff: .constant(Duration(attoseconds: .max)))
+        let creator = creator([rule], clock: clock)
+        clock.advance(by: .seconds(1))
+        let task = creator.fire(.fail(1))
+        await clock.sleepers(1)
+        task.cancel()
+        #expect(await task.outcome.name == "cancelled")
+    }
+
+    /// Tells of each sleep that is over.
+    final class WakingClock: Clock {
+        let base = TestClock()
+        let awake = Recorder<Bool>()
+        var now: TestClock.Instant { base.now }
+        var minimumResolution: Duration { base.minimumResolution }
+        func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {
+            defer { awake.record(true) }
+            try await base.sleep(until: deadline, tolerance: tolerance)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [1, 2, 100])
+    func `Who slept for what is cancelled is woken, however often its time was put off`(events: Int) async {
+        let clock = WakingClock()
+        let creator = FluxActionCreator<WorkConverter>(
+            dependency: .init(), store: store, rules: [.debounce(.seconds(1))], clock: clock)
+        let tasks = (0..<events).map { creator.fire(.add($0)) }
+        await clock.base.sleepers(1)
+        tasks.last?.cancel()
+        await clock.awake.count(1)
+        await creator.flush()
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `Who slept for rules that are let go of is woken`() async {
+        let clock = WakingClock()
+        do {
+            let creator = FluxActionCreator<WorkConverter>(
+                dependency: .init(), store: store, rules: [.throttle(.seconds(1), latest: false)], clock: clock)
+            #expect(await creator.fire(.add(1)).outcome.isCompleted)
+            await clock.base.sleepers(1)
+        }
+        await clock.awake.count(1)
+    }
+
+    /// Fails, or does not end before it is cancelled.
+    enum HangingConverter: FluxAsyncActionConverter {
+        enum Event: FluxEvent { case fail, hang }
+        static func convert(
+            event: Event, dependency: Void, send: @escaping @Sendable (Counter.Action) -> Void
+        ) async throws {
+            if event == .fail { throw WorkConverter.Failure(number: 1) }
+            let never = AsyncStream<Never>.makeStream()
+            for await _ in never.stream {}
+            withExtendedLifetime(never) {}
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: 0..<5)
+    func `However a creator with rules is made, it has its clock, and tells of failures`(_ form: Int) async {
+        let (clock, failures, dispatcher) = (TestClock(), Recorder<HangingConverter.Event>(), FluxDispatcher())
+        let watching = Watching()
+        let rules: [FluxRule<HangingConverter.Event>] = [.concurrency(2)]
+        let onFailure: @Sendable (any Error, HangingConverter.Event) -> Void = { failures.record($1) }
+        typealias Creator = FluxActionCreator<HangingConverter>
+        let creator =
+            switch form {
+            case 0:
+                Creator(
+                    dependency: (), rules: rules, clock: clock, onFailure: onFailure, observers: { [watching] },
+                    sending: { _ in })
+            case 1:
+                Creator(dependency: (), dispatcher: dispatcher, rules: rules, clock: clock, onFailure: onFailure)
+            case 2: Creator(dependency: (), store: store, rules: rules, clock: clock, onFailure: onFailure)
+            case 3: Creator(dispatcher: dispatcher, rules: rules, clock: clock, onFailure: onFailure)
+            default: Creator(store: store, rules: rules, clock: clock, onFailure: onFailure)
+            }
+        _ = await creator.fire(.fail).outcome
+        #expect(failures.values == [.fail])
+        let task = creator.fire(.hang)
+        let flushing = Task { await creator.flush(within: .seconds(1)) }
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(1))
+        #expect(await flushing.value == false)
+        task.cancel()
+        #expect(await task.outcome.name == "cancelled")
+        #expect(watching.fired.values.count == (form == 0 ? 2 : 0))
+    }
+
+    /// Keeps the events that it was told of.
+    final class Watching: FluxEventObserver {
+        let fired = Recorder<Bool>()
+        func fired(_ event: any FluxEvent, _ task: FluxTask) { fired.record(true) }
+    }
+
     @Test func `Rules also apply to callback converters, and an execution queue is kept`() async {
         let key = DispatchSpecificKey<String>()
         let queue = DispatchQueue(label: "kept")

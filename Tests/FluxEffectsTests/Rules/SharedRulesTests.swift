@@ -71,6 +71,30 @@ import Testing
         #expect(await load.outcome.name == "completed")
     }
 
+    struct Single: FluxCommand {
+        static let rules: [FluxRule<Single>] = [.unique(cancelling: .later)]
+        let gate: Gate
+        func execute(state: Log, dependency: Void) async throws { await gate.opened() }
+    }
+
+    struct Asked: FluxRuling {
+        let count = Recorder<Bool>()
+        func decide(on event: any FluxEvent, inFlight: FluxInFlightEvents<any FluxEvent>) -> FluxDecision {
+            count.record(true)
+            return .start
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `What commands share comes behind the rules of their own`() async {
+        let (asked, gate) = (Asked(), Gate())
+        let rules = FluxRules<any FluxEvent>([.custom(asked)])
+        let first = store.run(Single(gate: gate), rules: rules)
+        #expect(await store.run(Single(gate: gate), rules: rules).outcome.name == "dropped")
+        gate.open()
+        #expect(await first.outcome.name == "completed")
+        #expect(asked.count.values.count == 1)
+    }
+
     @Test func `The names of cases of two types are two keys`() {
         enum One: FluxEvent { case load }
         enum Other: FluxEvent { case load }

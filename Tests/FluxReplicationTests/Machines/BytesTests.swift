@@ -45,6 +45,14 @@ import Testing
         #expect(
             envelope.bytes == [1, 3, 2, 1, 0, 0, 0, 0, 0, 0] + numbers.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] } + [0xaa])
         #expect(envelope.key == "76-3")
+        var ledger = FluxReplicaLedger()
+        (ledger.position, ledger.count) = (9, 8)
+        ledger.writers = [
+            7: FluxReplicaLedger.Writer(floor: 3, decided: [4, 5], last: 6), 2: FluxReplicaLedger.Writer(),
+        ]
+        let image = FluxReplicaImage(ledger: ledger, state: FluxReplicaContent(version: 1, bytes: [0xbb]))
+        let parts: [UInt8] = [1, 9, 8, 2] + [2, 0, 0, 0] + [7, 3, 6, 2, 4, 5]
+        #expect(image.bytes == [1] + parts.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] } + [0xbb])
         #expect(FluxReplicaBytes.checksum(Array("foobar".utf8)) == 0x8594_4171_f739_67e8)
     }
 
@@ -54,6 +62,22 @@ import Testing
         image.ledger.count = count
         #expect(throws: FluxReplicaMalformed(description: "it has \(count) entries up to 1000")) {
             try FluxReplicaImage(image.bytes)
+        }
+    }
+
+    @Test("A snapshot of a log without gaps has as many entries as there are positions up to it")
+    func withoutGaps() throws {
+        var image = Self.image
+        image.ledger.count = image.ledger.position
+        #expect(try FluxReplicaImage(image.bytes) == image)
+    }
+
+    @Test("A version that no program can have is found")
+    func noVersion() {
+        var bytes = Self.image.bytes
+        bytes[8] = 0x80
+        #expect(throws: FluxReplicaMalformed(description: "\(UInt64(1) << 63 + 2) is no version")) {
+            try FluxReplicaImage(bytes)
         }
     }
 

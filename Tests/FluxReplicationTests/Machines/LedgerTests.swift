@@ -56,6 +56,31 @@ import Testing
         #expect(counts(&ledger, [entry(1), entry(2, base: 6)]) == [false, true])
     }
 
+    // Whatever a program reads of this another one has to read alike, for their snapshots are compared byte by byte.
+    @Test("Which writers are forgotten, and which numbers, is the same on all nodes, to the entry")
+    func boundaries() {
+        var ledger = FluxReplicaLedger(window: 4, spread: 10)
+        _ = counts(&ledger, [entry(1), entry(1, of: 2), entry(1, of: 3), entry(1, of: 4)])
+        _ = counts(&ledger, (2..<5).map { entry($0, of: 2, base: $0 + 2) })
+        #expect(ledger.writers.keys.sorted() == [1, 2, 3, 4])
+        _ = counts(&ledger, [entry(5, of: 2, base: 7)])
+        #expect(ledger.writers.keys.sorted() == [2, 4])
+
+        var long = FluxReplicaLedger(window: 1_000, spread: 10)
+        _ = counts(&long, (2...11).map { entry($0) })
+        #expect(long.writers[1]?.floor == 1 && long.writers[1]?.decided == Array(2...11))
+        _ = counts(&long, [entry(12)])
+        #expect(long.writers[1]?.floor == 8 && long.writers[1]?.decided == Array(8...12))
+        #expect(FluxReplicaLedger() == FluxReplicaLedger(window: 65_536, spread: 4_096))
+    }
+
+    @Test("What is as high as the floor may still come, what is below it never does")
+    func atTheFloor() {
+        var ledger = FluxReplicaLedger()
+        _ = counts(&ledger, [entry(5, floor: 4)])
+        #expect(ledger.hasApplied(4, of: 1, base: 0) == false && ledger.hasApplied(3, of: 1, base: 0) == nil)
+    }
+
     @Test("What is kept of a writer is bounded: what lags too far behind its others does not count any more")
     func spread() {
         var ledger = FluxReplicaLedger(window: 1_000, spread: 10)

@@ -115,6 +115,10 @@ import Testing
         _ = machine.it.finish(1)
         let fourth = try dispatched()
         #expect(fourth.floor == 3 && fourth.givenUp.isEmpty)
+        // What the log has refused never comes: it need not be given up.
+        answered(try dispatched().number, .failure(.refused("too large")))
+        _ = machine.it.finish(5)
+        #expect(try dispatched().givenUp.isEmpty)
     }
 
     @Test func `One that waits for an action cannot fill the memory with what was given up behind it`() throws {
@@ -160,6 +164,15 @@ import Testing
         ledger.position = 7
         #expect(loaded(ledger)?.effects.opens.count == 1)
         #expect(machine.it.finish(1) == .success(7) && machine.it.status.condition == .following)
+    }
+
+    @Test func `A snapshot that could not be read first, and then could, is something that was read`() throws {
+        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 5), &$1) }
+        effects { $0.readingEnded(FluxSharedLogError.unavailable("no disk"), &$1) }
+        #expect(machine.it.status.condition == .unavailable("no disk"))
+        var ledger = FluxReplicaLedger()
+        ledger.position = 7
+        #expect(loaded(ledger) != nil && machine.it.status.condition == .following)
     }
 
     @Test(arguments: [0, 9, 10] as [UInt64])
@@ -265,6 +278,7 @@ import Testing
         let step = try receive(4, other(4, check: FluxReplicaCheck(count: 3, version: 1, sum: 5)))
         let divergence = FluxReplicaDivergence(position: 4, count: 3, own: 77, other: 5)
         #expect(step.diverges == divergence && !step.applies && step.effects.opens.count == 1)
+        #expect(machine.it.receive(5, other(5)) == nil, "a log that goes on all the same")
         #expect(machine.it.finish(1) == .failure(.diverged(divergence)) && machine.it.answer(of: 2) == nil)
         #expect(
             machine.it.status.condition == .diverged(divergence) && !machine.it.isLoaded && machine.it.position == 3)
@@ -366,6 +380,7 @@ import Testing
         #expect(effects { $0.read(upTo: 9, &$1) }.tellsStatus)
         #expect(machine.it.status.condition == .following && probed(.success(9)))
         #expect(ends().probes)
+        #expect(!probed(.success(9)) && machine.it.status.condition == .unavailable("unread"), "nothing reads any more")
         machine.it.readingBegins()
         effects { $0.unavailable("down", &$1) }
         #expect(machine.it.status.condition == .unavailable("down"))
@@ -457,6 +472,8 @@ import Testing
             #expect(machine.it.isOver && !beginsSaving().0)
             #expect(!effects { $0.unavailable("a", &$1) }.probes)
         }
+        effects { $0.stopped(stop, &$1) }
+        #expect(machine.it.status.condition == .closed)
         // One that has stopped can still be closed.
         machine.it = Self.machine()
         effects { $0.stopped(stop, &$1) }

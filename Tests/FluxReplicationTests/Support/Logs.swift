@@ -93,6 +93,69 @@ final class LingeringLog: WrappedLog {
     }
 }
 
+/// Counts what is asked of it, notes what it is to trim, and takes entries or not.
+final class CountingLog: WrappedLog {
+    let base = FluxTestLog()
+    let takesEntries = FluxLock(true)
+    let appends = FluxLock(0)
+    let ends = FluxLock(0)
+    let reads = FluxLock(0)
+    let trims = FluxLock<[UInt64]>([])
+
+    func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        appends.withLock { $0 += 1 }
+        if !takesEntries.withLock({ $0 }) { throw .unavailable("disk full") }
+        return try await base.append(entry, key: key)
+    }
+
+    func end() async throws(FluxSharedLogError) -> UInt64 {
+        ends.withLock { $0 += 1 }
+        return try await base.end()
+    }
+
+    func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+        reads.withLock { $0 += 1 }
+        try await base.read(after: position, receive)
+    }
+
+    func trim(through position: UInt64) async throws(FluxSharedLogError) {
+        trims.withLock { $0.append(position) }
+        try await base.trim(through: position)
+    }
+}
+
+/// Reads what there is, and then says no more.
+struct EndingLog: WrappedLog {
+    let base = FluxTestLog()
+
+    func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+        let entries = base.entries.filter { $0.position > position }
+        if !entries.isEmpty { try await receive(entries) }
+    }
+}
+
+/// Once it is late it says that new entries are gone, and looks for a snapshot until its task is cancelled; then it finds it.
+final class LateSnapshotLog: WrappedLog {
+    let base = FluxTestLog()
+    let isLate = FluxLock(false)
+    let isAsked = FluxLatch()
+
+    func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+        try await base.read(after: position) { entries in
+            if isLate.withLock({ $0 }) { throw FluxSharedLogError.trimmed(through: entries.last!.position) }
+            try await receive(entries)
+        }
+    }
+
+    func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
+        if isLate.withLock({ $0 }) {
+            isAsked.open()
+            await FluxLatch().wait()
+        }
+        return try await base.snapshot()
+    }
+}
+
 /// Saves, and returns once it may.
 final class HangingLog: WrappedLog {
     let base = FluxTestLog()

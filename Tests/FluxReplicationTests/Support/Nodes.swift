@@ -53,6 +53,24 @@ final class CountingClock: Clock {
     }
 }
 
+/// A clock on which nobody sleeps for less than 20 seconds; it notes for how long they would.
+final class BriskClock: Clock {
+    let base = FluxTestClock()
+    let pauses = FluxLock<[Duration]>([])
+
+    var now: FluxTestClock.Instant { base.now }
+    var minimumResolution: Duration { base.minimumResolution }
+
+    func sleep(until deadline: FluxTestClock.Instant, tolerance: Duration?) async throws {
+        if deadline.offset >= .seconds(20) { return try await base.sleep(until: deadline, tolerance: tolerance) }
+        pauses.withLock { $0.append(deadline.offset) }
+        await Task.yield()
+    }
+
+    /// How often they would have slept for so long.
+    func count(_ seconds: Int) -> Int { pauses.withLock { $0.count { $0 == .seconds(seconds) } } }
+}
+
 /// A clock whose sleepers sleep until they are woken, cancelled or not.
 final class DeafClock: Clock {
     private let latches = FluxLock<[FluxLatch]>([])

@@ -67,6 +67,22 @@ import Testing
         #expect(await family.shutdown(within: .seconds(10)).closed.count == 10)
     }
 
+    @Test(.timeLimit(.minutes(1))) func `A clock that wakes too early is taken at its word`() async throws {
+        let family = FluxFamily(clock: HastyClock()) { (key: Int) in
+            key
+        } close: { _ in
+        }
+        let changes = try await family.changes(2) { try await family.with(1) { _ in } }
+        #expect(changes == [.opened(1), .closed(1)])
+    }
+
+    /// A clock that stands still, and on which nobody sleeps.
+    struct HastyClock: Clock {
+        var now: TestClock.Instant { TestClock().now }
+        var minimumResolution: Duration { .zero }
+        func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {}
+    }
+
     /// A clock on which nobody is ever woken.
     struct DeafClock: Clock {
         typealias Instant = ContinuousClock.Instant
@@ -97,7 +113,10 @@ import Testing
         for key in ["a", "b"] { try await family!.with(key) { _ in } }
         let (gone, ended) = (Weak(family!), Gate())
         var lease: FluxLease<Desk>? = try await family!.lease("c")
-        let token = family!.subscribe(.latest, on: nil, startingWithCurrent: false, ended: { ended.open() }) { _ in }
+        let seen = Recorder<[String]>()
+        let token = family!.subscribe(.every, on: nil, startingWithCurrent: false, ended: { ended.open() }) {
+            seen.record($0.keys.sorted())
+        }
         family = nil
         // The lease keeps it.
         #expect(gone.object != nil && desks.count("close a") == 0)
@@ -108,6 +127,7 @@ import Testing
         #expect(await gone.isGone())
         #expect(Set(desks.seen.values.suffix(5)) == ["close a", "closed a", "close b", "close c", "closed c"])
         #expect(desks.failures.values == ["b: Refusal(key: \"close b\")"])
+        #expect(seen.values.last == [], "each is told of as closed")
         _ = (lease, token)
     }
 
@@ -182,6 +202,16 @@ import Testing
         #expect(clock.base.sleeps == 2)
         family = nil
         await clock.awake.count(2)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A shutdown that is over in time leaves nobody asleep`() async throws {
+        let clock = TellingClock()
+        let family = FluxFamily(clock: clock) { (key: Int) in
+            key
+        } close: { _ in
+        }
+        await family.shutdown(within: .seconds(10))
+        await clock.awake.count(1)
     }
 
     /// Tells of each sleep that is over.

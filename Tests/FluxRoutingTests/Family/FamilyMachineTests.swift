@@ -69,6 +69,16 @@ import Testing
         #expect(names(machine.it.made(slot("a"), .success(8), at: .zero)) == ["admit [2] to 8"])
     }
 
+    @Test func `Who had it closed has the next one stay open`() {
+        open("a")
+        #expect(names(machine.it.close("a", 5).1) == ["close a"])
+        _ = machine.it.ask("a") { 2 }
+        #expect(names(machine.it.closed(slot("a"))) == ["make a", "answer [5]: true"])
+        #expect(names(machine.it.made(slot("a"), .success(8), at: .zero)) == ["admit [2] to 8"])
+        #expect(names(machine.it.release(slot("a"), at: .zero)) == [])
+        #expect(machine.it.openCount == 1)
+    }
+
     @Test func `Who gives up is not admitted, and the member comes to rest`() {
         let (slot, id, _) = machine.it.ask("a") { 1 }.answer!
         machine.it.withdraw(id, from: slot)
@@ -254,11 +264,20 @@ import Testing
 
     // MARK: - Cost
 
+    @Test func `The open members give back the room that many keys took`() {
+        let open = Box(FluxFamilyMembers<Int, Int>())
+        for key in 0..<3_000 { _ = open.it.handle(action: .opened(key, key)) }
+        for key in 0..<3_000 { _ = open.it.handle(action: .closed(key)) }
+        #expect(open.it.members.capacity < 1_024)
+    }
+
     @Test func `Slots are used again, and given back once nothing is open`() {
         for number in 0..<3_000 { open("\(number % 3)-\(number)", until: number) }
         _ = machine.it.wake(at: .seconds(5_000))
         for number in 0..<3_000 { _ = machine.it.closed(slot("\(number % 3)-\(number)")) }
         #expect(machine.it.slots.count == 2)
+        // Who gives up only now had one of those that are there no more.
+        machine.it.withdraw(1, from: 2_000)
         for number in 0..<3_000 {
             open("\(number)")
             _ = machine.it.close("\(number)", 1)

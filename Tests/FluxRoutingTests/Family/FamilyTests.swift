@@ -161,18 +161,21 @@ import Testing
         #expect(changes == [.closed("a")])
     }
 
-    @Test func `A lease may be let go of in a handle, under the lock of a store`() async throws {
+    @Test(arguments: [Holding.Action.drop, .release])
+    func `A lease may be let go of or released in a handle, under the lock of a store`(
+        _ action: Holding.Action
+    ) async throws {
         let family = desks.family(limit: 0)
         let store = FluxStore(initialState: Holding(lease: try await family.lease("a")), dispatcher: nil)
-        let changes = await family.changes(1) { store.dispatch(action: .drop) }
+        let changes = await family.changes(1) { store.dispatch(action: action) }
         #expect(changes == [.closed("a")])
     }
 
     struct Holding: FluxState {
-        enum Action: FluxAction { case drop }
+        enum Action: FluxAction { case drop, release }
         var lease: FluxLease<Desk>?
         mutating func handle(action: Action) -> Holding? {
-            lease = nil
+            if case .release = action { lease?.release() } else { lease = nil }
             return self
         }
     }
@@ -266,6 +269,26 @@ import Testing
         try await closing.value
     }
 
+    @Test func `It is let go of before the making of the next begins`() async throws {
+        let (gone, gate, isClosing, found) = (Gate(), Gate(), Gate(), Recorder<Bool>())
+        let family = FluxFamily { (_: String) in
+            found.record(gone.isOpen)
+            return Canary(gone)
+        } close: { _ in
+            isClosing.open()
+            await gate.opened()
+        }
+        try await family.with("a") { _ in }
+        let closing = Task { try await family.close("a") }
+        await isClosing.opened()
+        let next = Task { try await family.with("a") { _ in } }
+        for _ in 0..<1_000 { await Task.yield() }
+        gate.open()
+        try await closing.value
+        try await next.value
+        #expect(found.values == [false, true])
+    }
+
     @Test func `close saves first, and returns once it is let go of`() async throws {
         let family = desks.family()
         try await family.with("a") { _ in }
@@ -302,6 +325,227 @@ import Testing
         try await closing.value
         #expect(desks.gone(1).isOpen == false && family.keys.isEmpty)
         withExtendedLifetime(lease) {}
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `Who gives up to wait for its end leaves it open`() async throws {
+        let family = desks.family()
+        let lease = try await family.lease("a")
+        let closing = Task { try await family.close("a") }
+        // It waits by then, or has seen that it is cancelled.
+        for _ in 0..<1_000 { await Task.yield() }
+        closing.cancel()
+        await #expect(throws: CancellationError.self) { try await closing.value }
+        lease.release()
+        #expect(family.keys == ["a"])
+    }
+
+    @Test func `In a task that is cancelled nothing is closed`() async throws {
+        let family = desks.family()
+        try await family.with("a") { _ in }
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try await family.close("a")
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(family.keys == ["a"])
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `Who waits for a close is answered before the failure is told of`() async throws
+    {
+        let gate = Gate()
+        let family = FluxFamily(clock: desks.clock) { (_: String, _) in
+            gate.wait()
+        } make: { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(Unsaved()) }
+            }
+        }
+        try await family.with("a") { _ in }
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+        gate.open()
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A flush takes no longer than it was given`() async throws {
+        let slow = SlowOnce()
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(slow) }
+            }
+        }
+        for key in ["a", "b"] { try await family.with(key) { _ in } }
+        let flushing = Task { await family.flush(within: .seconds(1)) }
+        await slow.flushes.count(1)
+        // The family, and the flush of the first. For the second no time is left.
+        await desks.clock.sleepers(2)
+        desks.clock.advance(by: .seconds(2))
+        #expect(await flushing.value == false)
+        slow.gate.open()
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A store has told all who subscribe to it before it is let go of`() async throws
+    {
+        let (gate, order) = (Gate(), Recorder<String>())
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: nil)
+        }
+        let token = try await family.with("a") { store in
+            let token = store.subscribe { _ in
+                gate.wait()
+                order.record("told")
+            }
+            store.dispatch(action: .add(1))
+            return token
+        }
+        let closing = Task {
+            try await family.close("a")
+            order.record("closed")
+        }
+        while family.keys == ["a"] { await Task.yield() }
+        for _ in 0..<1_000 { await Task.yield() }
+        gate.open()
+        try await closing.value
+        #expect(order.values == ["told", "closed"])
+        token.unsubscribe()
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A store that is being flushed is not made anew before that is over`()
+        async throws
+    {
+        let (slow, made) = (SlowOnce(), Recorder<Bool>())
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            made.record(slow.gate.isOpen)
+            return FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(slow) }
+            }
+        }
+        try await family.with("a") { _ in }
+        let flushing = Task { await family.flush(within: .seconds(60)) }
+        await slow.flushes.count(1)
+        let closing = Task { try await family.close("a") }
+        await slow.flushes.count(2)
+        let next = Task { try await family.with("a") { _ in } }
+        for _ in 0..<1_000 { await Task.yield() }
+        slow.gate.open()
+        try await closing.value
+        try await next.value
+        #expect(await flushing.value && made.values == [false, true])
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A store that is lost before a flush has come to it is not flushed`()
+        async throws
+    {
+        let slow = SlowOnce()
+        let family = FluxFamily(clock: desks.clock) { (key: String) in
+            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { if key == "a" { $0.observe(slow) } else { $0.observe(Unsaved()) } }
+            }
+        }
+        try await family.with("a") { _ in }
+        let fate = try await family.with("b") { $0.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init) }
+        await #expect(throws: Desks.Refusal.self) { try await family.close("b") }
+        while !fate.isLost { await Task.yield() }
+        let flushing = Task { await family.flush(within: .seconds(60)) }
+        await slow.flushes.count(1)
+        await #expect(throws: Desks.Refusal.self) { try await family.close("b") }
+        slow.gate.open()
+        #expect(await flushing.value == false)
+    }
+
+    /// Cannot be saved when it is asked first; who flushes first waits, until the gate opens or it is cancelled.
+    final class Recovering: FluxStoreObserver {
+        let (asked, flushes, gate) = (Recorder<Bool>(), Recorder<Bool>(), Gate())
+        let endsWhenCancelled: Bool
+
+        init(endsWhenCancelled: Bool) { self.endsWhenCancelled = endsWhenCancelled }
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+        func failure() async -> (any Error)? {
+            asked.record(true)
+            return asked.values.count == 1 ? Desks.Refusal() : nil
+        }
+        func flush() async {
+            flushes.record(true)
+            guard flushes.values.count == 1 else { return }
+            await withTaskCancellationHandler {
+                await gate.opened()
+            } onCancel: { [self] in
+                if endsWhenCancelled { gate.open() }
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    func `Who looks whether a store is lost is called off when it is closed, and over before it is made anew`(
+        endsWhenCancelled: Bool
+    ) async throws {
+        let (recovering, made) = (Recovering(endsWhenCancelled: endsWhenCancelled), Recorder<Bool>())
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            made.record(recovering.gate.isOpen)
+            return FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                handle.withAccess { $0.observe(recovering) }
+            }
+        }
+        try await family.with("a") { _ in }
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+        await recovering.flushes.count(1)
+        let closing = Task { try await family.close("a") }
+        await recovering.flushes.count(2)
+        let next = Task { try await family.with("a") { _ in } }
+        if !endsWhenCancelled {
+            for _ in 0..<1_000 { await Task.yield() }
+            recovering.gate.open()
+        }
+        try await closing.value
+        try await next.value
+        #expect(made.values == [false, true])
+    }
+
+    /// Cannot be saved when it is closed and then looked at, where something comes at last.
+    final class Busy: FluxStoreObserver {
+        let asked = Recorder<Bool>()
+        let handle: FluxStoreHandle<Counter>
+
+        init(_ handle: FluxStoreHandle<Counter>) { self.handle = handle }
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+        func failure() async -> (any Error)? {
+            asked.record(true)
+            if asked.values.count == 3 { handle.withAccess { _ = $0.apply(.action(.add(1))) } }
+            return asked.values.count < 4 ? Desks.Refusal() : nil
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `A store is not lost by what came while it was looked at`() async throws {
+        let busy = Locked<Busy?>(nil)
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
+                let observer = Busy(handle)
+                busy.withLock { $0 = observer }
+                handle.withAccess { $0.observe(observer) }
+            }
+        }
+        let fate = try await family.with("a") { $0.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init) }
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+        await busy.current?.asked.count(4)
+        #expect(!fate.isLost)
+        busy.withLock { $0 = nil }
+    }
+
+    /// Looks on at stores, and has the first who flushes wait.
+    final class SlowOnce: FluxStoreObserver {
+        let (flushes, gate) = (Recorder<Bool>(), Gate())
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+        func flush() async {
+            flushes.record(true)
+            if flushes.values.count == 1 {
+                await withTaskCancellationHandler {
+                    await gate.opened()
+                } onCancel: {
+                    gate.open()
+                }
+            }
+        }
     }
 
     private struct Failed: Error { let lease: FluxLease<Flag> }
@@ -389,6 +633,7 @@ import Testing
         #expect(try await family.with("a") { $0.state.count } == 1)
         #expect(dispatcher.add(1) == 2, "it is attached again")
         #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "a"), "under its name")
+        desks.clock.advance(by: .seconds(1))
         #expect(await family.flush(within: Duration(attoseconds: .max)) == false)
         let report = await family.shutdown(within: Duration(attoseconds: .max))
         #expect(report.closed == ["b"] && report.failed["a"] is Desks.Refusal)
@@ -429,15 +674,44 @@ import Testing
         #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "a"))
     }
 
+    @Test(arguments: [false, true])
+    func `What came last and cannot be saved brings no store back that was attached meanwhile`(
+        isDetached: Bool
+    ) async throws {
+        let (dispatcher, other, unsaved) = (FluxDispatcher(), FluxDispatcher(), UnsavedAtLast(until: Gate()))
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
+                handle.withAccess { $0.observe(unsaved) }
+            }
+        }
+        let store = try await family.with("a") { $0 }
+        let closing = Task { try await family.close("a") }
+        await unsaved.isAskedAgain.opened()
+        #expect(dispatcher.add(1) == 0)
+        other.attach(store)
+        if isDetached { other.detach(store) }
+        unsaved.gate.open()
+        await #expect(throws: Desks.Refusal.self) { try await closing.value }
+        #expect(dispatcher.add(1) == 0 && other.add(1) == (isDetached ? 0 : 1))
+    }
+
     /// What looks on at a store, and cannot save what came after it was asked first.
     final class UnsavedAtLast: FluxStoreObserver {
         let asked = Locked(0)
+        let isAskedAgain = Gate()
+        let gate: Gate
+
+        init(until gate: Gate = .open) { self.gate = gate }
 
         func failure() async -> (any Error)? {
-            asked.withLock { asked in
+            let asked = asked.withLock { asked in
                 asked += 1
-                return asked == 1 ? nil : Desks.Refusal()
+                return asked
             }
+            if asked == 1 { return nil }
+            isAskedAgain.open()
+            await gate.opened()
+            return Desks.Refusal()
         }
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
@@ -509,6 +783,29 @@ import Testing
         lost.gate.current.open()
         #expect(await first.value == false)
         await #expect(throws: Desks.Refusal.self) { try await closing.value }
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    func `A store that can never be saved leaves its dispatcher, and the error told of is what its save threw`(
+        isLetGo: Bool
+    ) async throws {
+        let (dispatcher, failures) = (FluxDispatcher(), Recorder<any Error>())
+        var family: FluxFamily? = FluxFamily(clock: desks.clock) { (_: String, error) in
+            failures.record(error)
+        } make: { (_: String) in
+            FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
+                handle.withAccess { $0.observe(Unsaved()) }
+            }
+        }
+        let store = try await family!.with("a") { $0 }
+        let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
+        await #expect(throws: Desks.Refusal.self) { try await family!.close("a") }
+        while !fate.isLost { await Task.yield() }
+        #expect(dispatcher.add(1) == 1)
+        if isLetGo { family = nil } else { try? await family!.close("a") }
+        await failures.count(2)
+        #expect(failures.values.allSatisfy { $0 is Desks.Refusal } && dispatcher.add(1) == 0)
+        #expect(family?.keys.isEmpty != false)
     }
 
     /// What looks on at a store that can never be saved, and holds up those who flush it.
@@ -606,6 +903,37 @@ import Testing
         }
         for task in tasks { task.cancel() }
         for task in tasks { await task.value }
+    }
+
+    @Test func `An iterator that is let go of leaves nothing behind`() async {
+        let family = desks.family()
+        let intake: Weak
+        do { intake = Weak(family.changes.makeAsyncIterator().intake) }
+        #expect(await intake.isGone())
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `After the last change there is an end, also for who comes after it`()
+        async throws
+    {
+        let family = desks.family()
+        await family.shutdown(within: .seconds(1))
+        for await change in family.changes { Issue.record("\(change)") }
+        let intake = FluxFamilyIntake<String, Desk>()
+        intake.put(.closed("a"))
+        intake.put(nil)
+        // What came with the end is taken first.
+        #expect(await intake.wait() && intake.take() == .closed("a"))
+        #expect(await !intake.wait())
+    }
+
+    @Test func `Two tasks that wait with one iterator stop the program with a message`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let intake = FluxFamilyIntake<Int, Int>()
+            async let first = intake.wait()
+            async let second = intake.wait()
+            _ = await (first, second)
+        }
+        #expect(said(result).contains("two tasks wait with one iterator"))
     }
 
     @Test func `It is a source of its open members, told before they are closed`() async throws {

@@ -1,0 +1,26 @@
+import Testing
+
+@testable import FluxObservation
+
+/// What a view keeps, driven by integers.
+@Suite struct FluxDerivedTests {
+    private func next(_ value: Int, cut: UInt64, known: UInt64, isSame: Bool = false) -> FluxDerived<Int>.Action {
+        FluxDerived.Action(next: FluxDerived(value: value, stamp: cut, cut: cut), known: known, isSame: isSame)
+    }
+
+    @Test func `What was compared with a value that is not there any more changes nothing`() {
+        var derived = FluxDerived(value: 1, stamp: 1, cut: 1)
+        #expect(derived.handle(action: next(2, cut: 2, known: 1)) != nil)
+        #expect(derived.handle(action: next(3, cut: 3, known: 1)) == nil)
+        #expect(derived.value == 2)
+        #expect(derived.cut == 2)
+    }
+
+    @Test func `What is as good as what was announced takes its place silently, and the next is compared with that`() {
+        var derived = FluxDerived(value: 1, stamp: 1, cut: 1)
+        #expect(derived.handle(action: next(2, cut: 2, known: 1, isSame: true)) == nil)
+        #expect([derived.value, derived.announced] == [2, 1])
+        #expect(derived.handle(action: next(3, cut: 3, known: 2)) != nil)
+        #expect([derived.value, derived.announced] == [3, 3])
+    }
+}
