@@ -23,7 +23,7 @@ nonisolated struct FluxDerived<Value: Sendable>: FluxState {
     @usableFromInline let announced: Value
     /// The sum of the stamps of all stores it follows from: these only grow, so it differs if one of them does.
     @usableFromInline let stamp: UInt64
-    /// The number of the cut: no value takes the place of one of a later cut.
+    /// The number of the cut: no value takes the place of one of a later cut, as who sends the actions sees to.
     @usableFromInline let cut: UInt64
 
     @inlinable

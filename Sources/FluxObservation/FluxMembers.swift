@@ -54,10 +54,11 @@ where Group.State == [Key: Member] {
     func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
         let watch = FluxMemberWatch(self, changed)
         // No global queue, unlike all others: to go through thousands of members would keep a thread from all tasks.
-        let alarm = FluxViewAlarm(on: DispatchQueue(label: "FluxView")) {
+        let alarm = FluxViewAlarm(isDue: true, on: DispatchQueue(label: "FluxView")) {
             watch.follow()
             changed()?.settle()
         }
+        // Due from the start: so nobody follows beside the first who does.
         let token = group.watch { alarm.ring() }
         watch.follow()
         alarm.settle()

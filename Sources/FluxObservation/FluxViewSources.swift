@@ -178,11 +178,12 @@ nonisolated private struct FluxPlaces {
 /// A change that comes while it is due costs one load. It is due no longer when it begins: what it reads from there on has
 /// all changes that found it due.
 nonisolated final class FluxViewAlarm: FluxSettling {
-    private let isDue = Synchronization.Atomic<Bool>(false)
+    private let isDue: Synchronization.Atomic<Bool>
     private let queue: DispatchQueue
     private let work: @Sendable () -> Void
 
-    init(on queue: DispatchQueue, _ work: @escaping @Sendable () -> Void) {
+    init(isDue: Bool = false, on queue: DispatchQueue, _ work: @escaping @Sendable () -> Void) {
+        self.isDue = Synchronization.Atomic(isDue)
         (self.queue, self.work) = (queue, work)
     }
 

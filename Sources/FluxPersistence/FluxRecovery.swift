@@ -8,7 +8,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var restoration: FluxRestoration
     /// The state that was stored; nil: the initial one stays.
     var state: State?
-    /// The revision of that state.
+    /// The revision of that state; 0, if no action that was announced led to it: then it is announced as the next.
     var revision: UInt64 = 0
     /// The number of the last action in the log; nil: what is stored could not be read.
     var number: UInt64?

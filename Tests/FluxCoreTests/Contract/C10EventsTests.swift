@@ -127,6 +127,28 @@ import Testing
         for (index, weak) in weak.enumerated() { #expect(await weak.isGone(), "\(index)") }
     }
 
+    @Test(arguments: [false, true])
+    func `What is called with a cancellation goes with the end, though the task is kept`(isLate: Bool) async {
+        enum Noting: FluxActionConverter {
+            struct Event: FluxEvent { let start: @Sendable (FluxConversion<Noting>) -> Void }
+            static var sharesConversions: Bool { false }
+            static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {}
+            static func start(_ conversion: FluxConversion<Noting>) { conversion.event.start(conversion) }
+        }
+        let gone = Gate()
+        let creator = FluxActionCreator<Noting>(dispatcher: FluxDispatcher())
+        let task = creator.fire(
+            .init { conversion in
+                let canary = Canary(gone)
+                if isLate { conversion.end(.completed) }
+                conversion.onCancel { withExtendedLifetime(canary) {} }
+                conversion.end(.completed)
+            })
+        #expect(await task.outcome.isCompleted)
+        await gone.opened()
+        withExtendedLifetime(task) {}
+    }
+
     @Test func `Events fired together go when they have ended`() async {
         let gone = Gone()
         let creator = creator(gone)

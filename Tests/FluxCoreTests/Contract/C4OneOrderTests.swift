@@ -30,6 +30,34 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
+    @Test func `A priority beyond the highest counts as that, and one below the lowest likewise`() {
+        let dispatcher = FluxDispatcher()
+        let stores = (0..<5).map { _ in FluxStore(initialState: Counter(), dispatcher: nil) }
+        for (store, priority) in zip(stores, [.min, -8_388_607, 0, .max, 8_388_607]) {
+            dispatcher.attach(store, priority: priority)
+        }
+        let places = dispatcher.stores.map { place in stores.firstIndex { place.isOf($0) } }
+        #expect(places == [3, 4, 2, 0, 1])
+    }
+
+    @Test func `A reaction that is added later has the priority of its store`() {
+        let (dispatcher, order) = (FluxDispatcher(), Recorder<Int>())
+        let stores = [0, 5].map { priority in
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            dispatcher.attach(store, priority: priority)
+            _ = store.handle.route(LogOut.self) { action in
+                .other(action) { _ in
+                    order.record(priority)
+                    return true
+                }
+            }
+            return store
+        }
+        #expect(dispatcher.dispatch(action: LogOut()) == 2)
+        #expect(order.values == [5, 0])
+        withExtendedLifetime(stores) {}
+    }
+
     @Test func `Actions of another type, or for another dispatcher, do not reach a store`() {
         struct Other: FluxAction {}
         let store = FluxStore(initialState: Counter(), dispatcher: FluxDispatcher())

@@ -135,6 +135,34 @@ import Testing
         #expect(store.state.count == 62_000)
     }
 
+    @Test func `Who waits for the current state gets it, though most that waited with it have gone`() async {
+        let (store, seen) = (FluxStore(initialState: Counter(count: 7), dispatcher: nil), Recorder<Int>())
+        let queue = DispatchQueue(label: "suspended")
+        queue.suspend()
+        let tokens = (0..<4).map { _ in
+            store.subscribe(.latest, on: queue, startingWithCurrent: true) { seen.record($0.count) }
+        }
+        tokens.dropLast().forEach { $0.unsubscribe() }
+        queue.resume()
+        await store.flush()
+        #expect(seen.values == [7])
+        tokens.forEach { $0.unsubscribe() }
+    }
+
+    @Test func `One that gets the newest state is called once for each turn of its queue at most`() async {
+        let (store, queue) = (FluxStore(initialState: Counter(), dispatcher: nil), DispatchQueue(label: "own"))
+        let turns = Recorder<String>()
+        let token = store.subscribe(.latest, on: queue) { [weak store] counter in
+            turns.record("\(counter.count)")
+            queue.async { turns.record("next turn") }
+            if counter.count < 3 { store?.dispatch(action: .add(1)) }
+        }
+        store.dispatch(action: .add(1))
+        await turns.count(6)
+        #expect(turns.values == ["1", "next turn", "2", "next turn", "3", "next turn"])
+        token.unsubscribe()
+    }
+
     @Test(.stress) func `Stress: a handler is never called twice at once, not even on a concurrent queue`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let inside = Locked((now: 0, most: 0))

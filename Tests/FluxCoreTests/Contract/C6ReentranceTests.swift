@@ -279,6 +279,18 @@ import Testing
         expect(result, names: "FluxStore.init")
     }
 
+    @Test func `What is pure stays so behind something else that was pure within it`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            FluxPureCode.run("the outer one") {
+                FluxPureCode.run("the inner one") {}
+                store.dispatch(action: .add(1))
+            }
+        }
+        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(message.contains("dispatch(action:) was used inside the outer one"))
+    }
+
     /// The message must name the call and say what to do instead.
     private func expect(_ result: ExitTest.Result?, names call: String) {
         let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
@@ -306,6 +318,53 @@ import Testing
             store.dispatch(action: Keep(token: nil))
             await Task.yield()
             late.unsubscribe()
+            queue.resume()
+        }
+    }
+
+    /// Holds a token, as a state may.
+    private struct Keeper: FluxState {
+        struct Keep: FluxAction { let token: FluxSubscription? }
+        var token: FluxSubscription?
+        mutating func handle(action: Keep) -> Keeper? {
+            token = action.token
+            return self
+        }
+
+        /// Puts the last token of a subscription into the state, behind who waits for it; returns what opens once it has gone.
+        static func keep(in store: FluxStore<Keeper>, _ wait: () -> Void) -> Gate {
+            let gone = Gate()
+            let canary = Canary(gone)
+            store.dispatch(action: Keep(token: store.subscribe { _ in withExtendedLifetime(canary) {} }))
+            wait()
+            store.dispatch(action: Keep(token: nil))
+            return gone
+        }
+    }
+
+    @Test func `A change that nobody got may do so too`() async {
+        await #expect(processExitsWith: .success) {
+            let (store, queue) = (FluxStore(initialState: Keeper(), dispatcher: nil), DispatchQueue(label: "suspended"))
+            queue.suspend()
+            let late = store.subscribe(on: queue) { _ in }
+            let gone = Keeper.keep(in: store) {}
+            late.unsubscribe()
+            await gone.opened()
+            queue.resume()
+        }
+    }
+
+    @Test func `So may the snapshot of one that is about to leave, behind others that have left`() async {
+        await #expect(processExitsWith: .success) {
+            let (store, queue) = (FluxStore(initialState: Keeper(), dispatcher: nil), DispatchQueue(label: "suspended"))
+            queue.suspend()
+            var late: [FluxSubscription] = []
+            func join() { late.append(store.subscribe(on: queue, startingWithCurrent: true) { _ in }) }
+            let gone = Keeper.keep(in: store, join)
+            for _ in 0..<3 { join() }
+            // All have ended before one leaves, and the one with the token leaves last.
+            FluxPureCode.run("a test") { late.reversed().forEach { $0.unsubscribe() } }
+            await gone.opened()
             queue.resume()
         }
     }

@@ -247,6 +247,31 @@ import Testing
         #expect(await finishing.value)
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `finish does not wait for a turn of its queue that has not begun, also before what has ended has left`() async
+    {
+        let (store, queue) = (FluxStore(initialState: Counter(), dispatcher: nil), DispatchQueue(label: "suspended"))
+        queue.suspend()
+        let stays = store.subscribe(on: queue) { _ in }
+        let token = store.subscribe(on: queue) { _ in Issue.record("it has ended") }
+        store.dispatch(action: .add(1))
+        let (ended, gate) = (Gate(), Gate())
+        DispatchQueue.global().async {
+            // It leaves once this is over.
+            FluxPureCode.run("a test") {
+                token.unsubscribe()
+                ended.open()
+                gate.wait()
+            }
+        }
+        await ended.opened()
+        await token.finish()
+        gate.open()
+        queue.resume()
+        await store.flush()
+        stays.unsubscribe()
+    }
+
     @Test func `finish does not wait for the handlers of other queues`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate) = (Gate(), Gate())

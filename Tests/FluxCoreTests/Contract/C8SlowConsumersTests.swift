@@ -68,6 +68,32 @@ import Testing
         gate.open()
     }
 
+    @Test func `One that gets the newest state holds none while it waits for the current one`() {
+        let (queue, gone) = (DispatchQueue(label: "suspended"), Gate())
+        queue.suspend()
+        let store = FluxStore(initialState: Holding(canary: Canary(gone)), dispatcher: nil)
+        let token = store.subscribe(.latest, on: queue, startingWithCurrent: true) { _ in }
+        store.dispatch(action: .hold(nil))
+        #expect(gone.isOpen)
+        token.unsubscribe()
+        queue.resume()
+    }
+
+    @Test func `Subscriptions that come and go before their queue has its turn leave nothing behind`() async {
+        await #expect(processExitsWith: .success) {
+            let store = FluxStore(initialState: Counter(), dispatcher: nil)
+            let queue = DispatchQueue(label: "suspended")
+            queue.suspend()
+            let stays = store.subscribe(on: queue) { _ in }
+            let kept = await Heap.bytesKept { count in
+                for _ in 0..<count { store.subscribe(on: queue, startingWithCurrent: true) { _ in }.unsubscribe() }
+            }
+            #expect(kept < 24, "\(kept) bytes for each")
+            queue.resume()
+            stays.unsubscribe()
+        }
+    }
+
     struct Holding: FluxState {
         enum Action: FluxAction { case hold(Canary?) }
         var canary: Canary?

@@ -61,6 +61,70 @@ import Testing
         #expect(failures.values.isEmpty, "a cancellation is no failure")
     }
 
+    @Test func `Of events that share a conversion none is converted after the cancellation`() async {
+        enum Doing: FluxActionConverter {
+            struct Event: FluxEvent { let body: @Sendable () -> Void }
+            static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {
+                event.body()
+            }
+        }
+        let (entered, gate, second) = (Gate(), Gate(), Flag())
+        let creator = FluxActionCreator<Doing>(dispatcher: FluxDispatcher())
+        let blocking = Doing.Event {
+            entered.open()
+            gate.wait()
+        }
+        let task = creator.fire([blocking, Doing.Event { second.set() }])
+        await entered.opened()
+        task.cancel()
+        gate.open()
+        // On the same serial queue, and so after those.
+        _ = await creator.fire(Doing.Event {}).outcome
+        #expect(await task.outcome.isCancelled && !second.isSet)
+    }
+
+    @Test(arguments: [false, true])
+    func `What is cancelled all at once starts nothing that waits for another's end`(byTask: Bool) async {
+        let store = FluxStore(initialState: Log(), dispatcher: nil)
+        let scheduler = OneAtATime()
+        let creator = FluxActionCreator<CounterConverter>(store: store, schedulers: [scheduler])
+        let hold = HandlerHold<Counter.Action>()
+        let task = creator.fire([.hold(hold), .add(1)])
+        await hold.isKept.opened()
+        if byTask { task.cancel() } else { creator.cancelAll() }
+        let life = await task.events.reduce(into: []) { $0.append($1.name) }
+        #expect(life == ["started", "cancelled", "cancelled"] && scheduler.started.current == 1)
+        hold.letGo()
+    }
+
+    /// Starts an event once the one before has ended.
+    private final class OneAtATime: FluxScheduler {
+        let started = Locked(0)
+        private let tickets = FluxLock<[FluxTicket]>([])
+
+        func fired(_ ticket: FluxTicket) {
+            let isFirst = tickets.withLock { tickets in
+                tickets.append(ticket)
+                return tickets.count == 1
+            }
+            if isFirst { start(ticket) }
+        }
+
+        func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) {
+            let next = tickets.withLock { tickets in
+                let wasFirst = tickets.first === ticket
+                tickets.removeAll { $0 === ticket }
+                return wasFirst ? tickets.first : nil
+            }
+            if let next { start(next) }
+        }
+
+        private func start(_ ticket: FluxTicket) {
+            started.withLock { $0 += 1 }
+            ticket.start()
+        }
+    }
+
     @Test func `cancelAll ends what is in flight and nothing that is fired later`() async {
         let site = WorkConverter.Site { $0 < 10 }
         let store = FluxStore(initialState: Log(), dispatcher: nil)

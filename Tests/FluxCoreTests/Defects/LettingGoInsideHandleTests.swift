@@ -60,6 +60,116 @@ import Testing
         #expect(here.current == 0)
     }
 
+    @Test func `A token of watch may go inside handle`() async {
+        let (canary, gone) = (Locked<Canary?>(nil), Gate())
+        canary.withLock { $0 = Canary(gone) }
+        let watched = FluxStore(initialState: Counter(), dispatcher: nil)
+        func drawer() -> FluxStore<Drawer> {
+            let token = watched.watch { [canary = canary.current] in withExtendedLifetime(canary) { nil } }
+            return FluxStore(initialState: Drawer(token), dispatcher: nil)
+        }
+        let store = drawer()
+        canary.withLock { $0 = nil }
+        store.dispatch(action: .empty)
+        await gone.opened()
+    }
+
+    @Test func `A dispatcher may go inside handle, with its interceptors`() async {
+        let gone = Gate()
+        func drawer() -> FluxStore<Drawer> {
+            let (dispatcher, canary) = (FluxDispatcher(), Canary(gone))
+            dispatcher.add(Intercept { action, next in withExtendedLifetime(canary) { next(action) } })
+            return FluxStore(initialState: Drawer(dispatcher), dispatcher: nil)
+        }
+        drawer().dispatch(action: .empty)
+        await gone.opened()
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A store that goes within a pause, behind another one in that, leaves its dispatcher afterwards`() async {
+        let (outer, inner, gone) = (FluxDispatcher(), FluxDispatcher(), Gate())
+        let store = Locked<FluxStore<Keeping>?>(FluxStore(initialState: Keeping(Canary(gone)), dispatcher: outer))
+        // On a thread that does nothing else, which could end what was put off.
+        await onThreads(1) { _ in
+            FluxDispatcher.paused([outer]) {
+                FluxDispatcher.paused([inner]) {}
+                store.withLock { $0 = nil }
+            }
+        }
+        await gone.opened()
+        #expect(outer.stores.isEmpty)
+    }
+
+    /// Dispatches when it goes, as nothing may under a lock.
+    private final class Parting: FluxStoreObserver {
+        private let farewell: Farewell
+        init(to store: FluxStore<Counter>) { farewell = Farewell(to: store) }
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+    }
+
+    @Test func `What is taken out of a store or a dispatcher goes once its lock is free`() {
+        let target = FluxStore(initialState: Counter(), dispatcher: nil)
+        let drawer = FluxStore(initialState: Drawer(Farewell(to: target)), dispatcher: nil)
+        drawer.handle.withAccess { access in _ = access.replace(with: Drawer(0), by: Drawer.Action.empty) }
+        #expect(target.state.count == 1, "the state before")
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let place = Locked<Parting?>(Parting(to: target))
+        store.handle.withAccess { $0.observe(place.current!) }
+        store.handle.withAccess { access in access.remove(place.withLock { $0.take() }!) }
+        #expect(target.state.count == 2, "who looked on")
+        func hold() {
+            let farewell = Farewell(to: target)
+            store.handle.withAccess { access in access.hold { _ in withExtendedLifetime(farewell) { true } } }
+        }
+        hold()
+        store.handle.withAccess { $0.hold(by: nil) }
+        #expect(target.state.count == 3, "who held changes back")
+        let dispatcher = FluxDispatcher()
+        func intercept() {
+            let farewell = Farewell(to: target)
+            dispatcher.add(Intercept { action, next in withExtendedLifetime(farewell) { next(action) } })
+        }
+        intercept()
+        #expect(dispatcher.removeInterceptors { _ in true } == 1)
+        #expect(target.state.count == 4, "an interceptor")
+    }
+
+    /// Asks where a store is attached when it goes, as nothing may while that changes.
+    private final class Asking: Sendable {
+        let handle: FluxStoreHandle<Counter>
+        let canary: Canary
+        init(_ handle: FluxStoreHandle<Counter>, _ gone: Gate) { (self.handle, canary) = (handle, Canary(gone)) }
+        deinit { _ = FluxStoreInfo(handle).dispatcher }
+    }
+
+    @Test(arguments: [false, true])
+    func `What a reaction closes over goes with the store, though its handle and registration are kept`(
+        isAttached: Bool
+    ) async {
+        let gone = Gate()
+        func kept() -> (FluxStoreHandle<Counter>, FluxRegistration) {
+            let store = FluxStore(initialState: Counter(), dispatcher: isAttached ? FluxDispatcher() : nil)
+            let asking = Asking(store.handle, gone)
+            let registration = store.handle.route(LogOut.self) { action in
+                .other(action) { _ in withExtendedLifetime(asking) { true } }
+            }
+            return (store.handle, registration)
+        }
+        let (handle, registration) = kept()
+        await gone.opened()
+        registration.remove()
+        withExtendedLifetime(handle) {}
+    }
+
+    @Test func `What a module makes with a store that has ended is kept by nobody`() async {
+        let gone = Gate()
+        let handle = FluxStore(initialState: Counter(), dispatcher: nil).handle
+        _ = handle.feature(Canary.self) { Canary(gone) }
+        #expect(handle.featureIfAny(Canary.self) == nil)
+        await gone.opened()
+        withExtendedLifetime(handle) {}
+    }
+
     @Test func `What a token of watch closes over goes with the store`() async {
         let (canary, gone) = (Locked<Canary?>(nil), Gate())
         canary.withLock { $0 = Canary(gone) }

@@ -33,6 +33,19 @@ import Testing
         let account = await creator.shutdown(within: .zero)
         #expect(account.completed == 2 && account.failed == 3)
         #expect(account.cancelled == 1 && account.dropped == 1)
+        #expect(account.unfinished == 0 && creator.inFlight == 0)
+    }
+
+    @Test func `An account counts what the shutdown itself has cancelled`() async {
+        let site = WorkConverter.Site { _ in true }
+        let creator = creator(site)
+        creator.fire([.add(1), .add(2)])
+        await site.started.count(2)
+        let account = await creator.shutdown(within: .zero)
+        #expect(account.cancelled == 2 && account.unfinished == 0)
+        site.gate(1).open()
+        site.gate(2).open()
+        await site.ended.count(2)
     }
 
     @Test func `Who is told of an end is told before the outcome is known`() async {

@@ -96,6 +96,21 @@ import Testing
         #expect(other.stores.isEmpty)
     }
 
+    @Test func `One that is attached after it, in the usual way, does not keep it`() async {
+        let (dispatcher, gone, late) = (FluxDispatcher(), Gate(), Gate())
+        let place = Locked<FluxStore<Guarded>?>(store(late))
+        do {
+            let kept = store(gone)
+            dispatcher.attach(keeping: kept)
+            dispatcher.attach(place.current!)
+            #expect(dispatcher.detach(kept))
+        }
+        await gone.opened()
+        #expect(dispatcher.add(1) == 1)
+        place.withLock { $0 = nil }
+        await late.opened()
+    }
+
     @Test func `It goes with its dispatcher`() async {
         let gone = Gate()
         do {

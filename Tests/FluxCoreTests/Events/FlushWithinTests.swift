@@ -77,6 +77,41 @@ import Testing
         #expect(await creator.flush(within: .seconds(60)))
     }
 
+    @Test func `Nor is one whose newest event alone has ended`() async {
+        let (creator, clock) = creator()
+        let holds = (0..<2).map { _ in HandlerHold<Counter.Action>() }
+        let tasks = holds.map { creator.fire(.hold($0)) }
+        for hold in holds { await hold.isKept.opened() }
+        let flushing = Task { await creator.flush(within: .seconds(5)) }
+        await clock.sleepers(1)
+        // It waits for the newest by now; were it later, it would find only the other.
+        for _ in 0..<1_000 { await Task.yield() }
+        holds[1].letGo()
+        _ = await tasks[1].outcome
+        clock.advance(by: .seconds(5))
+        #expect(await flushing.value == false)
+        holds[0].letGo()
+    }
+
+    /// Wakes who sleeps on it with the cancellation of the task alone.
+    final class EndlessClock: Clock {
+        let woken = Gate()
+        let now = ContinuousClock().now
+        var minimumResolution: Duration { .nanoseconds(1) }
+
+        func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
+            await FluxLatch().wait()
+            woken.open()
+        }
+    }
+
+    @Test func `Once all is done nobody sleeps on to the end of the time`() async {
+        let clock = EndlessClock()
+        let creator = FluxActionCreator<CounterConverter>(store: store, clock: clock)
+        #expect(await creator.flush(within: .seconds(60)))
+        await clock.woken.opened()
+    }
+
     private func creator() -> (FluxActionCreator<CounterConverter>, TestClock) {
         let clock = TestClock()
         return (FluxActionCreator<CounterConverter>(store: store, clock: clock), clock)

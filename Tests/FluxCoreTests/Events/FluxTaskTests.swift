@@ -29,8 +29,9 @@ import Testing
 
     @Test func `An error is the outcome, becomes an action and reaches onFailure`() async {
         let failures = Recorder<String>()
-        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { error, event in
-            failures.record("\(error) of \(event)")
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { [store] error, event in
+            // The action comes first.
+            failures.record("\(error) of \(event), \(store.state.entries)")
         }
         guard case .failed(let error) = await creator.fire(.fail(7)).outcome else {
             Issue.record("did not fail")
@@ -38,7 +39,7 @@ import Testing
         }
         #expect(error as? WorkConverter.Failure == .init(number: 7))
         #expect(store.state.entries == [-1])
-        #expect(failures.values == ["Failure(number: 7) of fail(7)"])
+        #expect(failures.values == ["Failure(number: 7) of fail(7), [-1]"])
         #expect(await creator.fire(.fail(0)).outcome.name == "failed")
         #expect(store.state.entries == [-1], "no action for this one")
         #expect(await creator.fire(.add(1)).outcome.name == "completed", "a failure does not end the creator")
@@ -59,6 +60,24 @@ import Testing
         #expect(executor.jobs.current == jobs)
         hold.letGo()
         #expect(await waiting.value == "completed")
+    }
+
+    @Test func `Who waits for the outcome goes on waiting though somebody else is told of what is sent`() async {
+        let creator = FluxActionCreator<CounterConverter>(store: store)
+        let (hold, seen) = (HandlerHold<Counter.Action>(), Recorder<String>())
+        let task = creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        let waiting = Task { await task.outcome.name }
+        let looking = Task { for await event in task.events { seen.record(event.name) } }
+        for number in 1...10 {
+            await seen.count(number)
+            for _ in 0..<100 { await Task.yield() }
+            hold.send(.add(number))
+        }
+        await seen.count(11)
+        hold.letGo()
+        #expect(await waiting.value == "completed")
+        await looking.value
     }
 
     /// Runs jobs one after the other, and counts them.
@@ -127,6 +146,38 @@ import Testing
         #expect(store.state.entries.sorted() == [-1, 1, 3])
         #expect(await creator.fire([.add(1), .add(2)]).outcome.name == "completed")
         #expect(await creator.fire([]).outcome.name == "completed")
+    }
+
+    @Test func `Of several events the whole fails, also where one before was cancelled`() async {
+        let (scheduler, site) = (Scheduling(), WorkConverter.Site { $0 == 1 })
+        let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store, schedulers: [scheduler])
+        let task = creator.fire([.add(1), .fail(2)])
+        await site.started.count(2)
+        scheduler.ticket("add(1)")?.cancel()
+        #expect(await task.outcome.name == "failed")
+        site.gate(1).open()
+        await site.ended.count(2)
+    }
+
+    @Test func `The lives of several events are told one after the other`() async {
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { _, _ in }
+        let life = await creator.fire([.add(1), .fail(0), .add(2)]).events.reduce(into: []) { $0.append($1.name) }
+        #expect(life == ["started", "sent", "completed", "started", "failed", "started", "sent", "completed"])
+    }
+
+    @Test func `Who gives up waiting is told so, though the end is decided and only not yet told`() async {
+        let (inside, gate) = (Gate(), Gate())
+        let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { _, _ in
+            inside.open()
+            gate.wait()
+        }
+        let task = creator.fire(.fail(0))
+        await inside.opened()
+        let waiting = Task { await task.outcome.name }
+        waiting.cancel()
+        #expect(await waiting.value == "cancelled")
+        gate.open()
+        #expect(await task.outcome.name == "failed")
     }
 
     @Test func `Cancelling several events cancels each`() async {

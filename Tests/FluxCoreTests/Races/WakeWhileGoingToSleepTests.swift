@@ -8,6 +8,21 @@ import Testing
 ///
 /// Nothing is lost there, and the sanitizer has to be content: what is asked of it, `FluxContinuation` says.
 @Suite struct WakeWhileGoingToSleepTests {
+    @Test(arguments: [false, true])
+    func `Who has nothing to wait for is not told of a cancellation, and who has is`(waits: Bool) async {
+        let gate = Gate()
+        let waiting = Task {
+            await gate.opened()
+            return await FluxLatch.wait { latch in
+                waits ? latch : nil
+            } withdrawing: { _ in
+            }
+        }
+        waiting.cancel()
+        gate.open()
+        #expect(await waiting.value == !waits)
+    }
+
     @Test(.stress) func `A latch that opens while somebody goes to sleep on it`() async {
         let queue = DispatchQueue(label: "leaves")
         for round in 0..<20_000 {

@@ -110,6 +110,20 @@ import Testing
         #expect(kept.current?(Counter.Action.add(2)) == 1 && kept.current?.announced == 3)
     }
 
+    @Test func `Who is told is told of the stores of both dispatchers, where an action goes by way of another`() {
+        let (other, outer, inner) = (FluxDispatcher(), Recorder<String>(), Recorder<String>())
+        let counter = FluxStore(initialState: Counter(), dispatcher: other)
+        func telling(_ told: Recorder<String>) -> Intercept {
+            Intercept { action, next in next.telling { place, _, _ in told.record("\(place.stateType)") }(action) }
+        }
+        dispatcher.add(telling(outer))
+        dispatcher.add(Intercept { action, next in next(action, through: other) })
+        other.add(telling(inner))
+        #expect(dispatcher.add(1) == 2)
+        #expect(outer.values == ["Counter", "Log"] && inner.values == outer.values)
+        #expect(counter.state.count == 1 && store.state.entries == [1])
+    }
+
     @Test func `An action passes to another end, past which nothing else gets it`() {
         let passed = Recorder<String>()
         dispatcher.add(
@@ -218,6 +232,25 @@ import Testing
         hold.letGo()
     }
 
+    @Test func `What goes on with a kept next is no action that the work sends`() async {
+        let kept = Locked<FluxNext?>(nil)
+        dispatcher.add(
+            Intercept { action, next in
+                kept.withLock { $0 = next }
+                return 0
+            })
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        let hold = HandlerHold<Counter.Action>()
+        let task = creator.fire(.hold(hold))
+        await hold.isKept.opened()
+        hold.send(.add(1))
+        #expect(kept.current?(Counter.Action.add(1)) == 1)
+        kept.withLock { $0 = nil }
+        hold.letGo()
+        let life = await task.events.reduce(into: []) { $0.append($1.name) }
+        #expect(life == ["started", "sent", "completed"])
+    }
+
     /// Notes what becomes of events.
     private final class Told: FluxDispatchInterceptor {
         let notes = Recorder<String>()
@@ -245,6 +278,25 @@ import Testing
         _ = await task.outcome
         await told.notes.count(3)
         #expect(told.notes.values == ["fired fail(1)", "retried 1", "ended failed"])
+    }
+
+    @Test func `Of events that are fired together each is told of`() async {
+        let told = Told()
+        dispatcher.add(told)
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
+        _ = await creator.fire([.add(1), .add(2)]).outcome
+        #expect(told.notes.values.sorted() == ["ended completed", "ended completed", "fired add(1)", "fired add(2)"])
+    }
+
+    @Test func `What a gate holds back is not told of as applied`() {
+        let told = Recorder<UInt64?>()
+        store.handle.withAccess { access in
+            access.hold { change in if case .action(.add(1)) = change { false } else { true } }
+        }
+        for action in [Counter.Action.add(1), .add(2), .addSilently(3)] {
+            dispatcher.deliver(action) { _, revision, _ in told.record(revision) }
+        }
+        #expect(told.values == [1, nil])
     }
 
     @Test func `The end of an event that is cancelled while a retry is told comes after that`() async {
@@ -311,6 +363,46 @@ import Testing
         }
         #expect(gone.isOpen && reference == nil)
         registration.remove()
+    }
+
+    @Test func `An action under way passes by an interceptor that is removed before it comes there`() {
+        let (registration, seen) = (Locked<FluxRegistration?>(nil), Recorder<Int>())
+        dispatcher.add(
+            Intercept { action, next in
+                registration.current?.remove()
+                return next(action)
+            })
+        let late = dispatcher.add(
+            Intercept { action, next in
+                seen.record(1)
+                return next(action)
+            })
+        registration.withLock { $0 = late }
+        #expect(dispatcher.add(1) == 1)
+        #expect(seen.values.isEmpty && store.state.entries == [1])
+    }
+
+    @Test func `What is kept of an action that is no work's is no work's either where work goes on with it`() async {
+        let (kept, current) = (Locked<FluxNext?>(nil), Recorder<Bool>())
+        dispatcher.add(
+            Intercept { action, next in
+                guard let known = kept.current else {
+                    kept.withLock { $0 = next }
+                    return 0
+                }
+                let announced = known(action)
+                current.record(FluxTask.current != nil)
+                return announced + next(action)
+            })
+        dispatcher.add(
+            Intercept { action, next in
+                current.record(FluxTask.current != nil)
+                return next(action)
+            })
+        dispatcher.add(1)
+        _ = await FluxActionCreator<CounterConverter>(dispatcher: dispatcher).fire(.add(2)).outcome
+        #expect(current.values == [false, true, true] && store.state.entries == [2, 2])
+        kept.withLock { $0 = nil }
     }
 
     @Test(.stress) func `Stress: added and removed while actions flow, none is lost or told to one twice`() async {

@@ -23,6 +23,23 @@ import Testing
         #expect(second.notes.values == first.notes.values)
     }
 
+    /// Starts all, and notes beside others what it is told.
+    final class Named: FluxScheduler {
+        let (name, told): (String, Recorder<String>)
+        init(_ name: String, _ told: Recorder<String>) { (self.name, self.told) = (name, told) }
+        func fired(_ ticket: FluxTicket) {
+            told.record("\(name) fired")
+            ticket.start()
+        }
+        func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) { told.record("\(name) ended") }
+    }
+
+    @Test func `Those that stand one behind the other are told of the end from the last on`() async {
+        let told = Recorder<String>()
+        _ = await creator([Named("one", told), Named("two", told)]).fire(.add(1)).outcome
+        #expect(told.values == ["one fired", "two fired", "two ended", "one ended"])
+    }
+
     @Test func `An event that is held is in flight and converts nothing until it is started, once`() async {
         let scheduler = Scheduling(starting: { _ in })
         let (creator, second) = (creator([scheduler]), Scheduling())
@@ -51,6 +68,52 @@ import Testing
         var life: [String] = []
         for await event in task.events { life.append(event.name) }
         #expect(life == ["dropped"])
+    }
+
+    @Test func `What has ended is told to nobody any more, though it is started then`() async {
+        let (first, second) = (Scheduling(starting: { _ in }), Scheduling())
+        let creator = creator([first, second])
+        let task = creator.fire(.add(1))
+        let ticket = first.ticket("add(1)")
+        ticket?.drop()
+        #expect(await task.outcome.isDropped)
+        ticket?.start()
+        let next = creator.fire(.add(2))
+        first.ticket("add(2)")?.start()
+        #expect(await next.outcome.isCompleted)
+        await first.notes.count(4)
+        #expect(first.notes.values.count == 4, "\(first.notes.values)")
+        #expect(second.notes.values == [.fired("add(2)"), .ended("add(2)", "completed")])
+    }
+
+    @Test func `Started twice in one step it begins once`() async {
+        let site = WorkConverter.Site { $0 == 1 }
+        let scheduler = Scheduling(starting: { ticket in
+            ticket.start()
+            ticket.start()
+        })
+        let creator = creator([scheduler], site)
+        let task = creator.fire(.add(1))
+        #expect(await creator.fire(.add(2)).outcome.isCompleted)
+        #expect(site.started.values == [1, 2])
+        site.gate(1).open()
+        #expect(await task.outcome.isCompleted)
+    }
+
+    /// Drops an event when another has ended.
+    final class Chain: FluxScheduler {
+        let tickets = FluxLock<[FluxTicket]>([])
+        func fired(_ ticket: FluxTicket) { tickets.withLock { $0.append(ticket) } }
+        func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) { dropNext() }
+        func dropNext() { tickets.withLock { $0.popLast() }?.drop() }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `The end of one may end the next, however long the chain`() async {
+        let chain = Chain()
+        let creator = creator([chain])
+        let tasks = (0..<100).map { creator.fire(.add($0)) }
+        chain.dropNext()
+        for task in tasks { #expect(await task.outcome.isDropped) }
     }
 
     @Test func `One that is dropped after it has started is cancelled, and says so`() async {
@@ -97,8 +160,9 @@ import Testing
             dependency: (), store: FluxStore(initialState: Counter(), dispatcher: nil), schedulers: [scheduler])
         creator.fire(
             .init("one") {
-                began.open()
                 try await withTaskCancellationHandler {
+                    // In here: cancelled before, it would block the queue on which the other is to be converted.
+                    began.open()
                     try await Task.sleep(for: .seconds(1_000_000))
                 } onCancel: {
                     blocked.wait()
@@ -231,6 +295,32 @@ import Testing
         #expect(late.values == ["FluxLateAction"])
     }
 
+    @Test func `What was sent before another attempt is part of the life`() async {
+        let scheduler = Scheduling(retrying: { ticket, _ in
+            ticket.start()
+            return true
+        })
+        let (task, conversions, _) = await begun(under: scheduler)
+        conversions.values[0].send(.add(1))
+        conversions.values[0].end(.failed(Attempting.Failure()))
+        await conversions.count(2)
+        conversions.values[1].send(.add(2))
+        conversions.values[1].end(.completed)
+        let life = await task.events.reduce(into: []) { $0.append($1.name) }
+        #expect(life == ["started", "sent", "retrying 1", "sent", "completed"])
+    }
+
+    @Test func `Of more attempts than are kept, who looks late finds the start and the last`() async {
+        let scheduler = Scheduling(retrying: { ticket, attempt in
+            ticket.start()
+            return attempt <= 70
+        })
+        let task = creator([scheduler]).fire(.fail(3))
+        _ = await task.outcome
+        let life = await task.events.reduce(into: []) { $0.append($1.name) }
+        #expect(life == ["started"] + (7...70).map { "retrying \($0)" } + ["sent", "failed"])
+    }
+
     @Test func `Who has come back from ending it sends nothing more, though another is still asked about an end`() async
     {
         let (asked, gate) = (Gate(), DispatchSemaphore(value: 0))
@@ -249,6 +339,24 @@ import Testing
         gate.signal()
         #expect(await task.outcome.error != nil)
         #expect(store.state.entries.isEmpty && late.values == ["FluxLateAction", "Failure"])
+    }
+
+    @Test func `A failure of what was cancelled is nobody's to try again`() async {
+        let scheduler = Scheduling(retrying: { _, _ in true })
+        let (task, conversions, errors) = await begun(under: scheduler)
+        #expect(!conversions.values[0].isOver)
+        task.cancel()
+        #expect(conversions.values[0].isOver)
+        conversions.values[0].end(.failed(Attempting.Failure()))
+        #expect(await task.outcome.isCancelled && errors.values.isEmpty)
+        await scheduler.notes.count(2)
+        #expect(!scheduler.notes.values.contains { if case .retries = $0 { true } else { false } })
+    }
+
+    @Test func `A conversion that says it was dropped is cancelled, as it has started`() async {
+        let (task, conversions, _) = await begun(under: Scheduling())
+        conversions.values[0].end(.dropped)
+        #expect(await task.outcome.isCancelled)
     }
 
     @Test func `Another attempt of what was cancelled does not begin`() async {
@@ -297,6 +405,10 @@ import Testing
         #expect(store.state.entries.count == 102)
         holding.cancelAll()
         #expect(await task.outcome.isCancelled)
+        let late = held.fire(.init {})
+        for ticket in holding.all { ticket.start() }
+        #expect(await late.outcome.isCompleted)
+        #expect(store.state.entries.count == 103, "held, it begins when it is started")
     }
 
     /// Starts, drops and cancels with its own lock held.

@@ -171,6 +171,57 @@ import Testing
         store.handle.withAccess { $0.remove(journal) }
     }
 
+    @Test func `Who was added twice is told of nothing once removed`() {
+        let (store, journal) = (store(), Journal())
+        for _ in 0..<2 { store.handle.withAccess { $0.observe(journal) } }
+        store.dispatch(action: .add(1))
+        store.handle.withAccess { $0.remove(journal) }
+        store.dispatch(action: .add(1))
+        #expect(journal.lines.values == ["action 1 1", "action 1 1"])
+    }
+
+    @Test func `Who only schedules is told of no events`() async {
+        final class Onlooker: FluxStoreObserver {
+            let fired = Recorder<String>()
+            func fired(_ event: any FluxEvent, _ task: FluxTask) { fired.record("\(event)") }
+            func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? {
+                nil
+            }
+        }
+        let (store, quick, slow) = (store(), Onlooker(), Onlooker())
+        store.handle.withAccess { access in
+            access.observe(quick, settlesFirst: true)
+            access.observe(slow)
+        }
+        _ = await FluxActionCreator<CounterConverter>(store: store).fire(.add(1)).outcome
+        #expect(quick.fired.values.isEmpty && slow.fired.values == ["add(1)"])
+    }
+
+    @Test func `Revisions go on behind one that was left out, also once the store has ended`() {
+        let store = store()
+        store.handle.withAccess { access in
+            #expect(access.replace(with: Counter(), by: LogOut(), revision: 9) == 9)
+            #expect(access.replace(with: Counter(), by: LogOut(), revision: 9) == 10)
+            #expect(access.replace(with: Counter(), by: LogOut(), revision: 3) == 11)
+        }
+        func ended() -> FluxStoreHandle<Counter> {
+            let store = self.store()
+            store.handle.withAccess { access in
+                access.observe(Journal())
+                _ = access.replace(with: Counter(), by: LogOut(), revision: 9)
+            }
+            return store.handle
+        }
+        #expect(ended().withAccess { $0.revision } == 9)
+    }
+
+    @Test func `A gate holds changes back also where nobody else looks on`() {
+        let (store, gate) = (store(), Holding())
+        store.handle.withAccess { $0.hold(by: gate.admit) }
+        #expect(store.dispatch(action: .add(1)) == nil && store.state.count == 0)
+        #expect(store.handle.withAccess { $0.isHeld } && gate.held.current.count == 1)
+    }
+
     /// C5: revisions that are left out are not mistaken for states that wait.
     @Test func `Who joins before a revision is left out gets nothing from before`() async {
         let (store, queue) = (store(), DispatchQueue(label: "suspended"))
@@ -342,6 +393,9 @@ import Testing
         dispatcher.detach(first)
         #expect(attendance.notes.values.suffix(1) == ["-Counter"])
         #expect(attendance.notes.values.count == 6)
+        dispatcher.attach(first)
+        dispatcher.remove(attendance)
+        #expect(attendance.notes.values.count == 6, "once removed it is told of nothing")
         withExtendedLifetime(second) {}
     }
 

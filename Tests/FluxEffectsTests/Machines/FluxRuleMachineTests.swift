@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `Nothing is a duration and a number, too`() {
+    @Test func `Zero may be given as a duration and as a limit`() {
         let rig = RuleRig([.debounce(.zero), .throttle(.zero, latest: true), .retry(limit: 0)])
         #expect(rig.fire("a").count == 1)
     }

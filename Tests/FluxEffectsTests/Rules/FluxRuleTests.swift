@@ -259,6 +259,7 @@ import Testing
                 dependency: .init(), store: store, rules: [.throttle(.seconds(1), latest: false)], clock: clock)
             #expect(await creator.fire(.add(1)).outcome.isCompleted)
             await clock.base.sleepers(1)
+            withExtendedLifetime(creator) {}
         }
         await clock.awake.count(1)
     }

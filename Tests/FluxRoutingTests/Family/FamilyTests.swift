@@ -527,6 +527,8 @@ import Testing
         let fate = try await family.with("a") { $0.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init) }
         await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
         await busy.current?.asked.count(4)
+        // Behind the look.
+        try await family.close("a")
         #expect(!fate.isLost)
         busy.withLock { $0 = nil }
     }
