@@ -399,6 +399,24 @@ import Testing
         withExtendedLifetime(second) {}
     }
 
+    @Test func `The place of a store is another after each move and detaching, and yet another while it moves`() {
+        final class Moving: FluxDispatcherObserver {
+            let places = Recorder<UInt64>()
+            func attached<State>(_ handle: FluxStoreHandle<State>) { places.record(FluxStoreInfo(handle).place) }
+            func detached<State>(_ handle: FluxStoreHandle<State>) {}
+        }
+        let (store, other, moving) = (store(), FluxDispatcher(), Moving())
+        let info = FluxStoreInfo(store.handle)
+        other.observe(moving)
+        var places = [info.place]
+        other.attach(store)
+        places.append(info.place)
+        other.detach(store)
+        places.append(info.place)
+        #expect(info.place == places[2] && moving.places.values.count == 1)
+        #expect(Set(places + moving.places.values).count == 4)
+    }
+
     @Test func `Paused, no action is under way in any of several dispatchers`() async {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]
         let stores = dispatchers.map { dispatcher in

@@ -23,6 +23,18 @@ import Testing
         #expect(list.isEmpty && list.positions == 0)
     }
 
+    /// A flush of a creator begins with the newest event: were that none, or an old one, it would return too early.
+    @Test func `The last is the newest that is left, whichever have gone`() {
+        var list = FluxList<UInt64>()
+        for id: UInt64 in 1...8 { list.insert(id, id: id) }
+        for (gone, last) in [(8, 7), (6, 7), (7, 5), (1, 5), (5, 4), (4, 3), (2, 3)] as [(UInt64, UInt64)] {
+            list.remove(id: gone)
+            #expect(list.last == last, "without \(gone)")
+        }
+        list.remove(id: 3)
+        #expect(list.last == nil)
+    }
+
     @Test func `The room of a burst is given back once nothing is left of it`() {
         let count: UInt64 = 200_000
         var list = FluxList<UInt64>()
