@@ -6,7 +6,7 @@ import Testing
 
 /// Between the moment at which a task can be woken and the one at which it sleeps there are a few instructions.
 ///
-/// Nothing is lost there, and the sanitizer has to be content: what is asked of it, `FluxContinuation` says.
+/// Nothing is lost there, and the sanitizer has to be content.
 @Suite struct WakeWhileGoingToSleepTests {
     @Test(arguments: [false, true])
     func `Who has nothing to wait for is not told of a cancellation, and who has is`(waits: Bool) async {

@@ -158,16 +158,17 @@ import Testing
         })
         let creator = FluxActionCreator<NestedConverter>(
             dependency: (), store: FluxStore(initialState: Counter(), dispatcher: nil), schedulers: [scheduler])
+        // On a queue of its own: a cancellation that comes before it sleeps has it wait there, and not where the other is converted.
+        let own = DispatchQueue(label: "one")
         creator.fire(
             .init("one") {
                 try await withTaskCancellationHandler {
-                    // In here: cancelled before, it would block the queue on which the other is to be converted.
                     began.open()
                     try await Task.sleep(for: .seconds(1_000_000))
                 } onCancel: {
                     blocked.wait()
                 }
-            })
+            }, on: own)
         await began.opened()
         DispatchQueue.global().async { creator.fire(.init("other")) }
         await tickets.count(2)
