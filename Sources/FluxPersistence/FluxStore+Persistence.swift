@@ -159,7 +159,9 @@ nonisolated extension FluxStore {
     /// `dispatch(action:)`, and it waits for the append or the snapshot that covers the action. Many callers share one
     /// append. A write that fails is tried again, and this goes on waiting: end that by cancelling the task. It throws where
     /// that cannot help.
-    /// It passes no middleware: that may postpone an action, or send several, and one alone is acknowledged here.
+    ///
+    /// It passes no middleware: that may postpone an action, or send several, and one alone is acknowledged here. Nor does one who
+    /// holds changes back decide on it, as what is held back cannot be acknowledged.
     ///
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
