@@ -8,7 +8,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var restoration: FluxRestoration
     /// The state that was stored; nil: the initial one stays.
     var state: State?
-    /// The revision of that state; 0, if no action that was announced led to it: then it is announced as the next.
+    /// The revision of that state.
     var revision: UInt64 = 0
     /// The number of the last action in the log; nil: what is stored could not be read.
     var number: UInt64?
@@ -54,7 +54,8 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
         number = last
         let isEmpty = contents.snapshot == nil && contents.entries.isEmpty
         restoration = isEmpty ? .empty : .restored
-        if !isEmpty { (self.state, self.revision) = (state, revision) }
+        // It is announced, so it has a number, even if no action that led to it was.
+        if !isEmpty { (self.state, self.revision) = (state, Swift.max(revision, 1)) }
         isUncounted = !isEmpty && revision == 0
         snapshot = contents.snapshot?.number
     }

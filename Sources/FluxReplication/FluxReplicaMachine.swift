@@ -263,7 +263,10 @@ nonisolated struct FluxReplicaMachine {
     /// Lets out who has waited for a position.
     private mutating func reached(_ effects: inout FluxReplicaEffects) {
         let position = ledger.position
-        for (id, goal) in goals where goal <= position { give(id, .success(position), &effects) }
+        for (id, goal) in goals where goal <= position {
+            give(id, .success(position), &effects)
+            goals[id] = nil
+        }
     }
 
     /// Nothing comes from the log any more, until it is read again.

@@ -87,7 +87,7 @@ import Testing
             store.instrument(Nosy(store: store))
             store.dispatch(action: .add(1))
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("was used inside FluxInstrumentation.dispatched of a store"))
     }
 }

@@ -103,27 +103,25 @@ import Testing
 
     @Test func `So may what was undone, once another action takes its place`() async {
         await #expect(processExitsWith: .success) {
-            let rig = Rig()
-            let history = FluxHistory(rig.store, limit: 5)
-            rig.store.dispatch(action: .init())
-            rig.store.dispatch(action: .init(thing: rig.thing()))
-            history.undo()
-            rig.store.dispatch(action: .init())
-            rig.check(1)
+            Self.replaceWhatWasUndone(1)
         }
     }
 
     @Test func `So may all that was undone, once one action takes its place`() async {
         await #expect(processExitsWith: .success) {
-            let rig = Rig()
-            let history = FluxHistory(rig.store, limit: 5)
-            rig.store.dispatch(action: .init())
-            rig.store.dispatch(action: .init(thing: rig.thing()))
-            history.undo()
-            history.undo()
-            rig.store.dispatch(action: .init())
-            rig.check(1)
+            Self.replaceWhatWasUndone(2)
         }
+    }
+
+    /// Undoes so many of two actions, the last of which holds a thing, and puts another in their place.
+    private static func replaceWhatWasUndone(_ count: Int) {
+        let rig = Rig()
+        let history = FluxHistory(rig.store, limit: 5)
+        rig.store.dispatch(action: .init())
+        rig.store.dispatch(action: .init(thing: rig.thing()))
+        for _ in 0..<count { history.undo() }
+        rig.store.dispatch(action: .init())
+        rig.check(1)
     }
 
     @Test func `So may what was undone, once another action comes by way of the dispatcher`() async {

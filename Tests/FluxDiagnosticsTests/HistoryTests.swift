@@ -123,7 +123,7 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxHistory(FluxStore(initialState: Log(), dispatcher: nil), limit: 0)
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("give a limit of 1 or more"))
     }
 
@@ -210,17 +210,13 @@ import Testing
             let store = FluxStore(initialState: Log(), dispatcher: nil)
             store.handle.withAccess { _ in _ = FluxHistory(store, limit: 1) }
         }
-        #expect(said(made).contains("FluxHistory.init was used inside"))
+        #expect(made.said.contains("FluxHistory.init was used inside"))
         let moved = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Log(), dispatcher: nil)
             let history = FluxHistory(store, limit: 1)
             store.handle.withAccess { _ in _ = history.undo() }
         }
-        #expect(said(moved).contains("undo(), redo() or jump(to:) of a FluxHistory was used inside"))
-    }
-
-    private func said(_ result: ExitTest.Result?) -> String {
-        String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(moved.said.contains("undo(), redo() or jump(to:) of a FluxHistory was used inside"))
     }
 
     @Test func `A history may be let go of where a store is being changed`() {

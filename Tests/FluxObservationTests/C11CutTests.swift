@@ -317,7 +317,7 @@ import Testing
             }
             store.handle.withAccess { _ = $0.apply(watching) }
         }
-        let message = String(decoding: part?.standardErrorContent ?? [], as: UTF8.self)
+        let message = part.said
         #expect(message.contains("subscribe(to:) was used inside"), "\(message)")
     }
 
@@ -348,7 +348,7 @@ import Testing
             Self.insideHandle { other, _ in _ = other.states(.every).makeAsyncIterator() }
         }
         let messages = [buffered, failing, actions, states].map {
-            String(decoding: $0?.standardErrorContent ?? [], as: UTF8.self)
+            $0.said
         }
         let names = [
             "subscribe(.buffered)", "subscribe(failingAfter:)", "subscribeActions", "makeAsyncIterator() of states",
@@ -363,7 +363,7 @@ import Testing
             let view = FluxStore(initialState: Counter(), dispatcher: nil).view(\.count)
             FluxStore(initialState: Reading(view: view), dispatcher: nil).dispatch(action: .read)
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("a view was used inside FluxState.handle(action:)"))
     }
 

@@ -231,7 +231,7 @@ import Testing
             _ = FluxStore(initialState: Counter(), dispatcher: nil).states(failingAfter: 0)
         }
         for result in [result, failing, states] {
-            let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+            let message = result.said
             #expect(message.contains("room for 0 changes delivers none. Give it room for 1 at least."))
         }
     }

@@ -65,27 +65,39 @@ import Testing
         let farewell: Farewell
     }
 
+    /// Takes parts of a store, and knows how many have gone.
+    private struct Parts {
+        let said: Highest
+        let subscription: FluxSubscription
+        let select: @Sendable (Counter) -> Part
+        let isSame: @Sendable (Part, Part) -> Bool = { $0.count == $1.count }
+
+        init() {
+            let (target, said) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
+            self.said = said
+            subscription = target.subscribe { said.see($0.count) }
+            select = { Part(count: $0.count, farewell: Farewell(to: target)) }
+        }
+    }
+
     @Test func `A part that nobody got, or that whoever got it has let go of, may do so too`() async {
         await #expect(processExitsWith: .success) {
-            let (target, said) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
-            let subscription = target.subscribe { said.see($0.count) }
-            let store = FluxStore(initialState: Counter(), dispatcher: nil)
-            let select = { @Sendable (counter: Counter) in Part(count: counter.count, farewell: Farewell(to: target)) }
-            let isSame = { @Sendable (one: Part, other: Part) in one.count == other.count }
+            let (parts, store) = (Parts(), FluxStore(initialState: Counter(), dispatcher: nil))
             for delivery in [FluxBuffered.buffered(oldest: 1), .buffered(newest: 1), .buffered(newest: 9)] {
-                let iterator = store.values(of: select, by: isSame, delivery).makeAsyncIterator()
+                let iterator = store.values(of: parts.select, by: parts.isSame, delivery).makeAsyncIterator()
                 for _ in 0..<5 { store.dispatch(action: .add(1)) }
                 withExtendedLifetime(iterator) {}
             }
-            var taking = store.values(of: select, by: isSame, .every, startingWithCurrent: false).makeAsyncIterator()
+            var taking = store.values(of: parts.select, by: parts.isSame, .every, startingWithCurrent: false)
+                .makeAsyncIterator()
             for _ in 0..<5 {
                 store.dispatch(action: .add(1))
                 _ = await taking.next()
             }
             store.dispatch(action: .add(1))
             // All but those of the iterator that goes on.
-            await said.reaches(18)
-            subscription.unsubscribe()
+            await parts.said.reaches(18)
+            parts.subscription.unsubscribe()
         }
     }
 
@@ -96,14 +108,10 @@ import Testing
 
     @Test func `A part that waits for an iterator which goes there may do so too`() async {
         await #expect(processExitsWith: .success) {
-            let (target, said) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
-            let subscription = target.subscribe { said.see($0.count) }
-            let store = FluxStore(initialState: Counter(), dispatcher: nil)
-            let select = { @Sendable (counter: Counter) in Part(count: counter.count, farewell: Farewell(to: target)) }
-            let isSame = { @Sendable (one: Part, other: Part) in one.count == other.count }
+            let (parts, store) = (Parts(), FluxStore(initialState: Counter(), dispatcher: nil))
             for delivery in [FluxDelivery.every, .latest] {
                 for _ in 0..<50 {
-                    let drawer = Drawer(Loop(store.values(of: select, by: isSame, delivery)))
+                    let drawer = Drawer(Loop(store.values(of: parts.select, by: parts.isSame, delivery)))
                     // Another part, for the last one is known elsewhere too; by latest they are made on a queue.
                     await store.flush()
                     store.dispatch(action: .add(1))
@@ -111,8 +119,8 @@ import Testing
                     FluxStore(initialState: consume drawer, dispatcher: nil).dispatch(action: .empty)
                 }
             }
-            await said.reaches(200)
-            subscription.unsubscribe()
+            await parts.said.reaches(200)
+            parts.subscription.unsubscribe()
         }
     }
 }

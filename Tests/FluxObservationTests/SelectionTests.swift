@@ -258,22 +258,8 @@ extension SelectionTests {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = fluxSelector(\Shop.filter, capacity: 0) { $0 }
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("a selector that keeps 0 values computes each time. Let it keep 1 at least."))
-    }
-
-    /// Changes just before somebody subscribes to it.
-    private struct Changing: WrappedSource {
-        let base = FluxStore(initialState: Counter(), dispatcher: nil)
-
-        func subscribe(
-            _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
-            ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
-        ) -> FluxSubscription {
-            base.dispatch(action: .add(1))
-            return base.subscribe(
-                delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
-        }
     }
 
     @Test(.timeLimit(.minutes(1)))

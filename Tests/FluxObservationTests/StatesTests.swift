@@ -430,7 +430,7 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             await Self.waitTwice(FluxStore(initialState: Counter(), dispatcher: nil).states(.every).makeAsyncIterator())
         }
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(text.contains("FluxCore: two tasks wait with one iterator. Make one for each"), "\(text)")
     }
 

@@ -57,37 +57,11 @@ import Testing
             #expect(changes.current == 1)
         }
 
-        /// Changes just before somebody joins it.
-        struct Changing: FluxSource {
-            let store = FluxStore(initialState: Counter(), dispatcher: nil)
-
-            var state: Counter { store.state }
-            var stamp: UInt64 { store.stamp }
-            var stores: [FluxStoreInfo] { store.stores }
-
-            func capture(in cut: FluxCut) -> @Sendable () -> Counter { store.capture(in: cut) }
-
-            func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
-                store.watch(changed)
-            }
-
-            func subscribe(
-                _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool,
-                ended: (@Sendable () -> Void)?, _ handler: @escaping @Sendable (Counter) -> Void
-            ) -> FluxSubscription {
-                store.dispatch(action: .add(1))
-                return store.subscribe(
-                    delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
-            }
-
-            func flush() async { await store.flush() }
-        }
-
         @Test @MainActor func `A mirror has what changed as it was made`() async {
             let source = Changing()
             let mirror = source.observed()
             #expect(mirror.state.count == 1)
-            source.store.dispatch(action: .add(1))
+            source.base.dispatch(action: .add(1))
             await source.flush()
             #expect(mirror.state.count == 2)
         }

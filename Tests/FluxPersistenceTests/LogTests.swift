@@ -261,7 +261,7 @@ import Testing
             let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence<Counter>())
             try await store.dispatch(durably: .add(1))
         }
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(text.contains("FluxCore: dispatch(durably:) was used on a store without a log."))
     }
 

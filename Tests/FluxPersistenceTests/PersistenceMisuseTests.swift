@@ -6,7 +6,7 @@ import Testing
 /// Limits that mean nothing stop the program with a message, where they are given.
 @Suite struct PersistenceMisuseTests {
     private func expect(_ result: ExitTest.Result?, says message: String) {
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(text.contains(message), "\(text)")
     }
 

@@ -448,21 +448,18 @@ import Testing
 
     @Test("Numbers that mean nothing stop the program with a message")
     func misuse() async throws {
-        func message(_ result: ExitTest.Result?) -> String {
-            String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-        }
         let check = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = try await join(FluxTestLog(), checkEvery: 0)
         }
-        #expect(message(check).contains("was given checkEvery: 0, snapshotEvery: 1000. Give 1 or more."))
+        #expect(check.said.contains("was given checkEvery: 0, snapshotEvery: 1000. Give 1 or more."))
         let snapshot = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = try await join(FluxTestLog(), snapshotEvery: 0)
         }
-        #expect(message(snapshot).contains("was given checkEvery: 1000, snapshotEvery: 0. Give 1 or more."))
+        #expect(snapshot.said.contains("was given checkEvery: 1000, snapshotEvery: 0. Give 1 or more."))
         let version = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxReplicaCoding<Journal>.journal(version: -1)
         }
-        #expect(message(version).contains("was given the version -1. Give 0 or more."))
+        #expect(version.said.contains("was given the version -1. Give 0 or more."))
         _ = FluxReplicaCoding<Journal>.journal(version: 0)
     }
 
@@ -472,7 +469,7 @@ import Testing
             let replica = try await join(FluxTestLog())
             replica.store.dispatch(action: [1, 1])
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("Use dispatch(action:) of the replica"))
     }
 

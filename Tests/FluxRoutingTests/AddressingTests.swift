@@ -124,7 +124,7 @@ import Testing
     }
 
     private func said(_ result: ExitTest.Result?, _ call: String) -> Bool {
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         return message.contains("FluxCore: \(call) was used inside")
     }
 

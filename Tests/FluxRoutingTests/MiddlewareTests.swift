@@ -369,7 +369,7 @@ private struct Optionals: FluxState {
                 initialState: Impure { _ = kept.current?(Counter.Action.add(1)) }, dispatcher: nil)
             store.dispatch(action: .run)
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("next was used inside FluxState.handle(action:)"))
     }
 

@@ -151,7 +151,7 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             FluxTestClock().advance(by: .seconds(-3))
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("FluxTestClock.advance: a clock cannot go back (-3.0 seconds)"), "\(message)")
     }
 

@@ -97,3 +97,25 @@ public final class TestClock: Clock {
         due.sorted { $0.deadline < $1.deadline }.forEach { $0.continuation.resume() }
     }
 }
+
+/// A clock that tells of each sleep that is over.
+public final class WakingClock: Clock {
+    /// What it goes by.
+    public let base = TestClock()
+    /// One for each sleep that is over.
+    public let awake = Recorder<Bool>()
+
+    /// A clock at its start.
+    public init() {}
+
+    /// What the base says.
+    public var now: TestClock.Instant { base.now }
+    /// That of the base.
+    public var minimumResolution: Duration { base.minimumResolution }
+
+    /// Sleeps as the base does.
+    public func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {
+        defer { awake.record(true) }
+        try await base.sleep(until: deadline, tolerance: tolerance)
+    }
+}

@@ -227,7 +227,7 @@ import Testing
             dispatcher.add(Intercept { action, next in next(action) })
             dispatcher.removeInterceptors { _ in dispatcher.interceptors.isEmpty }
         }
-        let message = String(decoding: ask?.standardErrorContent ?? [], as: UTF8.self)
+        let message = ask.said
         #expect(message.contains("interceptors was used inside what picks interceptors"))
         let label = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let place = Locked<FluxStore<Impure>?>(nil)
@@ -287,13 +287,13 @@ import Testing
                 store.dispatch(action: .add(1))
             }
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("dispatch(action:) was used inside the outer one"))
     }
 
     /// The message must name the call and say what to do instead.
     private func expect(_ result: ExitTest.Result?, names call: String) {
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("FluxCore: \(call) was used inside FluxState.handle(action:)"))
         #expect(message.contains("Do it in the converter"))
     }

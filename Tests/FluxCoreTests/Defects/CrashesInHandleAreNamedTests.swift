@@ -20,7 +20,7 @@ import Testing
     }
 
     private func expect(_ result: ExitTest.Result?, names parts: [String]) {
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         for part in parts { #expect(text.contains(part), "\(text)") }
     }
 

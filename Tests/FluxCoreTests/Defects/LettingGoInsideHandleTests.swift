@@ -35,7 +35,7 @@ import Testing
             dispatcher.dispatch(action: Counter.Action.add(1))
             reaction.remove()
         }
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(text.contains("FluxCore: dispatch(action:) was used inside FluxState.handle"), "\(text)")
     }
 

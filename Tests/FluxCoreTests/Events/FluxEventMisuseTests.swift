@@ -23,7 +23,7 @@ import Testing
     }
 
     private func expect(_ result: ExitTest.Result?, says message: String) {
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(text.contains(message), "\(text)")
     }
 
@@ -79,7 +79,7 @@ import Testing
             for gate in gone { await gate.opened() }
             guard told.values == [true] else { fatalError("not told") }
         }
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         let lines = text.split(separator: "\n").filter { $0.hasPrefix("FluxCore: ") }
         #expect(lines == ["FluxCore: Failing failed, and its creator has no onFailure: Failure()"])
     }

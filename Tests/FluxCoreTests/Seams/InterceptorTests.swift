@@ -41,7 +41,7 @@ import Testing
                 return true
             }
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("was used inside what picks interceptors"))
     }
 
@@ -199,11 +199,7 @@ import Testing
 
     @Test func `A kept next of work under way keeps its outcome open while it goes on`() async {
         let (kept, inside, gate) = (Locked<FluxNext?>(nil), Gate(), Gate())
-        dispatcher.add(
-            Intercept { action, next in
-                kept.withLock { $0 = next }
-                return 0
-            })
+        dispatcher.add(Intercept.keeping(kept))
         dispatcher.add(
             Intercept { action, next in
                 inside.open()
@@ -234,11 +230,7 @@ import Testing
 
     @Test func `What goes on with a kept next is no action that the work sends`() async {
         let kept = Locked<FluxNext?>(nil)
-        dispatcher.add(
-            Intercept { action, next in
-                kept.withLock { $0 = next }
-                return 0
-            })
+        dispatcher.add(Intercept.keeping(kept))
         let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
         let hold = HandlerHold<Counter.Action>()
         let task = creator.fire(.hold(hold))

@@ -233,14 +233,7 @@ import Testing
     }
 
     @Test func `The first that says yes has it, and the next is not asked`() async {
-        let first = Scheduling(retrying: { ticket, attempt in
-            ticket.start()
-            return attempt == 1
-        })
-        let second = Scheduling(retrying: { ticket, attempt in
-            ticket.start()
-            return attempt == 2
-        })
+        let (first, second) = (retrying { $0 == 1 }, retrying { $0 == 2 })
         _ = await creator([first, second]).fire(.fail(3)).outcome
         await first.notes.count(5)
         await second.notes.count(4)
@@ -277,11 +270,16 @@ import Testing
         return (task, conversions, errors)
     }
 
-    @Test func `What an earlier attempt still sends or ends is refused`() async {
-        let scheduler = Scheduling(retrying: { ticket, _ in
+    /// Has those attempts followed by another at once that are to be.
+    private func retrying(_ isRetried: @escaping @Sendable (_ attempt: Int) -> Bool) -> Scheduling {
+        Scheduling(retrying: { ticket, attempt in
             ticket.start()
-            return true
+            return isRetried(attempt)
         })
+    }
+
+    @Test func `What an earlier attempt still sends or ends is refused`() async {
+        let scheduler = retrying { _ in true }
         let (task, conversions, late) = await begun(under: scheduler)
         conversions.values[0].send(.add(1))
         conversions.values[0].end(.failed(Attempting.Failure()))
@@ -297,10 +295,7 @@ import Testing
     }
 
     @Test func `What was sent before another attempt is part of the life`() async {
-        let scheduler = Scheduling(retrying: { ticket, _ in
-            ticket.start()
-            return true
-        })
+        let scheduler = retrying { _ in true }
         let (task, conversions, _) = await begun(under: scheduler)
         conversions.values[0].send(.add(1))
         conversions.values[0].end(.failed(Attempting.Failure()))
@@ -312,10 +307,7 @@ import Testing
     }
 
     @Test func `Of more attempts than are kept, who looks late finds the start and the last`() async {
-        let scheduler = Scheduling(retrying: { ticket, attempt in
-            ticket.start()
-            return attempt <= 70
-        })
+        let scheduler = retrying { $0 <= 70 }
         let task = creator([scheduler]).fire(.fail(3))
         _ = await task.outcome
         let life = await task.events.reduce(into: []) { $0.append($1.name) }

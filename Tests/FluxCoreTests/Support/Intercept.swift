@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 
 /// An interceptor that is a closure.
 struct Intercept: FluxDispatchInterceptor {
@@ -6,6 +7,14 @@ struct Intercept: FluxDispatchInterceptor {
 
     init(_ body: @escaping @Sendable (any FluxAction, FluxNext) -> Int) {
         self.body = body
+    }
+
+    /// Keeps what goes on, and stops the action there.
+    static func keeping(_ kept: Locked<FluxNext?>) -> Intercept {
+        Intercept { _, next in
+            kept.withLock { $0 = next }
+            return 0
+        }
     }
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {

@@ -105,7 +105,7 @@ import Testing
             _ = await store.run(Plain()).outcome
             guard store.state.count == -1 && store.revision == 1 else { fatalError("not announced") }
         }
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(!text.contains("failed with"), "\(text)")
     }
 

@@ -79,7 +79,7 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             FluxStore(initialState: Counter(), dispatcher: nil).run(Throwing(error: Failure()))
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("Throwing.begin threw Failure()"))
         #expect(message.contains("Throw from execute"))
     }
@@ -89,7 +89,7 @@ import Testing
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             store.handle.withAccess { _ in _ = store.run(Loud()) }
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("FluxCore: run was used inside"))
     }
 
@@ -104,7 +104,7 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             FluxStore(initialState: Counter(), dispatcher: nil).run(Wrapping(inner: Throwing(error: Failure())))
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("Throwing.begin threw Failure()"))
     }
 
@@ -119,7 +119,7 @@ import Testing
             await gone.opened()
             guard store.state.count == -1 else { fatalError("not told") }
         }
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(text.split(separator: "\n").filter { $0.contains("FluxCore: Silent failed with Failure()") }.count == 1)
         #expect(!text.contains("Loud") && !text.contains("Picky"), "\(text)")
     }

@@ -1,4 +1,5 @@
 import FluxCore
+import TestSupport
 import Testing
 
 @testable import FluxEffects
@@ -120,7 +121,7 @@ import Testing
     }
 
     private func expect(_ result: ExitTest.Result?, names message: String) {
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(text.contains(message), "\(text)")
     }
 }

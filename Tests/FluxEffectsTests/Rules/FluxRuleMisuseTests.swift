@@ -23,7 +23,7 @@ import Testing
     }
 
     private func expect(_ result: ExitTest.Result?, says message: String) {
-        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let text = result.said
         #expect(text.contains(message), "\(text)")
     }
 

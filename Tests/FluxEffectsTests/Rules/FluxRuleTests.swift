@@ -228,18 +228,6 @@ import Testing
         #expect(await task.outcome.name == "cancelled")
     }
 
-    /// Tells of each sleep that is over.
-    final class WakingClock: Clock {
-        let base = TestClock()
-        let awake = Recorder<Bool>()
-        var now: TestClock.Instant { base.now }
-        var minimumResolution: Duration { base.minimumResolution }
-        func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {
-            defer { awake.record(true) }
-            try await base.sleep(until: deadline, tolerance: tolerance)
-        }
-    }
-
     @Test(.timeLimit(.minutes(1)), arguments: [1, 2, 100])
     func `Who slept for what is cancelled is woken, however often its time was put off`(events: Int) async {
         let clock = WakingClock()
@@ -365,7 +353,7 @@ import Testing
             creator.fire(.add(1))
             creator.fire(.add(2))
         }
-        let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        let message = result.said
         #expect(message.contains("fire was used inside"))
     }
 

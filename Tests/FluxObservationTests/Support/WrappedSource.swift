@@ -1,5 +1,6 @@
 import Dispatch
 import FluxCore
+import TestSupport
 
 /// A source around another, by default without a change.
 protocol WrappedSource<State>: FluxSource where State == Base.State {
@@ -24,4 +25,17 @@ extension WrappedSource {
     }
 
     func flush() async { await base.flush() }
+}
+
+/// Changes just before somebody subscribes to it.
+struct Changing: WrappedSource {
+    let base = FluxStore(initialState: Counter(), dispatcher: nil)
+
+    func subscribe(
+        _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
+        _ handler: @escaping @Sendable (Counter) -> Void
+    ) -> FluxSubscription {
+        base.dispatch(action: .add(1))
+        return base.subscribe(delivery, on: queue, startingWithCurrent: startingWithCurrent, ended: ended, handler)
+    }
 }

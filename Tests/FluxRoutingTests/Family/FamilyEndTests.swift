@@ -185,7 +185,7 @@ import Testing
     }
 
     @Test func `A family that is not used keeps no task, and one that is let go of ends it`() async throws {
-        let clock = TellingClock()
+        let clock = WakingClock()
         var family: FluxFamily? = FluxFamily(idle: .seconds(1), clock: clock) { (key: Int) in
             key
         } close: { _ in
@@ -205,24 +205,12 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1))) func `A shutdown that is over in time leaves nobody asleep`() async throws {
-        let clock = TellingClock()
+        let clock = WakingClock()
         let family = FluxFamily(clock: clock) { (key: Int) in
             key
         } close: { _ in
         }
         await family.shutdown(within: .seconds(10))
         await clock.awake.count(1)
-    }
-
-    /// Tells of each sleep that is over.
-    final class TellingClock: Clock {
-        let base = TestClock()
-        let awake = Recorder<Bool>()
-        var now: TestClock.Instant { base.now }
-        var minimumResolution: Duration { base.minimumResolution }
-        func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {
-            defer { awake.record(true) }
-            try await base.sleep(until: deadline, tolerance: tolerance)
-        }
     }
 }

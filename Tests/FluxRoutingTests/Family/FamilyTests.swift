@@ -356,9 +356,7 @@ import Testing
         let family = FluxFamily(clock: desks.clock) { (_: String, _) in
             gate.wait()
         } make: { (_: String) in
-            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
-                handle.withAccess { $0.observe(Unsaved()) }
-            }
+            FluxStore(dispatcher: nil, watchedBy: Unsaved())
         }
         try await family.with("a") { _ in }
         await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
@@ -368,9 +366,7 @@ import Testing
     @Test(.timeLimit(.minutes(1))) func `A flush takes no longer than it was given`() async throws {
         let slow = SlowOnce()
         let family = FluxFamily(clock: desks.clock) { (_: String) in
-            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
-                handle.withAccess { $0.observe(slow) }
-            }
+            FluxStore(dispatcher: nil, watchedBy: slow)
         }
         for key in ["a", "b"] { try await family.with(key) { _ in } }
         let flushing = Task { await family.flush(within: .seconds(1)) }
@@ -414,9 +410,7 @@ import Testing
         let (slow, made) = (SlowOnce(), Recorder<Bool>())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
             made.record(slow.gate.isOpen)
-            return FluxStore(initialState: Counter(), dispatcher: nil) { handle in
-                handle.withAccess { $0.observe(slow) }
-            }
+            return FluxStore(dispatcher: nil, watchedBy: slow)
         }
         try await family.with("a") { _ in }
         let flushing = Task { await family.flush(within: .seconds(60)) }
@@ -481,9 +475,7 @@ import Testing
         let (recovering, made) = (Recovering(endsWhenCancelled: endsWhenCancelled), Recorder<Bool>())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
             made.record(recovering.gate.isOpen)
-            return FluxStore(initialState: Counter(), dispatcher: nil) { handle in
-                handle.withAccess { $0.observe(recovering) }
-            }
+            return FluxStore(dispatcher: nil, watchedBy: recovering)
         }
         try await family.with("a") { _ in }
         await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
@@ -644,9 +636,7 @@ import Testing
     @Test func `A store that cannot be saved keeps its place, and misses nothing meanwhile`() async throws {
         let (dispatcher, isAsked, gate) = (FluxDispatcher(), Gate(), Gate())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
-            let store = FluxStore(initialState: Counter(), dispatcher: nil) { handle in
-                handle.withAccess { $0.observe(Unsaved(isAsked: isAsked, until: gate)) }
-            }
+            let store = FluxStore(dispatcher: nil, watchedBy: Unsaved(isAsked: isAsked, until: gate))
             dispatcher.attach(store, priority: 1)
             return store
         }
@@ -664,9 +654,7 @@ import Testing
     @Test func `What came last and cannot be saved brings its store back, under its name`() async throws {
         let (dispatcher, unsaved) = (FluxDispatcher(), UnsavedAtLast())
         let family = FluxFamily(clock: desks.clock) { (key: String) in
-            let store = FluxStore(initialState: Counter(), dispatcher: nil) { handle in
-                handle.withAccess { $0.observe(unsaved) }
-            }
+            let store = FluxStore(dispatcher: nil, watchedBy: unsaved)
             try dispatcher.attach(store, as: key)
             return store
         }
@@ -682,9 +670,7 @@ import Testing
     ) async throws {
         let (dispatcher, other, unsaved) = (FluxDispatcher(), FluxDispatcher(), UnsavedAtLast(until: Gate()))
         let family = FluxFamily(clock: desks.clock) { (_: String) in
-            FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
-                handle.withAccess { $0.observe(unsaved) }
-            }
+            FluxStore(dispatcher: dispatcher, watchedBy: unsaved)
         }
         let store = try await family.with("a") { $0 }
         let closing = Task { try await family.close("a") }
@@ -721,9 +707,7 @@ import Testing
     @Test func `A store that cannot be saved stays where somebody has attached it meanwhile`() async throws {
         let (dispatcher, other, isAsked, gate) = (FluxDispatcher(), FluxDispatcher(), Gate(), Gate())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
-            FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
-                handle.withAccess { $0.observe(Unsaved(isAsked: isAsked, until: gate)) }
-            }
+            FluxStore(dispatcher: dispatcher, watchedBy: Unsaved(isAsked: isAsked, until: gate))
         }
         let store = try await family.with("a") { $0 }
         let closing = Task { try await family.close("a") }
@@ -741,9 +725,7 @@ import Testing
         let family = FluxFamily(idle: .zero, clock: desks.clock) { (key: String, _) in
             failures.record(key)
         } make: { (_: String) in
-            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
-                handle.withAccess { $0.observe(Unsaved()) }
-            }
+            FluxStore(dispatcher: nil, watchedBy: Unsaved())
         }
         try await family.with("a") { _ = $0.dispatch(action: .add(1)) }
         await desks.clock.sleepers(1)
@@ -766,9 +748,7 @@ import Testing
     {
         let lost = Lost()
         let family = FluxFamily(clock: desks.clock) { (_: String) in
-            FluxStore(initialState: Counter(), dispatcher: nil) { handle in
-                handle.withAccess { $0.observe(lost) }
-            }
+            FluxStore(dispatcher: nil, watchedBy: lost)
         }
         let fate = try await family.with("a") { $0.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init) }
         await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
@@ -795,9 +775,7 @@ import Testing
         var family: FluxFamily? = FluxFamily(clock: desks.clock) { (_: String, error) in
             failures.record(error)
         } make: { (_: String) in
-            FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
-                handle.withAccess { $0.observe(Unsaved()) }
-            }
+            FluxStore(dispatcher: dispatcher, watchedBy: Unsaved())
         }
         let store = try await family!.with("a") { $0 }
         let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
@@ -859,16 +837,16 @@ import Testing
         let idle = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFamily(idle: .seconds(-1)) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
         }
-        #expect(said(idle).contains("FluxFamily was given a negative idle"))
+        #expect(idle.said.contains("FluxFamily was given a negative idle"))
         let limit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFamily(limit: -1) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
         }
-        #expect(said(limit).contains("FluxFamily was given a negative limit"))
+        #expect(limit.said.contains("FluxFamily was given a negative limit"))
         let shutdown = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let family = FluxFamily { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
             await family.shutdown(within: .seconds(-5))
         }
-        #expect(said(shutdown).contains("a FluxFamily was to flush or shut down within -5"))
+        #expect(shutdown.said.contains("a FluxFamily was to flush or shut down within -5"))
     }
 
     @Test func `Asked for its keys in pure code it stops the program, and the message names that`() async {
@@ -876,11 +854,7 @@ import Testing
             let family = FluxFamily { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
             FluxStore(initialState: Counter(), dispatcher: nil).handle.withAccess { _ in _ = family.keys }
         }
-        #expect(said(keys).contains("keys of a FluxFamily was used inside FluxState.handle(action:)"))
-    }
-
-    private func said(_ result: ExitTest.Result?) -> String {
-        String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(keys.said.contains("keys of a FluxFamily was used inside FluxState.handle(action:)"))
     }
 
     // MARK: - Following
@@ -935,7 +909,7 @@ import Testing
             async let second = intake.wait()
             _ = await (first, second)
         }
-        #expect(said(result).contains("two tasks wait with one iterator"))
+        #expect(result.said.contains("two tasks wait with one iterator"))
     }
 
     @Test func `It is a source of its open members, told before they are closed`() async throws {
@@ -960,5 +934,14 @@ import Testing
         await family.flush()
         #expect(seen.values == [["a"], ["a", "b"], ["b"]])
         withExtendedLifetime((token, watching)) {}
+    }
+}
+
+extension FluxStore<Counter> {
+    /// A store with somebody who looks on from the beginning.
+    fileprivate convenience init(dispatcher: FluxDispatcher?, watchedBy observer: some FluxStoreObserver<Counter>) {
+        self.init(initialState: Counter(), dispatcher: dispatcher) { handle in
+            handle.withAccess { $0.observe(observer) }
+        }
     }
 }
