@@ -1,20 +1,20 @@
-# The modules as the checks see them. To be sourced with the root of the repository as the working directory.
+# The modules as the checks see them. Source it with the root of the repository as the working directory.
 
 table=.ci/architecture/modules.txt
 
-# All modules, each after those that it needs. One whose folder is missing is for .ci/check-architecture to report.
+# All modules, each after the ones it needs. .ci/check-architecture reports a module whose folder is missing.
 modules=()
 while read -r name rest; do
     case $name in "" | "#"*) continue ;; esac
     if [ -d "Sources/$name" ]; then modules+=("$name"); fi
 done < "$table"
 
-# What a module is built with, as words.
+# The modules that a module needs, separated by spaces.
 needs() {
     awk -v module="$1" '$1 == module && $2 != "-" { gsub(",", " ", $2); print $2 }' "$table"
 }
 
-# Sets `sources` to the files of some modules, in an order that does not depend on the machine.
+# Sets `sources` to the files of the given modules, in the same order on every machine.
 collect() {
     local module file
     sources=()
@@ -24,7 +24,7 @@ collect() {
     done
 }
 
-# Runs a command that may hang, for so many seconds at most.
+# Runs a command that may hang, for at most the given number of seconds.
 limited() {
     local seconds=$1
     shift

@@ -1,39 +1,25 @@
-// Counts what the modules have, looks at what the compiler lets pass, and names each place where something is not as it has
-// to be. `.ci/check-architecture` says what and why.
+// Counts what the modules have, checks what the compiler accepts, and reports each violation with its place.
+// `.ci/check-architecture` says what is checked, and why.
 import Foundation
 
-/// What may be had at most.
+/// The limits.
 ///
-/// Where clarity needs more, raise it, and say why.
+/// If clarity needs more, raise one, and say why.
 enum Limits {
     static let core = "FluxCore"
     static let files = 45
-    // 2,000 were asked for; the rest is what order and release cost where many threads meet: never to be raised again.
+    // The goal was 2,000; the rest is the price of order and release with many threads. Do not raise it again.
     static let linesOfCode = 2_300
     static let types = 36
     static let declarations = 200
-    // 6,500 when the core had become small; families, shared limits, saving that tells the truth and views of many came after,
-    // and then replicas, with the log and the checks to test them, and parts by latest that no change copies a state for; and one
-    // look at each store for all who watch the actions of a dispatcher, and rules that go by the clock and not by who has woken up;
-    // and drains that see a burst; and families that find out which store can never be saved, and keys of rules that go outside of
-    // all locks; and replicas that tell a log which cannot be read from one that does not answer, and checks
-    // of what a log's clients know; and one sleep for each key of a debounce, however many events it puts off;
-    // and one order for all that waits for a save, also of what is opened in one; and errors that say in words what has happened;
-    // and tests that are told what there is instead of what never came, and paths that no file may have;
-    // and iterators that are handed what they wait for in the step that wakes them;
-    // and revisions that a log does not lead to, and errors that are let go of outside of all locks;
-    // and views of two and of three stores that are compiled as what they are, and find their stores where they were without a lock;
-    // and checks of shared logs that ask for more than a page, and for what is done at once;
-    // and files that are told apart where the file system cannot, and three mistakes more that the checks of logs and files find,
-    // and a lock that takes only what it is sent;
-    // and views that keep no store longer than they are kept, and files that a load has looked at twice;
-    // and what goes while dispatchers are paused, and files that are told apart without their numbers;
-    // and interceptors that are removed with those whose place they took, and selectors that forget outside of all locks.
+    // 6,500 when the modules were separated. Since then came replication with its test log and conformance checks, families,
+    // shared limits, saves that report what they did, views of many stores and specialised views of two and three, parts with
+    // `.latest`, the identity of files, and the release of user values outside of all locks. The history of this line has the rest.
     static let linesOfCodeOfAll = 10_055
     static let linesOfReadme = 250
 }
 
-/// What a module has.
+/// The sizes of a module.
 struct Figures {
     var files = 0
     var lines = 0
@@ -59,10 +45,10 @@ struct Finding: Hashable {
 struct Architecture {
     let modules: [Module]
     private let expressions = Expressions()
-    /// The folder with what the compiler said about each module.
+    /// The folder with the compiler's symbol graphs of each module.
     let symbols: String
     private var findings: Set<Finding> = []
-    /// The lists of what is allowed, each with the entries that were of use.
+    /// The lists of what is allowed, each with the entries that were used.
     private var clocks: [String: (line: Int, isUsed: Bool)] = [:]
     private var unsafe: [String: (line: Int, constructs: [String: Bool])] = [:]
 
@@ -107,7 +93,7 @@ struct Architecture {
         }
     }
 
-    /// An entry that allows what nobody does any more would allow it to the next one who comes.
+    /// Reports entries that allow something that no file does any more: they would silently allow it again later.
     mutating func checkLists() {
         for (path, entry) in clocks where !entry.isUsed {
             report(Self.clockList, entry.line, "\(path) uses no clock, or is not there: take it off the list")
@@ -204,9 +190,9 @@ struct Architecture {
 
     // MARK: - What is public
 
-    /// Counts what the compiler found public, and what only the text shows: declarations for other platforms and settings.
+    /// Counts the public declarations that the compiler found, and those only in the text, for other platforms and settings.
     ///
-    /// Cases of an enum and requirements of a protocol come with their type: they are symbols, and no declarations.
+    /// Enum cases and protocol requirements belong to their type: they count as symbols, not as declarations.
     private mutating func count(_ texts: [String: SourceFile], of module: Module, into figures: inout Figures) throws {
         var found: Set<String> = []
         var lines: Set<String> = []
@@ -267,7 +253,7 @@ struct Architecture {
                 continue
             }
             let needs = target.targetDependencies ?? []
-            // A target also gets what those that it names need.
+            // A target also gets the dependencies of its dependencies.
             if !needs.allSatisfy(module.needs.contains) || closure(of: needs) != Set(module.needs) {
                 report(
                     manifest, line(of: module.name, in: text),
@@ -295,7 +281,7 @@ struct Architecture {
         }
     }
 
-    /// The line of the manifest where something is named first.
+    /// The line of the manifest that names something first.
     private func line(of name: String, in manifest: [Substring]) -> Int {
         (manifest.firstIndex { $0.contains("\"\(name)\"") } ?? 0) + 1
     }
@@ -306,7 +292,7 @@ struct Architecture {
         if figure > limit { report(place, nil, "\(what): \(figure), and \(limit) at most") }
     }
 
-    /// What is wrong, in the order of the sources.
+    /// The findings, in the order of the sources.
     var violations: [String] {
         findings.sorted { ($0.path, $0.line ?? 0, $0.text) < ($1.path, $1.line ?? 0, $1.text) }
             .map { "\($0.path)\($0.line.map { ":\($0)" } ?? ""): error: \($0.text)" }
@@ -331,7 +317,7 @@ private func row(_ name: String, _ figures: [Int?]) {
 
 @main
 enum Program {
-    /// The arguments are the folder of the symbol graphs and what `swift package describe` says.
+    /// The arguments are the folder of the symbol graphs and the output of `swift package describe`.
     static func main() throws {
         do {
             try check()
