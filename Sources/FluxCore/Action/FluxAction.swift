@@ -1,13 +1,13 @@
 /// A change that a state knows how to make.
 ///
-/// Usually an enum with payloads. Every store whose `State.Action` is this type and that is attached to the
-/// ``FluxDispatcher`` receives it; stores of other action types are not even looked at.
+/// Usually an enum with payloads. A ``FluxDispatcher`` delivers it to every attached store whose `State.Action` is this
+/// type, or that reacts to this type. It does not visit any other store.
 ///
-/// Thread safety: an action is handed from the thread that converts to the one that dispatches, so it is `Sendable`.
+/// Thread safety: an action may cross threads on its way to the stores, so it is `Sendable`.
 nonisolated public protocol FluxAction: Sendable {}
-/// Where actions can be sent: a ``FluxDispatcher``, or what takes its place to queue, log or forward them first.
+/// A destination for actions: a ``FluxDispatcher``, or a replacement that queues, logs or forwards them first.
 ///
-/// It is all that a ``FluxActionCreator`` needs.
+/// A ``FluxActionCreator`` needs nothing else to send its actions.
 ///
 /// ```swift
 /// struct Queued: FluxDispatching {
@@ -21,11 +21,11 @@ nonisolated public protocol FluxAction: Sendable {}
 /// }
 /// ```
 ///
-/// Thread safety: it is called from any thread, from many at once; what it promises about order is up to it.
+/// Thread safety: called on any thread, on several at once. The conforming type defines which order it guarantees.
 nonisolated public protocol FluxDispatching: Sendable {
-    /// Takes an action to where it is to be applied.
+    /// Sends an action to the stores that apply it.
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: How many changes the stores have announced by now; 0 where that is not known yet.
+    /// - Returns: The number of changes that the stores have announced so far; 0 if it is not known yet.
     @discardableResult func dispatch<Action: FluxAction>(action: Action) -> Int
 }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Hands each action to all attached stores that take its type, in one order for all of them.
+/// Delivers each action to all attached stores that accept its type, in the same order for every store.
 ///
 /// ```swift
 /// let dispatcher = FluxDispatcher()
@@ -8,12 +8,12 @@ import Synchronization
 /// dispatcher.dispatch(action: Cart.Action.add("milk"))
 /// ```
 ///
-/// A store of another action type costs a dispatch nothing. The dispatcher does not keep its stores alive for longer than
-/// their last reference, but for those it was told to keep.
+/// A store of another action type adds no cost to a dispatch. The dispatcher does not keep its stores alive, except those
+/// attached with ``attach(keeping:priority:)``.
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers, middleware and converters.
 nonisolated public final class FluxDispatcher: FluxDispatching {
-    /// The dispatcher that stores and creators use if they are given no other.
+    /// The dispatcher that stores and creators use by default.
     public static let shared = FluxDispatcher()
 
     @usableFromInline let threads = FluxThreads.shared
@@ -21,40 +21,42 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     let routes = FluxLock(FluxRoutes())
     private let features = FluxFeatures()
 
-    /// Makes a dispatcher with no store attached.
+    /// Creates a dispatcher with no store attached.
     public init() {}
 
     deinit {
-        // What it has goes outside its locks.
+        // Stores, reactions and interceptors are released outside the locks.
         _ = routes.withLock { $0.places.map { $0.letGo() } }
         FluxPureCode.after { [chain] in chain.remove { _ in true } }
     }
 
     // MARK: - Dispatching
 
-    /// Applies an action to every attached store that takes its type, in the order of priority and attachment.
+    /// Applies an action to every attached store that accepts its type, in the order of priority and attachment.
     ///
-    /// When it returns, the states have the change (C2), unless middleware stopped or postponed it. All stores of the
-    /// dispatcher see its actions in the same order (C4). Inside `handle(action:)` it stops the program with a message (C6).
+    /// When it returns, the states have the change (C2), unless middleware stopped or postponed the action. All stores of
+    /// the dispatcher see its actions in the same order (C4). A call inside `handle(action:)` stops the program with a
+    /// message (C6).
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: How many changes the stores announced: one for each that takes the type, and one for each reaction to it, if
-    ///   there was something to announce.
+    /// - Returns: The number of changes announced: at most one for each store of this action type, and one for each reaction
+    ///   to it.
     /// - Complexity: O(*n*) for *n* stores of this action type; stores of other types do not count.
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.requireImpure("dispatch(action:)")
-        // Relaxed: whoever has to find an interceptor is ordered behind its adding. The list is read under its lock.
+        // Relaxed: a thread that must find an interceptor is already ordered after the call that added it. The list itself
+        // is read while its lock is held.
         if chain.isUsed.load(ordering: .relaxed) { return begin(action) }
         return withUnsafePointer(to: action) { apply($0, ObjectIdentifier(Action.self), thread, nil) }
     }
 
-    /// Takes an action through the interceptors, and then to another end than the stores of this dispatcher.
+    /// Passes an action through the interceptors and then to a closure instead of the stores of this dispatcher.
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - end: Takes it from there, and returns how many changes were announced; it hands on the witness that it is given, if
-    ///     any, to ``deliver(_:to:telling:)``.
-    /// - Returns: How many changes were announced.
+    ///   - end: Receives the action after the last interceptor and returns the number of changes announced. It passes its
+    ///     witness, if any, on to ``deliver(_:to:telling:)``.
+    /// - Returns: The number of changes announced.
     @discardableResult public func pass(
         _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchWitness?) -> Int
     ) -> Int { begin(action, to: end) }
@@ -62,29 +64,30 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @usableFromInline
     func begin(_ action: any FluxAction, from top: FluxDispatchContext? = nil, to end: FluxDispatchEnd? = nil) -> Int {
         let origin = threads.requireImpure("dispatch(action:)").task
-        // Not kept in a constant, which would be retained.
+        // Not stored in a constant: that would cost another retain.
         return FluxDispatchContext(self, chain.entries, of: origin, from: top, to: end).begin(action)
     }
 
-    /// Applies an action to the attached stores that take its type, past all interceptors.
+    /// Applies an action to the attached stores that accept its type, bypassing all interceptors.
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - witness: What an end of ``pass(_:to:)`` was given.
-    /// - Returns: How many changes the stores announced.
+    ///   - witness: The witness that the `end` of ``pass(_:to:)`` was given.
+    /// - Returns: The number of changes that the stores announced.
     @discardableResult
     public func deliver<Action: FluxAction>(_ action: Action, telling witness: FluxDispatchWitness? = nil) -> Int {
         let thread = threads.requireImpure("deliver")
         return withUnsafePointer(to: action) { apply($0, ObjectIdentifier(Action.self), thread, witness) }
     }
 
-    /// Applies an action to one of the attached stores, past all interceptors.
+    /// Applies an action to one of the attached stores, bypassing all interceptors.
     ///
     /// - Parameters:
     ///   - action: The change to make.
     ///   - store: The store.
-    ///   - witness: What an end of ``pass(_:to:)`` was given.
-    /// - Returns: How many changes it announced; nil if it does not take the type, or is not attached here any more.
+    ///   - witness: The witness that the `end` of ``pass(_:to:)`` was given.
+    /// - Returns: The number of changes that the store announced; nil if it does not accept the type, or is no longer
+    ///   attached here.
     public func deliver(
         _ action: any FluxAction, to store: FluxStoreInfo, telling witness: FluxDispatchWitness? = nil
     ) -> Int? {
@@ -98,7 +101,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ witness: FluxDispatchWitness?
     ) -> Int {
         var wakes = FluxWakes.none
-        // Not deferred: that makes a function of its own, which each dispatch calls.
+        // Not in a `defer`: that becomes a separate function, which each dispatch would call.
         let announced = routes.withLock { $0.apply(action, type, thread, &wakes, witness) }
         wakes.settle()
         return announced
@@ -109,12 +112,12 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// Adds an interceptor that every action of the dispatcher passes from now on.
     ///
     /// - Parameters:
-    ///   - interceptor: What to add.
-    ///   - priority: The highest comes first; among equals the one that was added first.
-    ///   - isReplaced: Says of those that are there which one it takes the place of, in one step; an action under way still reaches
-    ///     that. Called under a lock.
-    /// - Returns: What to remove it by, and for an action under way the one that it replaced, of several the last; letting go of that
-    ///   removes nothing.
+    ///   - interceptor: The interceptor to add.
+    ///   - priority: Interceptors with a higher priority come first; among equals, the one added first.
+    ///   - isReplaced: Returns true for an existing interceptor that the new one replaces atomically. An action under way still
+    ///     reaches the replaced one. Called while a lock is held.
+    /// - Returns: The registration, which removes the interceptor. For actions under way it also removes the replaced
+    ///   interceptor, or the last of several. Releasing the registration removes nothing.
     /// - Complexity: O(*m*) for *m* interceptors.
     @discardableResult public func add(
         _ interceptor: some FluxDispatchInterceptor, priority: Int = 0,
@@ -126,20 +129,21 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
             entries.removeAll { isReplaced($0.interceptor) }
             entries.insert(entry, at: entries.firstIndex { $0.priority < priority } ?? entries.count)
         }
-        // Read before the lock of the list is taken: this may be the last to have what is the user's.
+        // The weak reference is read before the list's lock is taken. It may become the last strong reference to the user's
+        // interceptor, which must be released outside the lock.
         return FluxRegistration { [chain, weak entry] in chain.remove { [entry] in $0 === entry } }
     }
 
-    /// The interceptors, in the order in which an action comes to them.
+    /// The interceptors, in the order in which an action reaches them.
     public var interceptors: [any FluxDispatchInterceptor] {
         threads.requireImpure("interceptors")
         return chain.entries.map(\.interceptor)
     }
 
-    /// Removes interceptors; actions under way that have not reached them pass them by.
+    /// Removes interceptors; actions under way that have not reached them yet skip them.
     ///
-    /// - Parameter isUnwanted: Says of each whether it is to go; called under a lock.
-    /// - Returns: How many were removed.
+    /// - Parameter isUnwanted: Returns true for each interceptor to remove; called while a lock is held.
+    /// - Returns: The number of interceptors removed.
     /// - Complexity: O(*m*) for *m* interceptors.
     @discardableResult public func removeInterceptors(where isUnwanted: (any FluxDispatchInterceptor) -> Bool) -> Int {
         chain.remove { isUnwanted($0.interceptor) }
@@ -148,22 +152,23 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {
         // Relaxed, as in a dispatch.
         if !chain.isUsed.load(ordering: .relaxed) { return [] }
-        // A closure: an array of one protocol, given as one of another, has each of its elements looked up.
+        // Each element is converted in a closure. To convert the whole array would look up each conformance at run time.
         return ContiguousArray(chain.entries.map { $0.interceptor as any FluxEventObserver })
     }
 
     // MARK: - Pausing
 
-    /// Runs a closure while no action is under way in any of several dispatchers: what a view's cut is made of (C11).
+    /// Runs a closure while none of the given dispatchers applies an action; a view takes its cut this way (C11).
     ///
-    /// Each dispatcher takes some bytes of the thread's stack: thousands fit, tens of thousands do not, and stop the program. Stores
-    /// that are viewed together by the ten thousand are best on one dispatcher, or on none.
+    /// Each dispatcher uses some bytes of the thread's stack. Thousands fit; tens of thousands overflow it and stop the
+    /// program. If tens of thousands of stores are viewed together, put them on one dispatcher, or on none.
     ///
     /// - Parameters:
-    ///   - dispatchers: The dispatchers, in any order; one may be among them more than once.
-    ///   - body: Reads stores, and no view; pure and quick. What needs a lock that is held, such as a dispatch, another `paused` or
-    ///     the cut of a view, stops the program, or waits for good, as the system's locks have it. A store or view that goes ends after it.
-    /// - Returns: What the closure returns.
+    ///   - dispatchers: The dispatchers, in any order; duplicates are allowed.
+    ///   - body: Reads stores but no views; it must be pure and quick. An operation that needs a lock already held, such as a
+    ///     dispatch, another `paused` or the cut of a view, stops the program or waits forever, depending on the system's
+    ///     locks. A store or view that is released in the closure ends after it.
+    /// - Returns: The value that the closure returns.
     @_specialize(where Result == Void)
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {
         let thread = FluxThreads.shared.requireImpure("FluxDispatcher.paused(_:_:), or a view,")
@@ -175,27 +180,27 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         func pause(_ rest: ArraySlice<FluxDispatcher>) -> Result {
             rest.first.map { first in first.routes.withLock { _ in pause(rest.drop { $0 === first }) } } ?? body()
         }
-        // One order for all who pause, by address, in which each comes once.
+        // Every caller locks in the order of addresses, so two callers cannot deadlock. Sorting makes duplicates adjacent.
         if dispatchers.count < 2 { return pause(dispatchers[...]) }
         return pause(dispatchers.sorted { ObjectIdentifier($0) < ObjectIdentifier($1) }[...])
     }
 
     // MARK: - Modules
 
-    /// What a module keeps with the dispatcher, for as long as that lives.
+    /// Returns the feature that a module keeps with the dispatcher for as long as the dispatcher lives.
     ///
     /// - Parameters:
-    ///   - type: Its type, of which a dispatcher has one.
-    ///   - make: Makes it on first use; where two threads come at once, one of the two that they made is kept.
+    ///   - type: The type of the feature; a dispatcher has one of each type.
+    ///   - make: Creates the feature on first use. If two threads create one at the same time, one of the two is kept.
     /// - Returns: The feature.
     public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
         features.feature(type, make)
     }
 
-    /// What a module keeps with the dispatcher, if it has been made.
+    /// Returns the feature that a module keeps with the dispatcher, if it has been created.
     ///
-    /// - Parameter type: Its type.
-    /// - Returns: The feature; nil if nobody has made it.
+    /// - Parameter type: The type of the feature.
+    /// - Returns: The feature; nil if it has not been created.
     public func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature? {
         features.featureIfAny(type)
     }

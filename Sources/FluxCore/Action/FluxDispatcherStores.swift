@@ -1,16 +1,19 @@
-/// Who is told of the stores of a dispatcher that come and go.
+/// An observer that is notified when stores are attached to a dispatcher or detached from it.
 ///
-/// Thread safety: called under the lock of the dispatcher, on any thread: it may reach into the store by its handle, but for where
-/// that is attached and what it takes; it uses no dispatcher and no other store, and lets go of none, nor of a view. It changes
-/// nothing there, as those who look on would be settled with that lock held. To do so stops the program, or waits for good, as the
-/// system's locks have it.
+/// Thread safety: called on any thread, while the dispatcher's lock is held. An observer may read the store through its
+/// handle, but not where the store is attached or which actions it accepts. It must not change the store, because the
+/// store's observers would be settled while the lock is held. It must not use a dispatcher or another store, or release a
+/// dispatcher, another store or a view. Otherwise the program stops or waits forever, depending on the system's locks.
 nonisolated public protocol FluxDispatcherObserver: AnyObject, Sendable {
-    /// A store was attached, or was there when the observer came.
+    /// Reports a store that was attached, or that was already attached when the observer was added.
     ///
     /// - Parameter handle: The handle of the store.
     func attached<State>(_ handle: FluxStoreHandle<State>)
 
-    /// A store was detached, moved away or let go of; then this comes before `ending` of those who look on at it.
+    /// Reports a store that was detached, moved to another dispatcher or released.
+    ///
+    /// If the store was released, this call comes before `ending` of the store's observers. An observer that is removed
+    /// receives this call for each attached store.
     ///
     /// - Parameter handle: The handle of the store.
     func detached<State>(_ handle: FluxStoreHandle<State>)
@@ -19,49 +22,49 @@ nonisolated public protocol FluxDispatcherObserver: AnyObject, Sendable {
 nonisolated extension FluxDispatcher {
     // MARK: - Stores
 
-    /// Attaches a store, or moves it here from where it is attached.
+    /// Attaches a store, or moves it here from its present dispatcher.
     ///
-    /// A store that is attached here already goes to the end of its priority. An action that is dispatched while a store moves from
-    /// one dispatcher to another reaches it wherever it is dispatched, unless one of the two is a child of the other.
+    /// A store that is already attached here moves to the end of its priority. An action that is dispatched while a store
+    /// moves reaches the store, whichever of the two dispatchers it is dispatched on, unless one is a child of the other.
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - priority: Stores of a higher one get an action first, so that those that depend on them find them updated; among
-    ///     equals the one attached first. A store that was never attached by hand has 0. What is beyond 8,388,607, either way,
-    ///     counts as that.
-    /// - Complexity: O(1), amortised; O(*n*) before *n* stores of a lower priority.
+    ///   - priority: Stores with a higher priority receive an action first, so stores that depend on them find them updated.
+    ///     Among equals, the store attached first comes first. A store that was never attached by hand has priority 0. Values
+    ///     are limited to the range from -8,388,607 to 8,388,607.
+    /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority.
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, keeping: nil, priority: priority)
     }
 
-    /// Attaches a store and keeps it alive for as long as it is attached here, though nobody else does.
+    /// Attaches a store and keeps it alive for as long as it is attached here.
     ///
-    /// It does not keep the dispatcher in turn. Attached here once more without being kept, by another priority or a name, it stays
-    /// kept.
+    /// The store does not keep the dispatcher alive in turn. It stays kept if it is attached here again without `keeping`,
+    /// with another priority or with a name.
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - priority: Stores of a higher one get an action first.
-    /// - Complexity: O(1), amortised; O(*n*) before *n* stores of a lower priority.
+    ///   - priority: Stores with a higher priority receive an action first.
+    /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority.
     public func attach<State>(keeping store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, keeping: store, priority: priority)
     }
 
-    /// Detaches a store; from then on it gets only what is dispatched to the store itself.
+    /// Detaches a store; from then on it receives only the actions that are dispatched to the store itself.
     ///
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
     @discardableResult public func detach<State>(_ store: FluxStore<State>) -> Bool { store.handle.leave(self) }
 
-    /// Detaches a store that is known by what it is told of.
+    /// Detaches a store that is given by its ``FluxStoreInfo``.
     ///
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
     @discardableResult public func detach(_ store: FluxStoreInfo) -> Bool { store.handle.leave(self) }
 
-    /// The stores that are attached, in the order in which they get an action.
+    /// The attached stores, in the order in which they receive an action.
     ///
     /// - Complexity: O(*n* log *n*) for *n* stores.
     public var stores: [FluxStoreInfo] {
@@ -69,9 +72,11 @@ nonisolated extension FluxDispatcher {
         return routes.withLock { $0.stores }.map { FluxStoreInfo(any: $0) }
     }
 
-    /// Tells somebody of the stores that are here, in one step, and of those that come and go from then on.
+    /// Adds an observer and atomically notifies it of the stores that are already attached.
     ///
-    /// - Parameter observer: Who is told.
+    /// From then on the observer is notified of each store that is attached or detached.
+    ///
+    /// - Parameter observer: The observer to notify.
     /// - Complexity: O(*n*) for *n* stores.
     public func observe(_ observer: some FluxDispatcherObserver) {
         FluxPureCode.forbid("observe")
@@ -81,9 +86,9 @@ nonisolated extension FluxDispatcher {
         }
     }
 
-    /// Tells somebody of nothing from now on; of each store that is here, that it is detached.
+    /// Removes an observer, after it is notified that each attached store is detached.
     ///
-    /// - Parameter observer: Who was told; who was added twice is still told as often as once.
+    /// - Parameter observer: The observer to remove. An observer that was added twice stays added once.
     /// - Complexity: O(*n*) for *n* stores.
     public func remove(_ observer: some FluxDispatcherObserver) {
         FluxPureCode.forbid("remove")
