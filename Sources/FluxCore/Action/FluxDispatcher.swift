@@ -8,8 +8,8 @@ import Synchronization
 /// dispatcher.dispatch(action: Cart.Action.add("milk"))
 /// ```
 ///
-/// A store of another action type adds no cost to a dispatch. The dispatcher does not keep its stores alive, except those
-/// attached with ``attach(keeping:priority:)``.
+/// A store of another action type adds no cost to a dispatch. The dispatcher does not keep its stores alive, except
+/// those attached with ``attach(keeping:priority:)``.
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers, middleware and converters.
 nonisolated public final class FluxDispatcher: FluxDispatching {
@@ -34,18 +34,18 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
 
     /// Applies an action to every attached store that accepts its type, in the order of priority and attachment.
     ///
-    /// When it returns, the states have the change (C2), unless middleware stopped or postponed the action. All stores of
-    /// the dispatcher see its actions in the same order (C4). A call inside `handle(action:)` stops the program with a
-    /// message (C6).
+    /// When it returns, the states have the change (C2), unless middleware stopped or postponed the action. All stores
+    /// of the dispatcher see its actions in the same order (C4). A call inside `handle(action:)` stops the program with
+    /// a message (C6).
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: The number of changes announced: at most one for each store of this action type, and one for each reaction
-    ///   to it.
+    /// - Returns: The number of changes announced: at most one for each store of this action type, and one for each
+    ///   reaction to it.
     /// - Complexity: O(*n*) for *n* stores of this action type; stores of other types do not count.
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.requireImpure("dispatch(action:)")
-        // Relaxed: a thread that must find an interceptor is already ordered after the call that added it. The list itself
-        // is read while its lock is held.
+        // Relaxed: a thread that must find an interceptor is already ordered after the call that added it. The list
+        // itself is read while its lock is held.
         if chain.isUsed.load(ordering: .relaxed) { return begin(action) }
         return withUnsafePointer(to: action) { apply($0, ObjectIdentifier(Action.self), thread, nil) }
     }
@@ -54,8 +54,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - end: Receives the action after the last interceptor and returns the number of changes announced. It passes its
-    ///     witness, if any, on to ``deliver(_:to:telling:)``.
+    ///   - end: Receives the action after the last interceptor and returns the number of changes announced. It passes
+    ///     its witness, if any, on to ``deliver(_:to:telling:)``.
     /// - Returns: The number of changes announced.
     @discardableResult public func pass(
         _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchWitness?) -> Int
@@ -114,8 +114,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// - Parameters:
     ///   - interceptor: The interceptor to add.
     ///   - priority: Interceptors with a higher priority come first; among equals, the one added first.
-    ///   - isReplaced: Returns true for an existing interceptor that the new one replaces atomically. An action under way still
-    ///     reaches the replaced one. Called while a lock is held.
+    ///   - isReplaced: Returns true for an existing interceptor that the new one replaces atomically. An action under
+    ///     way still reaches the replaced one. Called while a lock is held.
     /// - Returns: The registration, which removes the interceptor. For actions under way it also removes the replaced
     ///   interceptor, or the last of several. Releasing the registration removes nothing.
     /// - Complexity: O(*m*) for *m* interceptors.
@@ -129,8 +129,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
             entries.removeAll { isReplaced($0.interceptor) }
             entries.insert(entry, at: entries.firstIndex { $0.priority < priority } ?? entries.count)
         }
-        // The weak reference is read before the list's lock is taken. It may become the last strong reference to the user's
-        // interceptor, which must be released outside the lock.
+        // The weak reference is read before the list's lock is taken. It may become the last strong reference to the
+        // user's interceptor, which must be released outside the lock.
         return FluxRegistration { [chain, weak entry] in chain.remove { [entry] in $0 === entry } }
     }
 
@@ -152,7 +152,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {
         // Relaxed, as in a dispatch.
         if !chain.isUsed.load(ordering: .relaxed) { return [] }
-        // Each element is converted in a closure. To convert the whole array would look up each conformance at run time.
+        // Each element is converted in a closure. To convert the whole array would look up each
+        // conformance at run time.
         return ContiguousArray(chain.entries.map { $0.interceptor as any FluxEventObserver })
     }
 
@@ -165,9 +166,9 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///
     /// - Parameters:
     ///   - dispatchers: The dispatchers, in any order; duplicates are allowed.
-    ///   - body: Reads stores but no views; it must be pure and quick. An operation that needs a lock already held, such as a
-    ///     dispatch, another `paused` or the cut of a view, stops the program or waits forever, depending on the system's
-    ///     locks. A store or view that is released in the closure ends after it.
+    ///   - body: Reads stores but no views; it must be pure and quick. An operation that needs a lock already held,
+    ///     such as a dispatch, another `paused` or the cut of a view, stops the program or waits forever, depending on
+    ///     the system's locks. A store or view that is released in the closure ends after it.
     /// - Returns: The value that the closure returns.
     @_specialize(where Result == Void)
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {
@@ -180,7 +181,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         func pause(_ rest: ArraySlice<FluxDispatcher>) -> Result {
             rest.first.map { first in first.routes.withLock { _ in pause(rest.drop { $0 === first }) } } ?? body()
         }
-        // Every caller locks in the order of addresses, so two callers cannot deadlock. Sorting makes duplicates adjacent.
+        // Every caller locks in the order of addresses, so two callers cannot deadlock. Sorting
+        // makes duplicates adjacent.
         if dispatchers.count < 2 { return pause(dispatchers[...]) }
         return pause(dispatchers.sorted { ObjectIdentifier($0) < ObjectIdentifier($1) }[...])
     }

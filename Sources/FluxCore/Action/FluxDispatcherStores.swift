@@ -1,9 +1,10 @@
 /// An observer that is notified when stores are attached to a dispatcher or detached from it.
 ///
-/// Thread safety: called on any thread, while the dispatcher's lock is held. An observer may read the store through its
-/// handle, but not where the store is attached or which actions it accepts. It must not change the store, because the
-/// store's observers would be settled while the lock is held. It must not use a dispatcher or another store, or release a
-/// dispatcher, another store or a view. Otherwise the program stops or waits forever, depending on the system's locks.
+/// Thread safety: called on any thread, while the dispatcher's lock is held. An observer may read the store
+/// through its handle, but not where the store is attached or which actions it accepts. It must not change the
+/// store, because the store's observers would be settled while the lock is held. It must not use a dispatcher or
+/// another store, or release a dispatcher, another store or a view. Otherwise the program stops or waits forever,
+/// depending on the system's locks.
 nonisolated public protocol FluxDispatcherObserver: AnyObject, Sendable {
     /// Reports a store that was attached, or that was already attached when the observer was added.
     ///
@@ -24,14 +25,15 @@ nonisolated extension FluxDispatcher {
 
     /// Attaches a store, or moves it here from its present dispatcher.
     ///
-    /// A store that is already attached here moves to the end of its priority. An action that is dispatched while a store
-    /// moves reaches the store, whichever of the two dispatchers it is dispatched on, unless one is a child of the other.
+    /// A store that is already attached here moves to the end of its priority. An action that is dispatched
+    /// while a store moves reaches the store, whichever of the two dispatchers it is dispatched on, unless one
+    /// is a child of the other.
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - priority: Stores with a higher priority receive an action first, so stores that depend on them find them updated.
-    ///     Among equals, the store attached first comes first. A store that was never attached by hand has priority 0. Values
-    ///     are limited to the range from -8,388,607 to 8,388,607.
+    ///   - priority: Stores with a higher priority receive an action first, so stores that depend on them find them
+    ///     updated. Among equals, the store attached first comes first. A store that was never attached by hand has
+    ///     priority 0. Values are limited to the range from -8,388,607 to 8,388,607.
     /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority.
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, keeping: nil, priority: priority)
@@ -39,8 +41,8 @@ nonisolated extension FluxDispatcher {
 
     /// Attaches a store and keeps it alive for as long as it is attached here.
     ///
-    /// The store does not keep the dispatcher alive in turn. It stays kept if it is attached here again without `keeping`,
-    /// with another priority or with a name.
+    /// The store does not keep the dispatcher alive in turn. It stays kept if it is attached here again without
+    /// `keeping`, with another priority or with a name.
     ///
     /// - Parameters:
     ///   - store: The store.
@@ -86,7 +88,7 @@ nonisolated extension FluxDispatcher {
         }
     }
 
-    /// Removes an observer, after it is notified that each attached store is detached.
+    /// Removes an observer and notifies it that each attached store is detached.
     ///
     /// - Parameter observer: The observer to remove. An observer that was added twice stays added once.
     /// - Complexity: O(*n*) for *n* stores.

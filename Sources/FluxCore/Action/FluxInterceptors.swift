@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Stands before a dispatch: it may act before and after, replace an action, stop it or send more.
+/// Intercepts a dispatch: it may act before and after it, replace the action, stop it or send more actions.
 ///
-/// Middleware is built on it.
+/// Middleware is built on this protocol.
 ///
 /// ```swift
 /// struct Counting: FluxDispatchInterceptor {
@@ -15,41 +15,44 @@ import Synchronization
 /// let registration = dispatcher.add(Counting())
 /// ```
 ///
-/// It is also told of the events of creators that send to the dispatcher. A dispatcher with none spends nothing on them.
+/// An interceptor is also notified of the events of creators that send to the dispatcher. A dispatcher without
+/// interceptors spends nothing on this.
 ///
 /// Thread safety: called on any thread that dispatches, on several at once, with no lock held.
 nonisolated public protocol FluxDispatchInterceptor: FluxEventObserver {
-    /// Takes an action on its way to the stores.
+    /// Handles an action on its way to the stores.
     ///
     /// - Parameters:
-    ///   - action: What was dispatched, or what the interceptor before this one made of it.
-    ///   - dispatcher: Where.
-    ///   - next: Goes on, with this action or another: once as a rule, never to stop it, several times to send several. It may be kept
-    ///     and called later, from another thread.
-    /// - Returns: How many changes the stores have announced by now: what `next` returned.
+    ///   - action: The dispatched action, or the action that the previous interceptor passed on.
+    ///   - dispatcher: The dispatcher that the interceptor belongs to.
+    ///   - next: Continues with this action or another one. Call it once as a rule, never to stop the action, several
+    ///     times to send several. It may be kept and called later, also from another thread.
+    /// - Returns: The number of changes that the stores have announced so far: the value that `next` returned.
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int
 }
 
-/// Is told of each store that applies the action of one dispatch.
+/// A closure that is notified of each store that applies the action of one dispatch.
 ///
-/// It gets the store, the revision of the change, which is nil if there is nothing to announce, and what copies the state after
-/// it.
+/// It receives the store, the revision of the change (nil if there is nothing to announce) and a closure that copies
+/// the state after the change.
 ///
-/// Thread safety: called under the locks of the dispatcher and of the store, on any thread: it must be quick, and use no store,
-/// dispatcher or creator.
+/// Thread safety: called on any thread, while the locks of the dispatcher and of the store are held. It must be quick,
+/// and must use no store, dispatcher or creator.
 public typealias FluxDispatchWitness =
     @Sendable (_ store: FluxStoreInfo, _ revision: UInt64?, _ state: () -> any FluxState) -> Void
 
 /// The interceptors of a dispatcher.
 ///
-/// An object of its own, so that what removes one need not refer to the dispatcher, which a weak reference would slow down for
-/// good.
+/// A separate object: a registration refers to it and not to the dispatcher, which a weak reference would permanently
+/// slow down.
 @usableFromInline nonisolated final class FluxInterceptors: Sendable {
-    /// One of them, in its place.
+    /// An interceptor in its place.
     final class Entry: Sendable {
         let interceptor: any FluxDispatchInterceptor
         let priority: Int
-        /// Actions under way that have not reached it pass it by; one with whoever takes its place, who may be removed before they do.
+        /// Once it is done, actions under way that have not reached the interceptor skip it.
+        ///
+        /// A replacement shares it: removing the replacement makes them skip the replaced interceptor too.
         let removal: Removal
 
         init(_ interceptor: any FluxDispatchInterceptor, _ priority: Int, _ removal: Removal = Removal()) {
@@ -59,30 +62,31 @@ public typealias FluxDispatchWitness =
 
     final class Removal: Sendable { let isDone = Synchronization.Atomic<Bool>(false) }
 
-    /// Whether there are any: all that the hot path looks at.
+    /// Whether there are any interceptors; the hot path reads only this.
     @usableFromInline let isUsed = Synchronization.Atomic<Bool>(false)
     private let list = FluxLock<ContiguousArray<Entry>>([])
 
-    /// In the order in which an action comes to them.
+    /// The entries, in the order in which an action reaches them.
     var entries: ContiguousArray<Entry> { list.withLock { $0 } }
 
-    /// Returns how many were removed.
+    /// Removes entries; returns how many.
     @discardableResult func remove(where isUnwanted: (Entry) -> Bool) -> Int {
         change("remove() or removeInterceptors") { entries in
-            // Relaxed: the lock of the list orders it for who removes; an action under way may come to it or pass it by.
+            // Relaxed: the list's lock orders it between removals. An action under way may reach
+            // the interceptor or skip it.
             for entry in entries where isUnwanted(entry) { entry.removal.isDone.store(true, ordering: .relaxed) }
             entries.removeAll { $0.removal.isDone.load(ordering: .relaxed) }
         }
     }
 
-    /// Changes the list for actions that come later; returns how many fewer there are.
+    /// Changes the list for later actions; returns by how many entries it has shrunk.
     @discardableResult func change(_ call: StaticString, _ body: (inout ContiguousArray<Entry>) -> Void) -> Int {
         FluxPureCode.forbid(call)
-        // What goes is the user's, so it is let go of outside the lock.
+        // Removed interceptors belong to the user, so they are released outside the lock.
         let (old, count) = list.withLock { entries in
             let old = entries
             FluxPureCode.run("what picks interceptors") { body(&entries) }
-            // Relaxed: written under the lock of the list; a dispatch that finds it set takes that.
+            // Relaxed: written while the list's lock is held; a dispatch that finds it set takes that lock.
             isUsed.store(!entries.isEmpty, ordering: .relaxed)
             return (old, entries.count)
         }
@@ -90,31 +94,31 @@ public typealias FluxDispatchWitness =
     }
 }
 
-/// Where an action goes once it has passed all interceptors; returns how many changes were announced.
+/// Receives an action after the last interceptor; returns the number of changes announced.
 @usableFromInline typealias FluxDispatchEnd =
     @Sendable (_ action: any FluxAction, _ witness: FluxDispatchWitness?) -> Int
 
-/// One action on its way past the interceptors of a dispatcher, until everybody has let go of its ``FluxNext``.
+/// One action on its way through the interceptors of a dispatcher; it lives until every ``FluxNext`` of it is released.
 @usableFromInline nonisolated final class FluxDispatchContext: Sendable {
     let dispatcher: FluxDispatcher
-    /// As they were when the action came.
+    /// The interceptors at the time of the dispatch.
     let interceptors: ContiguousArray<FluxInterceptors.Entry>
-    /// The work whose action it is; nil if it was not fired.
+    /// The task of the event that sent the action; nil if no event did.
     let origin: FluxTask?
-    /// That of the dispatcher that this one is a child of, where the action comes from there.
+    /// The context of the parent dispatcher, if the action comes from there.
     let outer: FluxDispatchContext?
-    /// Nil: the stores of the dispatcher.
+    /// The destination of the action; nil for the stores of the dispatcher.
     let end: FluxDispatchEnd?
-    /// Who is told of the stores; kept here, since a ``FluxNext`` of one reference is handed on without a retain.
+    /// The witness to notify; kept here, because a ``FluxNext`` with only one reference is passed on without a retain.
     let witness: FluxDispatchWitness?
-    /// The first of the dispatch, which this goes on for with another witness; nil: this is it.
+    /// The first context of the dispatch, which this one continues with another witness; nil if this is the first.
     private let begun: FluxDispatchContext?
     // Relaxed everywhere: it is a count, and orders nothing.
-    /// How many changes were announced so far.
+    /// The number of changes announced so far.
     let announced = Synchronization.Atomic<Int>(0)
-    /// Whether the dispatch that began it has returned: who goes on now had kept it.
+    /// Whether the dispatch that began it has returned; a ``FluxNext`` called after that was kept.
     let isKept = Synchronization.Atomic<Bool>(false)
-    /// Whether it is for one store, or for none here.
+    /// Whether the dispatch began with an `end`, as one to a named store does; then it skips the stores of children.
     let isAddressed: Bool
 
     init(
@@ -127,24 +131,24 @@ public typealias FluxDispatchWitness =
         isAddressed = outer?.isAddressed ?? (end != nil)
     }
 
-    /// The same with another witness.
+    /// Returns this context with another witness.
     func telling(_ witness: @escaping FluxDispatchWitness) -> FluxDispatchContext {
         FluxDispatchContext(dispatcher, interceptors, of: origin, from: outer, to: end, telling: witness, for: first)
     }
 
-    /// Where it is counted, one step away at most.
+    /// The context that counts for this dispatch, at most one step away.
     ///
-    /// Written as a walk, for which nothing is retained.
+    /// Written as recursion, which retains nothing.
     var first: FluxDispatchContext { begun?.first ?? self }
 
     /// Begins the dispatch.
     func begin(_ action: any FluxAction) -> Int {
-        // Relaxed: who goes on while it is written is within a dispatch of the same work; see FluxNext.
+        // Relaxed: a thread that reads this meanwhile is within a dispatch of the same task; see FluxNext.
         defer { isKept.store(true, ordering: .relaxed) }
         return FluxNext(context: self, position: 0).proceed(action)
     }
 
-    /// Counts changes that were announced here, and on the way from all that it comes from.
+    /// Counts changes announced here and, with `above`, in all outer contexts too.
     func count(_ changes: Int, above: Bool = false) {
         if let begun { return begun.count(changes, above: above) }
         announced.wrappingAdd(changes, ordering: .relaxed)
@@ -152,38 +156,39 @@ public typealias FluxDispatchWitness =
     }
 }
 
-/// Goes on with an action: through the interceptors that are left, and then to the stores.
+/// Passes an action on: through the remaining interceptors, and then to the stores.
 ///
-/// It is a value that may be kept, called later and from another thread; it keeps what it leads to alive. Then an action of an event
-/// that was cancelled goes no further; within the dispatch that brought it, on its thread, it has passed and goes on (C9).
+/// It is a value that may be kept, and called later or from another thread; it keeps its dispatcher alive. A later call,
+/// or one on another thread, stops the action if its event was cancelled. A call within the original dispatch, on its
+/// thread, still proceeds, because the action has already passed the gate (C9).
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxNext: Sendable {
     let context: FluxDispatchContext
     let position: Int
 
-    /// Whose interceptors these are.
+    /// The dispatcher that the interceptors belong to.
     public var dispatcher: FluxDispatcher { context.dispatcher }
 
-    /// The work whose action it is; nil if it was not fired.
+    /// The task of the event that sent the action; nil if no event did.
     public var origin: FluxTask? { context.origin }
 
-    /// How many changes the stores have announced so far, by way of any `next` of this dispatch.
+    /// The number of changes that the stores have announced so far through any `next` of this dispatch.
     public var announced: Int { context.first.announced.load(ordering: .relaxed) }
 
-    /// Goes on; when it returns, the action has been applied, unless an interceptor behind stopped or postponed it.
+    /// Passes an action on; it has been applied when this returns, unless a later interceptor stopped or postponed it.
     ///
-    /// Inside `FluxState.handle(action:)` it stops the program with a message (C6).
+    /// A call inside `FluxState.handle(action:)` stops the program with a message (C6).
     ///
-    /// - Parameter action: The action at hand, or any other in its place.
-    /// - Returns: How many changes the stores announced.
-    /// - Complexity: O(*m* + *n*) for *m* interceptors behind and *n* stores.
+    /// - Parameter action: The current action, or any other in its place.
+    /// - Returns: The number of changes that the stores announced.
+    /// - Complexity: O(*m* + *n*) for *m* remaining interceptors and *n* stores.
     @discardableResult public func callAsFunction(_ action: any FluxAction) -> Int { go { proceed(action) } }
 
-    /// Goes on as this does, and has somebody told of each store that applies the action.
+    /// Returns a `FluxNext` that also notifies a witness of each store that applies the action.
     ///
-    /// - Parameter inner: Who is told, also of what an interceptor behind postpones.
-    /// - Returns: What goes on so.
+    /// - Parameter inner: The witness to notify, also of an action that a later interceptor postpones.
+    /// - Returns: The `FluxNext` with that witness.
     public func telling(_ inner: @escaping FluxDispatchWitness) -> FluxNext {
         guard let before = context.witness else { return FluxNext(context: context.telling(inner), position: position) }
         let both: FluxDispatchWitness = { store, revision, state in
@@ -193,15 +198,17 @@ nonisolated public struct FluxNext: Sendable {
         return FluxNext(context: context.telling(both), position: position)
     }
 
-    /// Goes on by way of another dispatcher, and then from here, with what the interceptors of that made of the action.
+    /// Passes an action through another dispatcher, then continues here with the action that
+    /// its interceptors passed on.
     ///
-    /// In between it goes to the stores of the other dispatcher, unless it is addressed.
+    /// In between, the stores of the other dispatcher receive the action, unless it was dispatched by
+    /// ``FluxDispatcher/pass(_:to:)``.
     ///
     /// - Parameters:
-    ///   - action: The action at hand, or any other in its place.
+    ///   - action: The current action, or any other in its place.
     ///   - other: The other dispatcher.
-    /// - Returns: How many changes the stores announced, those behind among them.
-    /// - Complexity: As of the others, and O(*d*) for *d* dispatchers above, which count what the stores announced.
+    /// - Returns: The number of changes that the stores announced, on both dispatchers.
+    /// - Complexity: That of both dispatches, and O(*d*) for *d* outer dispatchers, which count the changes.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
         go {
             other.begin(action, from: context) { action, witness in
@@ -213,11 +220,11 @@ nonisolated public struct FluxNext: Sendable {
         }
     }
 
-    /// Runs what goes on, on behalf of the work whose action it is.
+    /// Runs a continued dispatch on behalf of the task whose action it is.
     @inline(__always) private func go(_ body: () -> Int) -> Int {
         let thread = context.dispatcher.threads.requireImpure("next")
-        // Within the dispatch that began it it has passed the gate of its event; what was kept passes that again.
-        // Relaxed: it is looked at within a dispatch of the same work, which has passed the gate itself.
+        // Within the original dispatch the action has passed the gate of its event; a kept one passes the gate again.
+        // Relaxed: it is read only within a dispatch of the same task, which has passed the gate itself.
         if thread.isSending(context.origin) && !context.first.isKept.load(ordering: .relaxed) { return body() }
         return context.origin.map { $0.pass(body) ?? 0 } ?? thread.sending(nil, body)
     }
@@ -225,10 +232,10 @@ nonisolated public struct FluxNext: Sendable {
     @inline(__always) func proceed(_ action: any FluxAction) -> Int {
         var index = position
         let entries = context.interceptors
-        // Relaxed: an action that is under way while one is removed may come to it or pass it by.
+        // Relaxed: while an interceptor is being removed, an action under way may reach it or skip it.
         while index < entries.count, entries[index].removal.isDone.load(ordering: .relaxed) { index += 1 }
         if index < entries.count {
-            // Safe: the context keeps it. To retain it, and what is in it, would take a quarter of the time of all this.
+            // Safe: the context keeps the entry. To retain it and its contents would take a quarter of the total time.
             return Unmanaged.passUnretained(entries[index])._withUnsafeGuaranteedRef {
                 $0.interceptor.dispatch(action, on: dispatcher, next: FluxNext(context: context, position: index + 1))
             }

@@ -1,42 +1,46 @@
 import Synchronization
 
-/// Where a store is attached, and what else it takes there: the few words that every store has.
+/// Where a store is attached, and its reactions; small, because every store has one.
 nonisolated struct FluxMembership {
     typealias Reaction = (reducer: FluxReducer, key: UInt64)
 
-    /// The dispatcher that the store is attached to, or what refers weakly to one that keeps the store.
+    /// The dispatcher that the store is attached to, or a weak reference to it if it keeps the store.
     var home: (any AnyObject & Sendable)?
-    /// What the store does about other types of action, and the keys of the places of that, in the order added.
+    /// The store's reactions to other types of action, each with the key of its place, in the order added.
     var reactions: ContiguousArray<Reaction> = []
 
     var dispatcher: FluxDispatcher? { home as? FluxDispatcher ?? (home as? FluxWeakDispatcher)?.reference.dispatcher }
 }
 
-/// Refers to a dispatcher and does not keep it.
+/// A weak reference to a dispatcher.
 nonisolated final class FluxWeakDispatcher: Sendable {
     struct Reference { weak var dispatcher: FluxDispatcher? }
 
-    // A value in a constant: a `weak let` wants a newer compiler.
+    // A struct in a constant: a `weak let` needs a newer compiler.
     let reference: Reference
 
     init(_ dispatcher: FluxDispatcher) { reference = Reference(dispatcher: dispatcher) }
 }
 
-/// How a store comes to a dispatcher and leaves it; the lock of its membership is taken before that of a dispatcher.
+/// Attaching a store and detaching it; the membership's lock is taken before a dispatcher's lock.
 ///
-/// All that goes comes out of the locks: it may be the last reference to a dispatcher, and to what that has.
+/// Removed objects are released outside the locks: one may be the last reference to a dispatcher and its contents.
 nonisolated extension FluxStoreHandle {
-    /// Where it is attached.
+    /// The dispatcher that the store is attached to.
     var dispatcher: FluxDispatcher? { withMembership("the dispatcher of a store") { _, home, _ in home } }
 
-    /// The key of its place for the actions of its state; where it was last, the opposite: no other is like either.
-    // Relaxed: written with the dispatcher stopped, and so before an action comes by that place. That it has arrived is written after it
-    // has left, with the membership held: who asks where it is attached waits for that.
+    /// The unique key of the store's place for its own actions; once detached, the complement of
+    /// its last key, also unique.
+    // Relaxed: written while the dispatcher's lock is held, so before an action reaches that place. The mark for a move
+    // is cleared after the store has left its former dispatcher, while the membership's lock is held. A thread that
+    // checks where the store is attached waits for that lock.
     var key: UInt64 { lastKey.load(ordering: .relaxed) }
 
-    /// Reaches the membership, gives where the store is attached, and takes what is to be let go of once the lock is free.
+    /// Runs a closure on the membership and the store's dispatcher; releases the objects added to
+    /// `gone` once the lock is free.
     ///
-    /// Pure code, which may hold a lock that is taken after this one, stops with a message.
+    /// A call from pure code stops the program with a message, because such code may hold a lock that
+    /// is taken after this one.
     @inline(__always) func withMembership<Result>(
         _ call: StaticString, _ body: (inout FluxMembership, FluxDispatcher?, _ gone: inout [AnyObject?]) -> Result
     ) -> Result {
@@ -49,7 +53,7 @@ nonisolated extension FluxStoreHandle {
         return withExtendedLifetime((home, gone)) { result }
     }
 
-    /// Moves the store to a dispatcher, in one step where it is there already, so that no action misses it.
+    /// Attaches the store to a dispatcher or moves it there; atomic if it is there already, so no action misses it.
     @usableFromInline func attach(
         to dispatcher: FluxDispatcher, keeping store: FluxReducer.Kept?, priority: Int, _ call: StaticString = "attach"
     ) {
@@ -61,7 +65,7 @@ nonisolated extension FluxStoreHandle {
                 let known = store == nil ? routes.main(of: State.self, at: former === dispatcher ? oldKey : nil) : nil
                 let reducer = (consume known) ?? work(self, .reducer(keeping: store)).reducer!
                 let place = routes.attach(self, reducer, rank: rank)
-                // Another one while it is in both, where what it left still applies actions to it.
+                // A different key while the store is in both: the former dispatcher still applies actions to it.
                 lastKey.store(place | moving, ordering: .relaxed)
                 membership.home = reducer.kept == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
                 for (index, reaction) in old.reactions.enumerated() {
@@ -75,7 +79,7 @@ nonisolated extension FluxStoreHandle {
         }
     }
 
-    /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
+    /// Detaches the store if it is attached to the given dispatcher; with nil, from any dispatcher.
     @discardableResult func leave(_ dispatcher: FluxDispatcher?) -> Bool {
         withMembership("detach") { membership, home, gone in
             guard let home, dispatcher == nil || dispatcher === home else { return false }
@@ -100,13 +104,15 @@ nonisolated extension FluxStoreHandle {
 
     // MARK: - Other types of action
 
-    /// Lets the store take another type of action, as a change that a closure makes of it; `store.on` is built on it.
+    /// Makes the store accept another type of action, as a change that a closure creates; `store.on` is built on it.
     ///
     /// - Parameters:
-    ///   - type: Which actions.
-    ///   - change: Makes the change; called under the lock of the dispatcher, where it comes from one, and pure.
-    /// - Returns: What to remove it by; it keeps the state in memory, and the store not.
-    /// - Complexity: O(1), amortised; to remove it O(*n*) for the *n* that the store takes so.
+    ///   - type: The type of action.
+    ///   - change: Creates the change. It must be pure, and is called while the dispatcher's lock is held if the action
+    ///     comes from a dispatcher.
+    /// - Returns: The registration, which removes the reaction. It keeps the state in memory, but not the store.
+    /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority. Removing it is O(*n*) for *n*
+    ///   reactions of the store.
     @inlinable public func route<Action: FluxAction>(
         _ type: Action.Type, _ change: @escaping @Sendable (Action) -> FluxChange<State>
     ) -> FluxRegistration { route(FluxReducer.reaction(change)) }
@@ -116,14 +122,15 @@ nonisolated extension FluxStoreHandle {
             let place = home?.routes.withLock { $0.attach(self, reducer, rank: key >> FluxRoutes.numberBits) }
             membership.reactions.append((reducer, place ?? 0))
         }
-        // Read before the lock is taken: this may be the last to have what is the user's.
+        // The weak reference is read before the lock is taken. It may become the last strong reference to the user's
+        // closure, which must be released outside the lock.
         return FluxRegistration { [self, weak reducer] in remove { [reducer] in $0 === reducer } }
     }
 
-    /// Takes reactions out, which are the user's.
+    /// Removes reactions, and releases their closures, which belong to the user, once the lock is free.
     func remove(_ isUnwanted: (FluxReducer) -> Bool) {
         withMembership("remove") { membership, home, gone in
-            // Most have none, and all come by here as they end.
+            // Most stores have none, and every store gets here when it ends.
             if membership.reactions.isEmpty { return }
             membership.reactions.removeAll { reaction in
                 guard isUnwanted(reaction.reducer) else { return false }
@@ -134,7 +141,7 @@ nonisolated extension FluxStoreHandle {
         }
     }
 
-    /// What the store does about a type of action, first things first.
+    /// The reducers of the store for a type of action, in the order in which they run.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer] {
         withMembership("responds(to:)") { membership, _, _ in reducers(of: type, membership.reactions) }
     }

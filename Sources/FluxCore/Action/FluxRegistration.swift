@@ -1,19 +1,20 @@
-/// What was added to a dispatcher or a store, to be taken out again.
+/// Removes an object that was added to a dispatcher or a store, such as middleware or a reaction.
 ///
-/// Unlike a ``FluxSubscription`` it may be let go of: what was added stays until ``remove()``, or for as long as what it was
-/// added to. It keeps neither alive.
+/// Unlike a ``FluxSubscription`` it may be released: the object stays until ``remove()`` is called, or for as long as
+/// the dispatcher or store exists. The registration keeps neither alive.
 ///
-/// Thread safety: all of it may be used from any thread, also by what is to be removed where that is called with no lock held.
+/// Thread safety: all of it may be used from any thread, also by the added object itself if that is
+/// called with no lock held.
 nonisolated public struct FluxRegistration: Sendable {
     private let body: @Sendable () -> Void
 
-    /// Makes what takes something out again.
+    /// Creates a registration from a closure that removes the added object.
     ///
-    /// - Parameter body: Takes it out; it may be called more than once.
+    /// - Parameter body: Removes the object; it may be called more than once.
     public init(_ body: @escaping @Sendable () -> Void) { self.body = body }
 
-    /// Takes it out: once this has returned, no call of it begins for an action that is dispatched later.
+    /// Removes the object; an action that is dispatched after this has returned does not reach it.
     ///
-    /// A call that another thread is in the middle of goes on. A second call of this does nothing.
+    /// A call of the object that is already running on another thread continues. A second `remove()` does nothing.
     public func remove() { body() }
 }
