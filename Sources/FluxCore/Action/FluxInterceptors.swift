@@ -43,8 +43,8 @@ public typealias FluxDispatchWitness =
 
 /// The interceptors of a dispatcher.
 ///
-/// A separate object: a registration refers to it and not to the dispatcher, which a weak reference would permanently
-/// slow down.
+/// A separate object: a registration refers to it and not to the dispatcher, which a weak reference
+/// would permanently slow down.
 @usableFromInline nonisolated final class FluxInterceptors: Sendable {
     /// An interceptor in its place.
     final class Entry: Sendable {
@@ -158,9 +158,9 @@ public typealias FluxDispatchWitness =
 
 /// Passes an action on: through the remaining interceptors, and then to the stores.
 ///
-/// It is a value that may be kept, and called later or from another thread; it keeps its dispatcher alive. A later call,
-/// or one on another thread, stops the action if its event was cancelled. A call within the original dispatch, on its
-/// thread, still proceeds, because the action has already passed the gate (C9).
+/// It is a value that may be kept, and called later or from another thread; it keeps its dispatcher alive. A later
+/// call, or one on another thread, stops the action if its event was cancelled. A call within the original dispatch, on
+/// its thread, still proceeds, because the action has already passed the gate (C9).
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxNext: Sendable {

@@ -1,31 +1,32 @@
-/// What a subscription gets where changes come faster than it takes them.
+/// Which changes a subscription receives when changes come faster than its handler takes them.
 ///
-/// | delivery  | gets                               | holds, while it is slow  |
-/// |-----------|------------------------------------|--------------------------|
-/// | `.every`  | each change, in order              | what it has not taken yet |
-/// | `.latest` | the newest; skips, never goes back | nothing                  |
+/// | delivery  | receives                           | keeps for a slow handler      |
+/// |-----------|------------------------------------|-------------------------------|
+/// | `.every`  | each change, in order              | the changes not delivered yet |
+/// | `.latest` | the newest; skips, never goes back | nothing                       |
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxDelivery: Sendable {
     /// Each announced change exactly once, in order; lossless.
     case every
-    /// The state as it is when it is handed over; ends on the newest (C5).
+    /// The current state at the time of the delivery; ends on the newest (C5).
     case latest
 }
 
-/// The main queue, by a name that lets a handler belong to the main actor: `subscribe(on: .main) { … }`.
+/// The main queue, as a type that lets a handler run on the main actor: `subscribe(on: .main) { … }`.
 ///
-/// Somebody has to run the main queue: an app does, a program whose `main` is async, and `dispatchMain()`.
+/// The program must run the main queue. An app does, and so does a program whose `main` is async or calls
+/// `dispatchMain()`.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxMainQueue: Sendable {
     /// The main queue.
     public static let main = FluxMainQueue()
 
-    /// Makes of a handler of the main actor one that any thread may hold, to be called on the main queue alone.
+    /// Wraps a handler of the main actor, so any thread may hold it; only the main queue may call it.
     ///
     /// - Parameter handler: The handler.
-    /// - Returns: A handler that stops the program where it is called on another queue.
+    /// - Returns: A handler that stops the program if it is called on another queue.
     public func bind<each Value: Sendable>(
         _ handler: @escaping @MainActor @Sendable (repeat each Value) -> Void
     ) -> @Sendable (repeat each Value) -> Void {

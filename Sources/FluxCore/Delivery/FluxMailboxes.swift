@@ -1,32 +1,34 @@
 import Dispatch
 
-/// All mailboxes of a store, one for each queue and for each way to deliver.
+/// All mailboxes of a store: one for each queue and kind of delivery.
 ///
-/// A struct under the lock of the store, so that a change goes into the pending lists in the step that makes it: pushed after
-/// the unlock, values would arrive stale.
+/// A struct that the store's lock guards, because a change enters the pending lists in the same atomic step that
+/// applies it. States that were added after the unlock would arrive stale.
 @usableFromInline nonisolated struct FluxMailboxes<State: FluxState> {
-    /// The revision of the newest state; first, beside the state, for each dispatch writes both.
+    /// The revision of the newest state; declared first, next to the state, because each dispatch writes both.
     @usableFromInline var newest: UInt64 = 0
     @usableFromInline var list = FluxList<FluxMailbox<State>>()
-    /// Whether the store was let go: all end after what is due.
+    /// Whether the store was released: all subscriptions end after the pending deliveries.
     @usableFromInline var isEnded = false
-    /// That of the newest subscription; it begins at 1, so that no mailbox of a delivery has the id ``FluxMailbox/plain``.
+    /// The id of the newest subscription; it starts at 1, so only the plain mailbox has the id ``FluxMailbox/plain``.
     @usableFromInline var lastID: UInt64 = 1
 
     @inlinable init() {}
 
     // MARK: - Inputs of the store
 
-    /// Puts the newest state, whose revision was counted, into all mailboxes, and adds whom to wake outside the lock.
+    /// Puts the newest state, whose revision is counted already, into all mailboxes; adds the
+    /// deliveries to wake to `wakes`.
     ///
-    /// The state comes by its address: passed as a value it is retained once more, and each count costs what two threads fight over.
+    /// The state is passed by its address: as a value it would be retained once more, and
+    /// threads contend for the count.
     @inlinable mutating func announce(_ state: inout State, _ wakes: inout FluxWakes) {
         list.updateEach { mailbox in
             if let due = mailbox.put(&state) { wakes.append(.some(due, isFirst: true)) }
         }
     }
 
-    /// Adds a handler to the mailbox of a queue, which is opened if there is none; hands out what is to be woken.
+    /// Adds a handler to the mailbox of a queue, which is created if needed; returns the delivery to wake, if any.
     @inlinable mutating func join(
         _ handle: FluxStoreHandle<State>, _ delivery: FluxDelivery, _ queue: DispatchQueue?, _ snapshot: State?,
         _ handler: @escaping @Sendable (State) -> Void
@@ -56,7 +58,7 @@ import Dispatch
         return rest
     }
 
-    /// Ends all subscriptions after what is due; hands out the mailboxes in which nothing is.
+    /// Ends all subscriptions after the pending deliveries; removes and returns the mailboxes with nothing pending.
     @inlinable mutating func end() -> FluxList<FluxMailbox<State>> {
         isEnded = true
         return list.removeAll { $0.phase == .idle || $0.isAbandoned }
@@ -64,7 +66,8 @@ import Dispatch
 
     // MARK: - Inputs of a drain
 
-    /// Takes a drain one step on; true: the batch has something to deliver, or, of a pause, is to be scheduled again.
+    /// Advances a drain by one step; true if the batch has something to deliver or, for a
+    /// pause, if a drain must follow.
     @inlinable mutating func step(
         _ delivery: UInt64, _ batch: inout FluxMailbox<State>.Batch, isPause: Bool, current: State?
     ) -> Bool {
@@ -76,12 +79,12 @@ import Dispatch
         return isDue == true
     }
 
-    /// Takes a mailbox out that nobody needs any more; returns those who wait for it.
+    /// Removes a mailbox if it is no longer needed; returns its latches.
     @inlinable @discardableResult mutating func drop(_ delivery: UInt64) -> [ObjectIdentifier: FluxLatch] {
         guard list.update(id: delivery, { $0.isAbandoned }) == true else { return [:] }
         return list.remove(id: delivery)?.waiters ?? [:]
     }
 }
 
-/// Whether something is due, and a drain of it scheduled or at work.
+/// Whether a mailbox has something pending, and whether its drain is scheduled or running.
 @usableFromInline nonisolated enum FluxDrainPhase { case idle, scheduled, draining }

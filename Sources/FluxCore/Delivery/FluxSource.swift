@@ -1,87 +1,89 @@
 import Dispatch
 
-/// A state that can be read and watched: a store, a view of stores, or what a module of yours makes of them.
+/// A state that can be read and watched: a store, a view of stores, or a source of your own.
 ///
 /// ```swift
 /// struct Badge { let cart: any FluxSource<Cart> }  // needs to know a cart, and not whose store it is in
 /// ```
 ///
-/// Every other way to watch is built on these, once for all of them.
+/// Every other way to watch is built on these requirements, once for all sources.
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters.
 nonisolated public protocol FluxSource<State>: Sendable {
-    /// What is read and watched.
+    /// The type of the state.
     associatedtype State: Sendable
 
     /// The state at this moment.
     var state: State { get }
 
-    /// Grows with each change that may change the state, announced or not.
+    /// A number that grows with each change that may affect the state, announced or not.
     var stamp: UInt64 { get }
 
-    /// The stores that the state follows from; one may be among them more than once.
+    /// The stores that the state depends on; a store may occur more than once.
     var stores: [FluxStoreInfo] { get }
 
-    /// Takes what the state follows from, while no action is under way in the dispatchers of the stores.
+    /// Reads the values that the state depends on, while the dispatchers of the stores apply no action.
     ///
-    /// It may read the states of stores, and asks other sources by their `capture(in:)`: see ``FluxDispatcher/paused(_:_:)``.
+    /// It may read the states of stores, and reads other sources by their `capture(in:)`. See
+    /// ``FluxDispatcher/paused(_:_:)``.
     ///
-    /// - Parameter cut: What was read of stores before, for this moment.
-    /// - Returns: Computes the state; to be called once no lock is held.
+    /// - Parameter cut: The readings of stores already taken for this cut.
+    /// - Returns: A closure that computes the state; to be called once no lock is held.
     func capture(in cut: FluxCut) -> @Sendable () -> State
 
-    /// Tells of changes that may change the state, announced or not, without reading it.
+    /// Calls a closure at each change that may affect the state, announced or not, without reading the state.
     ///
-    /// - Parameter changed: Called under a lock at each change: quick, and pure. Returns whom to settle once the lock is free: one that
-    ///   only schedules work, for it comes before the subscriptions of other stores (C8).
-    /// - Returns: The token, which ends it when it goes.
+    /// - Parameter changed: Called at each change while a lock is held; it must be quick and pure. It returns the
+    ///   object to settle once the lock is free, if any. That object must only schedule work, because it is settled
+    ///   before the subscriptions of other stores (C8).
+    /// - Returns: The token; the calls end when it is released.
     func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription
 
     /// Calls a handler with the states that are announced from now on.
     ///
     /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken.
-    ///   - queue: Where to call the handler; nil: on a serial queue of the source's own.
-    ///   - startingWithCurrent: Whether to be called with the current state first, in one step with the start (C5).
-    ///   - ended: Called after the last state, once no other can come; nil where nobody asks.
-    ///   - handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - delivery: What to deliver when changes come faster than the handler takes them.
+    ///   - queue: The queue to call the handler on; nil for the source's own serial queue.
+    ///   - startingWithCurrent: Whether to deliver the current state first, atomically with the start (C5).
+    ///   - ended: Called after the last state, once no other can come; nil if not needed.
+    ///   - handler: Receives the state as the change left it.
+    /// - Returns: The token of the subscription. Keep it: the subscription ends when it is released.
     func subscribe(
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription
 
-    /// Waits until every change made before the call has been handed to every subscription, or the task is cancelled.
+    /// Waits until every change made before the call is delivered to every subscription, or the task is cancelled.
     ///
-    /// What watches a part, or has a bound, of a source that is neither a store nor a view, takes each change by a subscription of its
-    /// own and delivers it from there: such are not waited for.
+    /// If the source is neither a store nor a view, this does not wait for subscriptions to a part or with a bound.
+    /// These receive each change through an internal subscription and deliver it from there.
     func flush() async
 }
 
-/// What was read for one cut through sources: each store once, however many views in between read it (C11).
+/// The readings of one cut through sources; each store is read once, however many views in between read it (C11).
 ///
-/// What is dispatched to a store itself, past its dispatcher, might otherwise come between two readings.
+/// Otherwise an action that is dispatched to a store itself, past its dispatcher, could come between two readings.
 ///
 /// Thread safety: belongs to the thread that takes the cut.
 nonisolated public final class FluxCut {
     @usableFromInline var readings: [ObjectIdentifier: Any] = [:]
-    /// Whether a store may be read more than once in it: without, it keeps no readings.
+    /// Whether a store may be read more than once in the cut; if not, the cut keeps no readings.
     public let isShared: Bool
 
-    /// Makes a cut in which nothing was read.
+    /// Creates a cut without readings.
     ///
-    /// - Parameter isShared: Whether a store may be read more than once in it.
+    /// - Parameter isShared: Whether a store may be read more than once in the cut.
     public init(isShared: Bool = true) { self.isShared = isShared }
 
-    /// What was read of an object before, or is now.
+    /// Returns the earlier reading of an object, or reads it now.
     ///
     /// - Parameters:
-    ///   - object: What is read, such as the handle of a store; it outlives the cut.
-    ///   - read: Reads it.
-    /// - Returns: What was read first.
+    ///   - object: The object to read, such as the handle of a store; it must outlive the cut.
+    ///   - read: Reads the object.
+    /// - Returns: The first reading of the object.
     @inlinable public func reading<Reading>(of object: AnyObject, _ read: () -> Reading) -> Reading {
         if !isShared { return read() }
-        // In two steps: nothing at all casts to a reading that is an optional.
+        // In two steps: where a reading is an optional, a missing entry would also cast to it.
         if let known = readings[ObjectIdentifier(object)], let known = known as? Reading { return known }
         let reading = read()
         readings[ObjectIdentifier(object)] = reading
@@ -92,14 +94,14 @@ nonisolated public final class FluxCut {
 nonisolated extension FluxSource {
     /// Calls a handler on the main actor with the states that are announced from now on.
     ///
-    /// With ``FluxDelivery/latest`` it is called once for each turn of the main queue at most.
+    /// With ``FluxDelivery/latest`` it is called at most once for each turn of the main queue.
     ///
     /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - delivery: What to deliver when changes come faster than the handler takes them; by default each change.
     ///   - main: The main queue.
-    ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
-    ///   - handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - startingWithCurrent: Whether to deliver the current state first, atomically with the start (C5).
+    ///   - handler: Receives the state as the change left it.
+    /// - Returns: The token of the subscription. Keep it: the subscription ends when it is released.
     public func subscribe(
         _ delivery: FluxDelivery = .every,
         on main: FluxMainQueue,
@@ -112,29 +114,30 @@ nonisolated extension FluxSource {
 
     /// Calls a handler with the states that are announced from now on: each exactly once and in order (C5).
     ///
-    /// The handler is never called twice at once. A slow one delays no dispatch, and of the subscriptions only those on its own queue, as
-    /// long as there is a thread for the others (C8). It may dispatch, fire, subscribe and unsubscribe (C6). What it has not taken yet is
-    /// kept, so one that is always slower than the changes makes memory grow, and a large state is copied for each change that waits:
-    /// ``FluxDelivery/latest`` keeps none. One that blocks or computes for long is best given a queue of its own: the stores' queues
-    /// share a few threads.
+    /// The handler is never called twice at once. It may dispatch, fire, subscribe and unsubscribe (C6). A slow handler
+    /// delays no dispatch. It delays only the subscriptions on its own queue, as long as there is a thread for the
+    /// others (C8). Changes that it has not taken yet are kept. If it is always slower than the changes, memory grows,
+    /// and a large state is copied for each waiting change; ``FluxDelivery/latest`` keeps none. Give a handler that
+    /// blocks or computes for long its own queue, because the stores' queues share a few threads.
     ///
-    /// - Parameter handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*q*) for *q* queues that are subscribed on.
+    /// - Parameter handler: Receives the state as the change left it.
+    /// - Returns: The token of the subscription. Keep it: the subscription ends when it is released.
+    /// - Complexity: O(*q*) for *q* queues with subscriptions.
     @inlinable public func subscribe(_ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
         subscribe(.every, on: nil, startingWithCurrent: false, ended: nil, handler)
     }
 
-    /// Calls a handler with the states that are announced from now on, as one asks for.
+    /// Calls a handler with the states that are announced from now on, with a choice of delivery, queue and start.
     ///
     /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler. By default a serial queue of the source's own, which is none of the main thread's.
-    ///   - startingWithCurrent: True to be called with the current state first; no change is missed or repeated between
+    ///   - delivery: What to deliver when changes come faster than the handler takes them; by default each change.
+    ///   - queue: The queue to call the handler on. By default the source's own serial queue,
+    ///     which is not the main queue.
+    ///   - startingWithCurrent: Whether to deliver the current state first; no change is missed or repeated between
     ///     that state and the next (C5).
-    ///   - handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*q*) for *q* queues that are subscribed on.
+    ///   - handler: Receives the state as the change left it.
+    /// - Returns: The token of the subscription. Keep it: the subscription ends when it is released.
+    /// - Complexity: O(*q*) for *q* queues with subscriptions.
     @inlinable @_disfavoredOverload public func subscribe(
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,
@@ -148,26 +151,27 @@ nonisolated extension FluxSource {
 
 /// A store as a source.
 nonisolated extension FluxStore {
-    /// Grows with each change that was applied, announced or not.
+    /// A number that grows with each change that is applied, announced or not.
     public var stamp: UInt64 { handle.work(handle, .stamp).stamp }
 
-    /// Itself.
+    /// This store alone.
     public var stores: [FluxStoreInfo] { [FluxStoreInfo(handle)] }
 
     /// Reads the state for a cut.
     ///
-    /// - Parameter cut: What was read before.
-    /// - Returns: Hands out the state.
+    /// - Parameter cut: The readings already taken.
+    /// - Returns: A closure that returns the state.
     public func capture(in cut: FluxCut) -> @Sendable () -> State { handle.work(handle, .capture(cut)).state! }
 
-    /// Tells of every change that is applied.
+    /// Calls a closure at every change that is applied.
     ///
-    /// - Parameter changed: Called under the lock of the store at each change; returns whom to settle once that is free.
-    /// - Returns: The token, which ends it when it goes.
+    /// - Parameter changed: Called at each change while the store's lock is held; returns the object to settle once the
+    ///   lock is free, if any.
+    /// - Returns: The token; the calls end when it is released.
     public func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
         let watcher = FluxStoreWatcher(handle, changed)
         handle.withAccess { $0.observe(watcher, settlesFirst: true) }
-        // Weak: a token that is kept keeps nothing of a store that has ended.
+        // Weak: after the store has ended, a kept token keeps none of its memory.
         return FluxSubscription { [weak watcher] in
             if let watcher { FluxPureCode.after { watcher.handle.withAccess { $0.remove(watcher) } } }
         }
@@ -176,18 +180,18 @@ nonisolated extension FluxStore {
     /// Calls a handler with the states that are announced from now on.
     ///
     /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken.
-    ///   - queue: Where to call the handler; nil: on the store's own serial queue.
-    ///   - startingWithCurrent: Whether to be called with the current state first.
-    ///   - ended: Called after the last state; nil where nobody asks.
-    ///   - handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - delivery: What to deliver when changes come faster than the handler takes them.
+    ///   - queue: The queue to call the handler on; nil for the store's own serial queue.
+    ///   - startingWithCurrent: Whether to deliver the current state first.
+    ///   - ended: Called after the last state; nil if not needed.
+    ///   - handler: Receives the state as the change left it.
+    /// - Returns: The token of the subscription. Keep it: the subscription ends when it is released.
     @inlinable public func subscribe(
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         guard let ended else { return handle.subscribe(delivery, queue, startingWithCurrent, handler) }
-        // Held by the handler alone, which is let go of after the last call.
+        // Held only by the handler, which is released after the last call.
         let end = FluxSubscription(ended)
         return handle.subscribe(delivery, queue, startingWithCurrent) { state in
             withExtendedLifetime(end) { handler(state) }
@@ -195,7 +199,7 @@ nonisolated extension FluxStore {
     }
 }
 
-/// Watches a store for whoever needs no state.
+/// Observes the changes of a store, without their states.
 nonisolated private final class FluxStoreWatcher<State: FluxState>: FluxStoreObserver {
     let handle: FluxStoreHandle<State>
     private let changed: @Sendable () -> (any FluxSettling)?

@@ -1,15 +1,15 @@
 import Dispatch
 
-/// Delivers what is announced to the subscriptions of a store on one queue.
+/// Delivers announced states to the subscriptions of a store on one queue.
 ///
-/// At most one drain of it is scheduled or running at any time; its mailbox sees to that.
+/// At most one drain is scheduled or running at any time; the mailbox ensures this.
 @usableFromInline nonisolated final class FluxStateDelivery<State: FluxState>: FluxSettling, FluxLeaving {
     @usableFromInline typealias Batch = FluxMailbox<State>.Batch
 
     @usableFromInline let handle: FluxStoreHandle<State>
-    /// Its lowest bit says whether it delivers the newest state only: beside it the object would be 16 bytes larger.
+    /// The id; its lowest bit means `.latest`, because a separate flag would make the object 16 bytes larger.
     @usableFromInline let id: UInt64
-    /// The queue to deliver on; nil: the store's own.
+    /// The queue to deliver on; nil for the store's own.
     @usableFromInline let queue: DispatchQueue?
 
     @inlinable init(_ handle: FluxStoreHandle<State>, id: UInt64, queue: DispatchQueue?) {
@@ -28,7 +28,7 @@ import Dispatch
     @usableFromInline func waitForCall() async { await handle.wait(for: id, forCall: true) }
 
     @inlinable func drain() {
-        // On a queue of the user's, what conflates is one call for each turn of that queue.
+        // On a queue of the user's, `.latest` makes one call for each turn of that queue.
         let limit = isConflated && queue != nil ? 1 : FluxLimits.batchesInARow
         var batch = Batch()
         for turn in 0...limit {
@@ -39,7 +39,8 @@ import Dispatch
             if !isDue { return }
             if turn < limit { deliver(&batch) }
         }
-        // One of the stores' own by way of their pool: the thread would go on with the serial queue, and never be given back.
+        // A store's own queue is scheduled by way of the pool. Otherwise the thread would continue with the serial
+        // queue, and never be given back.
         if queue != nil { settle() } else { DispatchQueue.global().async { self.settle() } }
     }
 
@@ -47,7 +48,7 @@ import Dispatch
         for case (let member, let state?) in batch.starters { member.call(state) }
         batch.starters = []
         for offset in batch.states.indices {
-            // Taken out rather than copied: a retain here would fight over the count with the thread that dispatches.
+            // Taken out rather than copied: a retain would contend for the count with the thread that dispatches.
             guard let state = Swift.exchange(&batch.states[offset], with: nil) else { continue }
             batch.members.call(state, revision: batch.first &+ UInt64(offset))
         }
@@ -57,10 +58,10 @@ import Dispatch
     }
 }
 
-/// What ends a subscription: what delivers to it, or the store that it is one of, if a mailbox has no delivery of its own.
+/// Ends a subscription: its delivery or, in the plain mailbox of a store, the store's handle.
 @usableFromInline nonisolated protocol FluxLeaving: AnyObject, Sendable {
-    /// Takes a subscription out.
+    /// Removes a subscription.
     func leave(_ id: UInt64)
-    /// Waits until no call is under way.
+    /// Waits until no call is running.
     func waitForCall() async
 }

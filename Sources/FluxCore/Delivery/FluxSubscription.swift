@@ -1,4 +1,4 @@
-/// The token of a subscription: it lasts until ``unsubscribe()`` is called or the last reference to it goes.
+/// The token of a subscription, which lasts until ``unsubscribe()`` or until the last reference to the token is released.
 ///
 /// ```swift
 /// let subscription = store.subscribe { state in print(state) }
@@ -6,12 +6,13 @@
 /// subscription.unsubscribe()
 /// ```
 ///
-/// Keep it in a property, or end it by hand. A token that is only assigned to a local constant ends at its last use, which an
-/// optimising compiler may find long before the end of the scope; so does an array of tokens, even with `_ = tokens` at the
-/// end. `withExtendedLifetime(tokens) { … }` keeps them for as long as its closure runs.
+/// Keep the token in a property, or end it by hand. A token that is only assigned to a local constant is
+/// released after its last use, which may be long before the end of the scope in an optimised build. The same
+/// holds for a local array of tokens, even with `_ = tokens` at the end. `withExtendedLifetime(tokens) { … }`
+/// keeps them while its closure runs.
 ///
-/// A subscription also ends, after what is due has been delivered, when its store is let go (C10). The token keeps
-/// neither the store nor the handler alive.
+/// A subscription also ends when its store is released, after the pending deliveries (C10). The token keeps neither the
+/// store nor the handler alive.
 ///
 /// Thread safety: all of it may be used from any thread, also inside the handler.
 nonisolated public final class FluxSubscription: Sendable {
@@ -19,21 +20,23 @@ nonisolated public final class FluxSubscription: Sendable {
 
     @usableFromInline init(_ member: FluxCancellable) { self.member = member }
 
-    /// Makes the token of anything that can be ended.
+    /// Creates a token for anything that can be ended.
     ///
     /// - Parameters:
-    ///   - cancel: Ends it without waiting: from there on no call of its handler is decided on (C7). It may be called more than
-    ///     once, on any thread, and with a lock held: what uses a store goes into ``FluxPureCode/after(_:)``.
-    ///   - finish: Waits until its last call is over; called after `cancel`.
-    ///   - dropped: How many elements it was not handed because there was no room for them.
+    ///   - cancel: Ends it without waiting; from then on no further call of its handler is decided on (C7). It may be
+    ///     called more than once, on any thread, and while a lock is held. Code that uses a store belongs in
+    ///     ``FluxPureCode/after(_:)``.
+    ///   - finish: Waits until the last call of its handler is over; called after `cancel`.
+    ///   - dropped: Returns the number of elements that were not delivered because there was no room for them.
     public init(
         _ cancel: @escaping @Sendable () -> Void, finish: @escaping @Sendable () async -> Void = {},
         dropped: @escaping @Sendable () -> Int = { 0 }
     ) { member = FluxCancelling(cancelling: cancel, finishing: finish, counting: dropped) }
 
-    /// Makes one token of many: it ends them all.
+    /// Creates one token that ends many subscriptions.
     ///
-    /// - Parameter subscriptions: What it ends, in this order, and keeps; a token kept elsewhere too ends there as well.
+    /// - Parameter subscriptions: The tokens, which it keeps and ends in this order. It also ends a token that is kept
+    ///   elsewhere too.
     /// - Complexity: O(1).
     public convenience init(_ subscriptions: [FluxSubscription]) {
         self.init(
@@ -44,30 +47,31 @@ nonisolated public final class FluxSubscription: Sendable {
 
     deinit { unsubscribe() }
 
-    /// Ends the subscription: once this has returned, the store decides on no further call of the handler (C7).
+    /// Ends the subscription; once this has returned, the store decides on no further call of the handler (C7).
     ///
-    /// On the subscription's own queue, if that is serial, and inside the handler, for the rest of a batch too, no call comes
-    /// after this. A call that another thread had decided on may still start or run: who must know that the last is over
-    /// awaits ``finish()``. It never waits. A second call does nothing. The handler and what it captured are released at the
-    /// end of the batch under way.
+    /// Inside the handler, or on the subscription's own queue if that is serial, no call follows this one, not even for
+    /// the rest of a batch. A call that another thread had decided on may still start or run: await ``finish()`` to
+    /// know that the last call is over. `unsubscribe()` never waits, and a second call does nothing. The handler and
+    /// its captures are released at the end of the current batch.
     ///
-    /// - Complexity: O(log *n*) of the subscriptions on the same queue, amortised; O(*n*) of those that look on at changes as they
-    ///   are applied, such as to parts.
+    /// - Complexity: O(log *n*) for *n* subscriptions on the same queue, amortised. A subscription that observes
+    ///   changes as they are applied, such as one to a part: O(*n*) for *n* such observers.
     public func unsubscribe() { member.cancel() }
 
-    /// Ends the subscription, and returns once the last call of the handler is over, or the task is cancelled.
+    /// Ends the subscription, and waits until the last call of the handler is over or the task is cancelled.
     public func finish() async {
         member.cancel()
         await member.finish()
     }
 
-    /// How many changes it was not handed because there was no room for them; 0 for what has no bound.
+    /// The number of changes that were not delivered because there was no room for them; 0 for a
+    /// subscription without a bound.
     ///
-    /// It goes on telling once the subscription has ended. Of a token of many it is the sum.
+    /// The number stays available after the subscription has ended. A token of many subscriptions has their sum.
     public var dropped: Int { member.dropped }
 
-    /// Puts the token into a set of them, to be kept and let go of together.
+    /// Appends the token to an array, which keeps and releases its tokens together.
     ///
-    /// - Parameter subscriptions: Where to put it, at the end.
+    /// - Parameter subscriptions: The array.
     public func store(in subscriptions: inout [FluxSubscription]) { subscriptions.append(self) }
 }
