@@ -1,4 +1,4 @@
-/// The token of a subscription, which lasts until ``unsubscribe()`` or until the last reference to the token is released.
+/// The token of a subscription, which ends with ``unsubscribe()`` or when the last reference to it is released.
 ///
 /// ```swift
 /// let subscription = store.subscribe { state in print(state) }
