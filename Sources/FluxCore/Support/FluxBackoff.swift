@@ -1,4 +1,4 @@
-/// How long to wait before what has failed is tried again: a conversion, a save.
+/// The delays between attempts of something that has failed, such as a conversion or a save.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxBackoff: Sendable {
@@ -7,23 +7,23 @@ nonisolated public struct FluxBackoff: Sendable {
     private let most: Swift.Duration
     private let jitter: Double
 
-    /// At once.
+    /// A backoff without delay: each attempt follows at once.
     public static var none: FluxBackoff { constant(.zero) }
 
-    /// The same delay before each attempt.
+    /// Returns a backoff with the same delay before each attempt.
     ///
     /// - Parameter delay: The delay.
     /// - Returns: The backoff.
     public static func constant(_ delay: Swift.Duration) -> FluxBackoff { exponential(delay, factor: 1, max: delay) }
 
-    /// A delay that grows by a factor from attempt to attempt, up to a maximum.
+    /// Returns a backoff whose delay grows by a factor from attempt to attempt, up to a maximum.
     ///
     /// - Parameters:
     ///   - base: The delay before the second attempt.
-    ///   - factor: What each further delay is multiplied by, at least 1.
-    ///   - max: The longest delay; by default a minute, or `base` where that is longer.
-    ///   - jitter: Which part of a delay is left to chance, from 0, none, to 1, all of it; so that many clients that
-    ///     failed together do not come back together.
+    ///   - factor: The factor by which each further delay grows, at least 1.
+    ///   - max: The longest delay; by default a minute, or `base` if that is longer.
+    ///   - jitter: The random part of a delay, from 0 (none) to 1 (all of it). With it, clients that failed together do
+    ///     not all come back at the same time.
     /// - Returns: The backoff.
     public static func exponential(
         _ base: Swift.Duration, factor: Double = 2, max: Swift.Duration? = nil, jitter: Double = 0
@@ -36,7 +36,7 @@ nonisolated public struct FluxBackoff: Sendable {
         return FluxBackoff(base: base, factor: factor, most: base == .zero ? .zero : most, jitter: jitter)
     }
 
-    /// The delay after a failed attempt.
+    /// Returns the delay after a failed attempt.
     ///
     /// - Parameters:
     ///   - attempt: The attempt that failed, counted from 1.
@@ -47,12 +47,12 @@ nonisolated public struct FluxBackoff: Sendable {
         fluxRequire((0...1).contains(chance), "FluxBackoff: chance is a number from 0 to 1 (\(chance))")
         var (delay, power, left) = (base, factor, Swift.max(attempt, 1) - 1)
         while left > 0 && delay < most {
-            // Compared before it is multiplied: the product could overflow. A power that has is infinite.
+            // Compare before multiplying: the product could overflow. A power that has overflowed is infinite.
             if !left.isMultiple(of: 2) { delay = power < most / delay ? Swift.min(delay * power, most) : most }
             power *= power
             left /= 2
         }
-        // As a `Double` the longest there is would be one more than that.
+        // As a `Double`, the longest possible duration would round up by one, and overflow.
         return jitter == 0 ? delay : Swift.min(delay, .seconds(Int64.max)) * (1 - jitter * chance)
     }
 }

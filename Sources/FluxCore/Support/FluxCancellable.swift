@@ -1,20 +1,20 @@
-/// What a token ends: by itself, nothing.
+/// What a token ends; on its own, this base class ends nothing.
 ///
-/// A class, since a protocol would make every token 16 bytes larger. Safe to be sent: it has nothing of its own, and what those have
-/// that it is made into is theirs to guard.
+/// A class, because a protocol would make every token 16 bytes larger. Safe to send: it has no state, and each subclass
+/// guards its own.
 @usableFromInline nonisolated class FluxCancellable: @unchecked Sendable {
     @usableFromInline init() {}
 
     @usableFromInline func cancel() {}
 
-    /// Waits until its last call is over; it has been cancelled.
+    /// Waits until the last call is over; called after `cancel()`.
     @usableFromInline func finish() async {}
 
-    /// How many elements it was not handed because there was no room for them.
+    /// How many elements were not delivered because there was no room for them.
     @usableFromInline var dropped: Int { 0 }
 }
 
-/// What is ended by closures.
+/// Ends by calling closures.
 nonisolated final class FluxCancelling: FluxCancellable, @unchecked Sendable {
     private let cancelling: @Sendable () -> Void
     private let finishing: @Sendable () async -> Void

@@ -1,8 +1,8 @@
-/// What modules keep with a store or a dispatcher, by its type.
+/// The objects that modules keep with a store or a dispatcher, one for each type.
 nonisolated struct FluxFeatures: ~Copyable, Sendable {
     private let made = FluxLock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
 
-    /// The feature of a type; made outside the lock, where the first of several wins.
+    /// Returns the feature of a type, created outside the lock; if several threads create one, the first is kept.
     func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
         if let known = featureIfAny(type) { return known }
         let new = make()
@@ -17,6 +17,6 @@ nonisolated struct FluxFeatures: ~Copyable, Sendable {
         made.withLock { $0[ObjectIdentifier(type)] } as? Feature
     }
 
-    /// Lets go of all, outside the lock.
+    /// Releases all features, outside the lock.
     func removeAll() { _ = made.withLock { Swift.exchange(&$0, with: [:]) } }
 }

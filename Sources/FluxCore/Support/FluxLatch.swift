@@ -1,4 +1,4 @@
-/// Lets one task wait until somebody opens it, and leaves no trace of one that was cancelled.
+/// Lets one task wait until the latch is opened; a cancelled wait leaves nothing behind.
 ///
 /// ```swift
 /// await FluxLatch.wait { latch in
@@ -8,7 +8,7 @@
 /// }
 /// ```
 ///
-/// Thread safety: all of it may be used from any thread; one task waits.
+/// Thread safety: all of it may be used from any thread; only one task may wait.
 nonisolated public final class FluxLatch: Sendable {
     private struct Gate {
         var isOpen = false
@@ -17,10 +17,10 @@ nonisolated public final class FluxLatch: Sendable {
 
     private let gate = FluxLock(Gate())
 
-    /// Makes a latch that is closed.
+    /// Creates a closed latch.
     public init() {}
 
-    /// Opens the latch for good.
+    /// Opens the latch permanently.
     public func open() {
         let continuation = gate.withLock { gate in
             gate.isOpen = true
@@ -29,7 +29,7 @@ nonisolated public final class FluxLatch: Sendable {
         continuation?.resume()
     }
 
-    /// Suspends until the latch is open or the task is cancelled; stops the program where another task waits already.
+    /// Suspends until the latch is open or the task is cancelled; stops the program if another task already waits.
     public func wait() async {
         await withTaskCancellationHandler {
             await fluxSuspend { continuation in
@@ -43,16 +43,16 @@ nonisolated public final class FluxLatch: Sendable {
         } onCancel: {
             open()
         }
-        // Nothing to do, but ThreadSanitizer sees by it that what came before the opening, or with the cancellation, is over.
+        // For ThreadSanitizer only: the lock shows it that what came before the opening or the cancellation is over.
         gate.withLock { _ in }
     }
 
-    /// Waits in a list until somebody opens the latch, or the task is cancelled; a list does not grow by those who gave up.
+    /// Waits in a list until the latch is opened or the task is cancelled; cancelled waits do not stay in the list.
     ///
     /// - Parameters:
-    ///   - join: Puts the latch into a list; nil: there is nothing to wait for.
-    ///   - withdraw: Takes it out, by what `join` returned; called after every wait.
-    /// - Returns: False where the task was cancelled while it waited.
+    ///   - join: Puts the latch into a list and returns its place; nil if there is nothing to wait for.
+    ///   - withdraw: Takes the latch out of the list, by the place that `join` returned; called after every wait.
+    /// - Returns: False if the task was cancelled while it waited.
     @inlinable @discardableResult public static func wait<Place>(
         joining join: (FluxLatch) -> Place?, withdrawing withdraw: (Place) -> Void
     ) async -> Bool {
@@ -64,9 +64,11 @@ nonisolated public final class FluxLatch: Sendable {
     }
 }
 
-// The continuation of one who waits. An unsafe one is safe here: whoever opens the latch first takes it out, with the lock held.
+// The continuation of the waiting task. An unsafe one is safe here: the first `open()` takes it out while holding the
+// lock, and so resumes it once.
 #if FLUX_TSAN
-    // The sanitizer would see the `resume()` of an unsafe one, compiled into its caller, read the memory of a task that goes on.
+    // The `resume()` of an unsafe continuation is compiled into its caller. The sanitizer would see it read the memory
+    // of a task that already runs again.
     private typealias FluxWaiter = _Concurrency.CheckedContinuation<Void, Swift.Never>
     nonisolated private func fluxSuspend(_ body: (FluxWaiter) -> Void) async { await withCheckedContinuation(body) }
 #else

@@ -2,8 +2,8 @@ import Synchronization
 
 /// A reference that is set once, by the first of several threads, and read without a lock.
 ///
-/// `Synchronization.AtomicLazyReference` does that too, but is not compiled into who uses it: to read one takes thirty times as
-/// long, and each wake of a queue reads two.
+/// `Synchronization.AtomicLazyReference` does the same, but is not compiled into its caller: reading one takes thirty
+/// times as long, and each wake of a queue reads two.
 nonisolated struct FluxLazy<Object: AnyObject & Sendable>: ~Copyable, Sendable {
     private let reference = Synchronization.Atomic<Unmanaged<Object>?>(nil)
 
@@ -12,7 +12,7 @@ nonisolated struct FluxLazy<Object: AnyObject & Sendable>: ~Copyable, Sendable {
     /// The object, if there is one.
     var object: Object? { reference.load(ordering: .acquiring)?.takeUnretainedValue() }
 
-    /// The object, made on first use; where two threads come at once, one of the two that they made is kept.
+    /// Returns the object, created on first use; if two threads create one at once, one of the two is kept.
     func object(_ make: @autoclosure () -> Object) -> Object {
         if let object { return object }
         let made = Unmanaged.passRetained(make())

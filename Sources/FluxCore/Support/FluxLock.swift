@@ -4,24 +4,24 @@ import Synchronization
     import Dispatch
 #endif
 
-/// A value that is reached with a lock held only: the one lock of the library and of the modules on it.
+/// A value that can be reached only while its lock is held: the one lock type of the library and its modules.
 ///
-/// It guards small state machines. Whatever calls out (a handler, a wake, a `deinit` of the user's) comes after the unlock.
-/// It is not recursive. Wrap closures that are kept in the value in a struct of their own: one in a tuple or an `Optional`
-/// grows a chain of thunks at each use.
+/// It guards small state machines. Calls to other code (a handler, a wake, a user's `deinit`) come after the
+/// unlock. It is not recursive. Wrap a closure that is kept in the value in a struct: in a tuple or an `Optional`, a
+/// closure gains another thunk at each use.
 ///
 /// ```swift
 /// let counts = FluxLock([String: Int]())
 /// counts.withLock { $0["milk", default: 0] += 1 }
 /// ```
 ///
-/// Everywhere but on Apple's systems a thread that finds it taken looks again, a thousand times at most, before it stands in the line
-/// of the mutex, which is handed on to who has waited longest: where more threads than there are cores use it again and again, each
-/// use would put one to sleep and wake another, and take a thousand times as long. So one may come before another that has waited
-/// longer; and what it runs is compiled in twice.
+/// On systems other than Apple's, a thread that finds the lock taken checks again, at most a thousand times, before it
+/// queues for the mutex. The mutex is handed to the thread that has waited longest. If more threads than there are
+/// cores use it again and again, each use would put one thread to sleep and wake another, and take a thousand times as
+/// long. The price: a thread may overtake one that has waited longer, and the closure is compiled in twice.
 ///
-/// With `-D FLUX_TSAN` a semaphore stands before the mutex. ThreadSanitizer understands that; the way on which a
-/// `Synchronization.Mutex` is waited for on Linux it does not see, so that it reports races where there are none.
+/// With `-D FLUX_TSAN`, a semaphore is taken before the mutex. ThreadSanitizer understands the semaphore. It does not
+/// see how a thread waits for a `Synchronization.Mutex` on Linux, and would report races where there are none.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
@@ -30,16 +30,16 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
         @usableFromInline let semaphore = DispatchSemaphore(value: 1)
     #endif
 
-    /// Makes a lock around a value.
+    /// Creates a lock around a value.
     ///
-    /// - Parameter value: The value; nobody else may go on using what is not `Sendable` in it.
+    /// - Parameter value: The value. Parts of it that are not `Sendable` must not be used elsewhere any more.
     @inlinable public init(_ value: consuming sending Value) { mutex = Synchronization.Mutex(FluxGuarded(value)) }
 
-    // Inlined by force: a dispatch costs little more than the two atomic operations in here.
-    /// Runs a closure on the value, with the lock held.
+    // Always inlined: a dispatch costs little more than the two atomic operations in here.
+    /// Runs a closure on the value while holding the lock.
     ///
-    /// - Parameter body: Gets the value; must not use this lock, nor take in or hand out what is not `Sendable`, which the compiler
-    ///   does not check.
+    /// - Parameter body: Receives the value. It must not use this lock. It must not bring in or pass out anything that
+    ///   is not `Sendable`; the compiler does not check this.
     /// - Returns: What the closure returns.
     @inlinable @inline(__always) public borrowing func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
         #if FLUX_TSAN
@@ -54,12 +54,12 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
     }
 }
 
-/// A value that is safe to pass between threads because a ``FluxLock``, or a role that only one thread has, guards it.
+/// A value that is safe to pass between threads, because a ``FluxLock`` or a role that only one thread has guards it.
 @usableFromInline nonisolated struct FluxGuarded<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     @usableFromInline var value: Value
 
     @inlinable init(_ value: consuming Value) { self.value = value }
 }
 
-// Copied where the value can be: Swift 6.3.1 loses sight of one that cannot, where that is of plain numbers, and stops.
+// Copyable if the value is: Swift 6.3.1 loses track of a noncopyable wrapper around plain numbers, and crashes.
 nonisolated extension FluxGuarded: Copyable where Value: Copyable {}

@@ -10,31 +10,31 @@ import Dispatch
     import Android
 #endif
 
-/// What the library knows of one thread.
+/// What the library records about one thread.
 @usableFromInline nonisolated struct FluxThread {
-    /// The store, or whoever else runs pure code under its lock on this thread, as an address that is only compared and
-    /// described.
+    /// The address of the store, or other owner of a lock, whose pure code runs on this thread; nil if none does.
+    ///
+    /// It is used only for comparison, and to describe the owner in a message.
     @usableFromInline var pure: UnsafeRawPointer?
-    /// What that code is, where it is not `handle(action:)`.
+    /// The name of that code, if it is not `handle(action:)`.
     var scope: StaticString?
-    /// Whether it has dispatchers paused: what goes meanwhile ends after that.
+    /// Whether the thread has paused dispatchers: objects released meanwhile end after the pause.
     var isPausing = false
-    /// Whether it may hold a lock, under which nothing of the user's may go.
+    /// Whether the thread may hold a lock; then no user object may be released on it.
     var mayHoldLock: Bool { pure != nil || isPausing }
-    /// What is to be done once no such code runs, and no dispatcher is paused.
+    /// Work that is deferred until no pure code runs and no dispatcher is paused.
     @usableFromInline var later: [@Sendable () -> Void]?
-    /// The work whose action is being dispatched on this thread, if any; whoever dispatches keeps it.
+    /// The task whose action is being dispatched on this thread, if any; the dispatching code keeps it alive.
     var sending: Unmanaged<FluxTask>?
 }
 
 /// Finds the record of the calling thread.
 ///
-/// Handles and dispatchers keep a copy in a field of their own, so that the hot path need not ask whether a global was
-/// initialised.
+/// Handles and dispatchers keep a copy in a field, so that the hot path need not check whether a global is initialised.
 @usableFromInline nonisolated struct FluxThreads: Sendable {
     @usableFromInline static let shared = FluxThreads()
 
-    /// A `pthread_key_t`, in the same few bytes everywhere.
+    /// A `pthread_key_t`, in the same size on every system.
     @usableFromInline let key: UInt32
 
     private init() {
@@ -49,7 +49,7 @@ import Dispatch
             ?? makeRecord()
     }
 
-    /// The record; stops the program if pure code runs on the thread.
+    /// Returns the record; stops the program if pure code runs on the thread.
     @inlinable @inline(__always) @discardableResult
     func requireImpure(_ call: StaticString) -> UnsafeMutablePointer<FluxThread> {
         let thread = current
@@ -66,7 +66,7 @@ import Dispatch
 }
 
 nonisolated extension UnsafeMutablePointer<FluxThread> {
-    /// Runs code that is pure, under the lock of an object; no such code runs on the thread yet.
+    /// Runs pure code under the lock of an object; no pure code runs on the thread yet.
     @inlinable @inline(__always) func purely<Result>(_ owner: AnyObject, _ body: () -> Result) -> Result {
         pointee.pure = UnsafeRawPointer(Unmanaged.passUnretained(owner).toOpaque())
         let result = body()
@@ -75,18 +75,18 @@ nonisolated extension UnsafeMutablePointer<FluxThread> {
         return result
     }
 
-    /// Has what was put off done, on another thread, for the locks of this one may still be held.
+    /// Runs the deferred work on another thread, because this one may still hold locks.
     @usableFromInline func doLater() {
         guard !pointee.mayHoldLock, pointee.later != nil else { return }
-        // Safe: this thread only puts it there. It is taken out on the other, or what the closures hold might go here after all, where
-        // that is faster than this one comes back from `async`.
+        // Safe: this thread only passes the closures on; the other thread takes them out. Otherwise this thread might
+        // release them last, and with them what they hold, if the other thread is done before `async` returns here.
         nonisolated(unsafe) var later = Swift.exchange(&pointee.later, with: nil)
         DispatchQueue.global().async {
             for body in Swift.exchange(&later, with: nil) ?? [] { body() }
         }
     }
 
-    /// Runs a dispatch on behalf of some work.
+    /// Runs a dispatch on behalf of a task.
     @usableFromInline func sending<Result>(_ task: FluxTask?, _ body: () -> Result) -> Result {
         let outer = pointee.sending
         pointee.sending = task.map { Unmanaged.passUnretained($0) }
@@ -96,24 +96,24 @@ nonisolated extension UnsafeMutablePointer<FluxThread> {
 
     var task: FluxTask? { pointee.sending?.takeUnretainedValue() }
 
-    /// Whether a dispatch runs on behalf of this work, or of none; retains neither.
+    /// Returns whether a dispatch runs on behalf of this task, or, with nil, of none; retains neither.
     @inline(__always) func isSending(_ task: FluxTask?) -> Bool {
         pointee.sending?.toOpaque() == task.map { Unmanaged.passUnretained($0).toOpaque() }
     }
 }
 
-/// Code that runs under a lock and so may use no store, dispatcher or creator, such as a selector or the condition of a rule.
+/// Code that runs under a lock and may use no store, dispatcher or creator, such as a selector or a rule's condition.
 ///
-/// `FluxState.handle(action:)` is such code. A program that breaks the rule stops with a message, rather than hang (C6).
+/// `FluxState.handle(action:)` is such code. A program that breaks this rule stops with a message (C6).
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public enum FluxPureCode {
-    /// Runs code of the user's that has to be pure.
+    /// Runs user code that has to be pure.
     ///
     /// - Parameters:
-    ///   - name: What it is, for the message: "a condition of FluxRule".
+    ///   - name: What the code is, for the message: "a condition of FluxRule".
     ///   - body: The code.
-    /// - Returns: What it returns.
+    /// - Returns: What the code returns.
     public static func run<Result>(_ name: StaticString, _ body: () -> Result) -> Result {
         let thread = FluxThreads.shared.current
         let outer = (thread.pointee.pure, thread.pointee.scope)
@@ -125,12 +125,12 @@ nonisolated public enum FluxPureCode {
         return body()
     }
 
-    /// Runs a closure now, or soon on another thread if the calling thread may hold a lock: to let go of what is the user's.
+    /// Runs a closure now or, if the calling thread may hold a lock, later on another thread.
     ///
-    /// It may where it runs such code, or has dispatchers paused. The closure runs once that is over, so what it captured goes after
-    /// whatever was let go of meanwhile.
+    /// Use it to release user objects. The thread may hold a lock while it runs pure code or has dispatchers paused.
+    /// The closure runs once that is over, so what it captured is released after everything released meanwhile.
     ///
-    /// - Parameter body: What to run.
+    /// - Parameter body: The closure.
     public static func after(_ body: @escaping @Sendable () -> Void) {
         let thread = FluxThreads.shared.current
         if !thread.pointee.mayHoldLock { return body() }
@@ -139,11 +139,11 @@ nonisolated public enum FluxPureCode {
 
     /// Stops the program with a message if the calling thread runs pure code.
     ///
-    /// - Parameter call: What was called, for the message.
+    /// - Parameter call: The name of the function that was called, for the message.
     public static func forbid(_ call: StaticString) { FluxThreads.shared.requireImpure(call) }
 }
 
-/// Stops the program because code that has to be pure used a store, a dispatcher or a creator.
+/// Stops the program because pure code used a store, a dispatcher or a creator.
 @usableFromInline nonisolated func fluxStopInPureCode(_ call: StaticString) -> Never {
     let thread = FluxThreads.shared.current.pointee
     var place = "\(thread.scope ?? "FluxState.handle(action:), or what is called with it")"
@@ -156,24 +156,25 @@ nonisolated public enum FluxPureCode {
             + "Do it in the converter, in a subscription, or after the dispatch; what it needs goes into the action.")
 }
 
-/// Stops the program with a message unless a value that it was given makes sense; unlike a precondition it says so in
-/// release builds too.
+/// Stops the program with a message unless a condition on a given value holds.
+///
+/// Unlike a precondition, it shows the message in release builds too.
 nonisolated func fluxRequire(_ condition: Bool, _ message: @autoclosure () -> String) {
     if !condition { fatalError("FluxCore: \(message())") }
 }
 
-/// Writes a line to the standard error output: for what would be lost in silence otherwise.
+/// Writes a line to the standard error output, for what would otherwise be lost silently.
 nonisolated func fluxWarn(_ message: String) {
     var line = "FluxCore: \(message)\n"
     line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
 }
 
-/// Waits for a lock to be free, without sleeping in its line, and for a while at most.
+/// Waits a limited time for a lock to be free, without queueing for it.
 ///
-/// It looks soon and then less and less often, since a look that finds it taken is a call of the system and disturbs who holds it;
-/// and who holds it runs on another core, or else has to be given this one.
+/// It checks soon, and then less and less often: a check that finds the lock taken is a system call and disturbs the
+/// thread that holds it. That thread runs on another core, or has to be given this one.
 ///
-/// - Parameter isFree: Whether it is, at that moment.
+/// - Parameter isFree: Returns whether the lock is free at that moment.
 @usableFromInline @inline(never) nonisolated func fluxAwaitTurn(_ isFree: () -> Bool) {
     for look in 1...1_000 {
         if look < 50 { fluxLinger(min(look * look, 400)) } else { sched_yield() }

@@ -1,17 +1,18 @@
-/// Somebody to be told, once no lock is held, of what happened while one was: to wake a queue, to start a writer.
+/// Does what follows from a change once no lock is held, such as waking a queue or starting a writer.
 ///
-/// One that takes long holds up the thread that made the change, and others who do; subscriptions only where
+/// A slow one delays the thread that made the change, and other slow ones. It delays subscriptions only if
 /// ``FluxStoreAccess/observe(_:settlesFirst:)`` was told that it only schedules work.
 ///
 /// Thread safety: called on any thread, on several at once.
 nonisolated public protocol FluxSettling: AnyObject, Sendable {
-    /// Does what has become due; no lock is held.
+    /// Does the pending work; called with no lock held.
     func settle()
 }
 
-/// Whom a change has to wake once no lock is held; for none and for one it allocates nothing.
+/// What a change has to settle once no lock is held; for none and for one it allocates nothing.
 ///
-/// An enumeration of one case with something in it: a single load tells that there is nobody, and nothing is let go of then.
+/// An enumeration in which one case has a payload: a single load shows that there is nothing to settle, and nothing is
+/// released then.
 @usableFromInline nonisolated enum FluxWakes {
     case none, some(any FluxSettling, isFirst: Bool)
 
@@ -25,12 +26,13 @@ nonisolated public protocol FluxSettling: AnyObject, Sendable {
     @inlinable @inline(__always) consuming func settle() { if case .some(let sleeper, _) = self { sleeper.settle() } }
 }
 
-/// Several who are woken, in the place of one.
+/// Settles several objects in the place of one.
 ///
-/// Those who may call code of the user's, and be held up by it, come last, whatever store they belong to: what waits in a mailbox
-/// waits for nobody but its own queue (C8).
+/// Objects that may call user code, and be held up by it, come last, whichever store they belong to: states in a
+/// mailbox wait only for their own queue (C8).
 ///
-/// Unchecked: one belongs to the thread that makes the change, or to whoever has the lock of the store in which it waits.
+/// Unchecked: it belongs to the thread that makes the change or, while it waits in a store, to the holder of the
+/// store's lock.
 nonisolated private final class FluxWakeList: FluxSettling, @unchecked Sendable {
     private var first: ContiguousArray<any FluxSettling> = []
     private var last: ContiguousArray<any FluxSettling> = []
