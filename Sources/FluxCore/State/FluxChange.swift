@@ -1,15 +1,16 @@
-/// What changes a state, as those who look on at a store see it.
+/// A change to a state, as a store's observers see it.
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxChange<State: FluxState>: Sendable {
-    /// An action of the state's own, for its `handle(action:)`.
+    /// An action of the state's own type, for its `handle(action:)`.
     case action(State.Action)
-    /// An action of any other type and what the store does about it, pure as `handle(action:)`; false: it changed nothing.
+    /// An action of another type, with a closure that applies it, pure like `handle(action:)`; false: it changed
+    /// nothing.
     indirect case other(any FluxAction, @Sendable (inout State) -> Bool)
-    /// Another state took the place of the one that was there, such as one that was loaded; the action says why.
+    /// Another state, such as a loaded one, replaced the state; the action says why.
     indirect case replaced(by: any FluxAction)
 
-    /// Makes the change; false: nothing is to be announced.
+    /// Applies the change; returns false if there is nothing to announce.
     @inlinable func apply(to state: inout State) -> Bool {
         switch self {
         case .action(let action):

@@ -1,4 +1,4 @@
-/// A value that changes by actions only.
+/// A value that changes only through actions.
 ///
 /// ```swift
 /// struct Counter: FluxState {
@@ -15,22 +15,22 @@
 /// }
 /// ```
 ///
-/// Thread safety: a state is handled under the lock of its store, one action at a time, and copies of it are handed to
+/// Thread safety: a state handles one action at a time, while its store's lock is held. Copies of it are delivered to
 /// subscriptions on other threads, so it is `Sendable`.
 nonisolated public protocol FluxState: Sendable {
-    /// The changes this state can make.
+    /// The type of the changes that this state can make.
     associatedtype Action: FluxAction
 
-    /// Applies an action, and says whether the outcome is to be announced.
+    /// Applies an action, and returns the state if the change is to be announced.
     ///
-    /// It runs exactly once per action that reaches the store, one action at a time (C1), under the lock of the store.
-    /// So it is pure: it changes `self` from the action alone, and may use no store, dispatcher or creator. A program in which
-    /// it does so stops with a message (C6).
+    /// It runs exactly once per action that reaches the store, one action at a time (C1), while the store's lock is
+    /// held. So it is pure: it changes `self` from the action alone, and must not use any store, dispatcher or creator.
+    /// A program that does so stops with a message (C6).
     ///
-    /// What it changed before it returned nil stays: `store.state` has it at once, no subscription is told, and it shows
-    /// with the next change that is announced. Return nil where nothing changed, and return `self` otherwise.
+    /// Return nil if nothing changed, and `self` otherwise. Changes made before returning nil remain: `store.state` has
+    /// them at once, no subscription is notified of them, and they become visible with the next announced change.
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: The state to keep and announce, usually `self`; nil when there is nothing to announce.
+    /// - Returns: The state to keep and announce, usually `self`; nil if there is nothing to announce.
     mutating func handle(action: Action) -> Self?
 }
