@@ -1,14 +1,14 @@
-/// What the lock of a store guards, in the hands of who has that lock: see ``FluxStoreHandle/withAccess(_:)``.
+/// Access to what a store's lock guards, for code that holds the lock: see ``FluxStoreHandle/withAccess(_:)``.
 ///
-/// It cannot be copied, and so not be kept: whoever has it has the lock.
+/// It is not copyable and cannot be kept, so code that has an access holds the lock.
 ///
-/// Thread safety: belongs to the closure that it is given to.
+/// Thread safety: belongs to the closure that receives it.
 nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
-    /// Those who look on; nil if there are none: all that the hot path looks at, and so beside the lock.
+    /// The observers and what belongs to them; nil if there are none. Next to the lock: the hot path checks only this.
     @usableFromInline var observing: FluxObserving<State>?
     @usableFromInline var current: State
     @usableFromInline var mailboxes = FluxMailboxes<State>()
-    /// How many changes were applied and not announced.
+    /// The number of changes that were applied but not announced.
     @usableFromInline var silent: UInt64 = 0
 
     @inlinable init(state: State) { current = state }
@@ -16,19 +16,20 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// The state.
     @inlinable public var state: State { current }
 
-    /// The number of the newest announced change; 0 before the first.
+    /// The revision of the newest announced change; 0 before the first.
     @inlinable public var revision: UInt64 { mailboxes.newest &+ (observing?.skipped ?? 0) }
 
     /// Grows with each change that was applied, announced or not.
     @inlinable var stamp: UInt64 { mailboxes.newest &+ silent }
 
-    /// Whether somebody decides on each change, and so may hold some back.
+    /// Whether a holder decides on each change, and may hold some back: see ``hold(by:)``.
     public var isHeld: Bool { observing?.gate != nil }
 
     // MARK: - Applying
 
-    /// Applies an action and puts the change, if it is announced, into all mailboxes; returns its revision, and adds whom to
-    /// settle once the lock is free.
+    /// Applies an action and puts the change, if it is announced, into all mailboxes.
+    ///
+    /// Returns the revision, and adds what is to be settled once the lock is free to `wakes`.
     @inlinable @inline(__always) mutating func apply(_ action: State.Action, _ wakes: inout FluxWakes) -> UInt64? {
         if observing != nil { return apply(.action(action), pastGate: false, &wakes) }
         guard let next = current.handle(action: action) else {
@@ -45,11 +46,11 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
         return mailboxes.newest
     }
 
-    /// Applies a change that observers are told of, unless the gate holds it back.
+    /// Applies a change and notifies the observers, unless the gate holds it back.
     @inlinable @inline(never)
     mutating func apply(_ change: FluxChange<State>, pastGate: Bool, _ wakes: inout FluxWakes) -> UInt64? {
         if !pastGate, let gate = observing?.gate, !gate(change) { return nil }
-        // Taken out meanwhile, and called by their positions: nothing is retained for them.
+        // Moved out meanwhile and called by index, so nothing is retained for the calls.
         var observers: ContiguousArray<FluxObserverEntry<State>> = []
         if let observing { swap(&observers, &observing.observers) }
         defer { if let observing { swap(&observers, &observing.observers) } }
@@ -69,10 +70,10 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// Applies a change, as a dispatch to the store would.
     ///
     /// - Parameters:
-    ///   - change: What to apply; `replaced` announces the state as it is.
-    ///   - pastGate: True for whoever holds changes back and applies one now.
-    ///   - task: The ``FluxTask/current`` of those who look on; nil: that of the thread.
-    /// - Returns: The revision; nil if it was held back or there is nothing to announce.
+    ///   - change: What to apply; `replaced` announces the current state.
+    ///   - pastGate: True if the holder applies a change that it has held back.
+    ///   - task: The value of ``FluxTask/current`` that observers see; nil: that of the thread.
+    /// - Returns: The revision; nil if the change was held back or there is nothing to announce.
     @inlinable @discardableResult
     public mutating func apply(_ change: FluxChange<State>, pastGate: Bool = false, of task: FluxTask? = nil) -> UInt64?
     {
@@ -83,12 +84,12 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
         return apply(change, pastGate: pastGate, &wakes)
     }
 
-    /// Puts another state in the place of the one that is there, and announces it.
+    /// Replaces the state and announces the new one.
     ///
     /// - Parameters:
-    ///   - state: The state.
-    ///   - action: Says why, to those who look on.
-    ///   - revision: What to announce it as, higher than the revision so far and at most `Int64.max`; nil for the next.
+    ///   - state: The new state.
+    ///   - action: Says why, for the observers.
+    ///   - revision: The revision to announce, higher than the newest and at most `Int64.max`; nil for the next one.
     /// - Returns: The revision.
     @discardableResult public mutating func replace(
         with state: State, by action: some FluxAction, revision: UInt64? = nil
@@ -100,26 +101,27 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
         return apply(.replaced(by: action), pastGate: true) ?? self.revision
     }
 
-    // MARK: - Looking on
+    // MARK: - Observing
 
-    /// Tells somebody of every change from now on; of a store that has ended of none.
+    /// Adds an observer, which is notified of every change from now on; does nothing if the store has ended.
     ///
     /// - Parameters:
-    ///   - observer: Who is told, behind those that were added before.
-    ///   - settlesFirst: True if whom it returns only schedules work, and it is to be told of no events: a subscription. All who may
-    ///     take longer, or wait for somebody, are settled after those, or they would hold up subscriptions (C8).
+    ///   - observer: The observer, notified after those added before it.
+    ///   - settlesFirst: True for a subscription: what its `applied` returns only schedules work, and it is not
+    ///     notified of events. Whatever may take longer, or wait, is settled later; otherwise it would delay
+    ///     subscriptions (C8).
     @inlinable
     public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool = false) {
-        // Nothing would take it out any more.
+        // Nothing would remove it any more.
         if mailboxes.isEnded { return letGo(of: observer) }
         let observing = makeObserving()
         observing.observers.append(FluxObserverEntry(observer, settlesFirst: settlesFirst))
         observing.ids.append(ObjectIdentifier(observer))
     }
 
-    /// Tells somebody of no change from now on.
+    /// Removes an observer, which is notified of no further change.
     ///
-    /// - Parameter observer: Who was told.
+    /// - Parameter observer: The observer.
     @inlinable public mutating func remove(_ observer: AnyObject) {
         while let observing, let index = observing.ids.firstIndex(of: ObjectIdentifier(observer)) {
             observing.ids.remove(at: index)
@@ -127,11 +129,12 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
         }
     }
 
-    /// Holds changes back, to apply them later: what loads a state does.
+    /// Holds changes back, to apply them later, as a persistence does while it loads a state.
     ///
-    /// - Parameter admits: Decides on each change that is about to be applied, in the place of whoever did so far; called under
-    ///   the lock of the store, quick, and pure. With false the change is held back, and the holder applies it later. Nil: nobody
-    ///   decides any more. There is one holder at a time, and while a state is being loaded that is who loads it.
+    /// - Parameter admits: Decides on each change that is about to be applied, in place of the previous holder. It is
+    ///   called while the store's lock is held, and must be quick and pure. If it returns false, the change is held
+    ///   back and the holder applies it later. With nil, changes are no longer held back. There is one holder at a
+    ///   time; while a state is being loaded, that is its loader.
     public mutating func hold(by admits: (@Sendable (FluxChange<State>) -> Bool)?) {
         if let old = observing?.gate { letGo(of: old) }
         makeObserving().gate = admits
@@ -147,12 +150,12 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
 
     // MARK: - Once the lock is free
 
-    /// Lets go of something once the lock is free: it may be the last reference to what a `deinit` of the user's is in.
+    /// Releases a value once the lock is free: the release may run a `deinit` of user code.
     ///
-    /// - Parameter value: What is to go.
+    /// - Parameter value: The value to release.
     @inlinable public mutating func letGo(of value: Any) { makeObserving().rest.gone.append(value) }
 
-    /// Hands out whom to settle and what to let go of.
+    /// Moves out what is to be settled and released once the lock is free.
     @inlinable mutating func takeRest(_ rest: inout (wakes: FluxWakes, gone: [Any])) {
         guard let observing else { return }
         swap(&rest, &observing.rest)

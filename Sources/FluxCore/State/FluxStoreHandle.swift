@@ -1,9 +1,10 @@
 import Dispatch
 import Synchronization
 
-/// Reaches the state and the lock of a store without being the store: what a writer, a view or another module keeps.
+/// Gives access to the state and the lock of a store without keeping the store: for writers, views and other modules.
 ///
-/// The store ends when its ``FluxStore`` is let go, though handles be kept; a handle keeps the state in memory.
+/// A handle keeps the state in memory, but not the store: the store ends when its ``FluxStore`` is released, even if
+/// handles remain.
 ///
 /// ```swift
 /// let revision = store.handle.withAccess { access in
@@ -17,17 +18,18 @@ import Synchronization
 nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling, FluxLeaving {
     @usableFromInline typealias JobResult = (reducer: FluxReducer?, stamp: UInt64, state: (@Sendable () -> State)?)
 
-    // The two that each dispatch looks at, side by side.
+    // The two fields that each dispatch reads are side by side.
     @usableFromInline let threads = FluxThreads.shared
     @usableFromInline let lock: FluxLock<FluxStoreAccess<State>>
-    /// Does a job as the client's module has specialised it: unspecialised it takes 20 times as long.
+    /// Runs a job in code that the client's module has specialised; unspecialised code takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> JobResult
     let membership = FluxLock(FluxMembership())
     let lastKey = Synchronization.Atomic<UInt64>(0)
-    /// Made on first use, without a lock: who is told that the store leaves asks for it under the others.
+    /// Created on first use, without a lock of its own, because `FluxDispatcherObserver.detached(_:)` uses it while the
+    /// locks of the membership and of the dispatcher are held.
     private let lazyExtras = FluxLazy<FluxStoreExtras>()
 
-    // Inlined by force: a call would count the references in the state once more and once less.
+    // Forced inline: a call would retain and release the references in the state once more.
     @inlinable @inline(__always) init(initialState: State) {
         lock = FluxLock(FluxStoreAccess(state: initialState))
         work = { handle, job in
@@ -50,15 +52,15 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     // MARK: - Reaching the state
 
-    /// Does several things in one step, with the lock of the store held: nothing is applied between them.
+    /// Performs several operations atomically while holding the store's lock; no action is applied in between.
     ///
-    /// Who has to be told, and what is to be let go of, is so once the lock is free.
+    /// Notifications are sent, and replaced values released, after the lock is free.
     ///
-    /// - Parameter body: Gets the access; pure as `handle(action:)` is, and quick.
-    /// - Returns: What the closure returns.
+    /// - Parameter body: Receives the access; must be quick, and pure like `handle(action:)`.
+    /// - Returns: The closure's result.
     @inlinable public func withAccess<Result>(_ body: (inout FluxStoreAccess<State>) -> Result) -> Result {
         let thread = threads.requireImpure("FluxStoreHandle.withAccess")
-        // Outside of what the closure returns: where that is generic, a tuple of it takes longer than all the rest.
+        // Separate from the closure's result: a tuple with a generic result takes longer than all the rest.
         var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
         let result = lock.withLock { machine in
             thread.purely(self) {
@@ -70,7 +72,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         return result
     }
 
-    /// The state after the last change that was applied.
+    /// The state after the last applied change.
     @inlinable public var state: State { read { $0.state } }
 
     @inlinable @inline(__always) func read<Value>(_ body: (borrowing FluxStoreAccess<State>) -> Value) -> Value {
@@ -96,7 +98,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     @usableFromInline func waitForCall() async { await wait(for: FluxMailbox<State>.plain, forCall: true) }
 
-    /// Waits until all that is due on a delivery has been handed over, or no call there is under way; false: the task was cancelled.
+    /// Waits until everything pending on a delivery has been delivered, or until none of its calls is running.
+    ///
+    /// Returns false if the task is cancelled.
     @inlinable @discardableResult func wait(for delivery: UInt64, forCall: Bool) async -> Bool {
         FluxPureCode.forbid("finish()")
         return await FluxLatch.wait { latch in
@@ -107,14 +111,14 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         }
     }
 
-    // MARK: - What few stores need
+    // MARK: - Rarely used
 
-    /// The store's own serial queue, made when it is first needed.
+    /// The store's own serial queue, created on first use.
     public var queue: DispatchQueue { extras.queue.object(fluxQueue("FluxStore")) }
 
-    /// What the store is called in messages; nil: by its type.
+    /// The store's name in messages; nil if messages show the type of its state instead.
     ///
-    /// A module that gives names sets it. It goes when the store has ended.
+    /// A module that names stores sets it. It is removed when the store ends.
     public var label: String? {
         get { featureIfAny(FluxLabel.self)?.text.withLock { $0 } }
         set { feature(FluxLabel.self, FluxLabel.init).text.withLock { $0 = newValue } }
@@ -122,80 +126,82 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     private var extras: FluxStoreExtras { lazyExtras.object(FluxStoreExtras()) }
 
-    /// What a module keeps with the store, for as long as that lives.
+    /// Returns what a module keeps with the store for the store's lifetime, and creates it on first use.
     ///
     /// - Parameters:
-    ///   - type: Its type, of which a store has one.
-    ///   - make: Makes it on first use; where two threads come at once, one of the two that they made is kept.
+    ///   - type: The type of the feature; a store has one feature of each type.
+    ///   - make: Creates the feature on first use. If two threads do so at once, one of the two features is kept.
     /// - Returns: The feature.
     public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
         if let known = featureIfAny(type) { return known }
         threads.requireImpure("feature(_:_:) or label of a store")
         let made = extras.features.feature(type, make)
-        // A store that has ended meanwhile would never let go of it.
+        // A store that has ended meanwhile would never release it.
         if lock.withLock({ $0.mailboxes.isEnded }) { extras.features.removeAll() }
         return made
     }
 
-    /// What a module keeps with the store, if it has been made.
+    /// Returns what a module keeps with the store, if it has been created.
     ///
-    /// - Parameter type: Its type.
-    /// - Returns: The feature; nil if nobody has made it.
+    /// - Parameter type: The type of the feature.
+    /// - Returns: The feature; nil if it has not been created.
     public func featureIfAny<Feature: AnyObject & Sendable>(_ type: Feature.Type) -> Feature? {
         lazyExtras.object?.features.featureIfAny(type)
     }
 
     // MARK: - Ending
 
-    /// Waits until every change applied before has been handed to every subscription and every observer is done with it.
+    /// Waits until every change applied before is delivered to every subscription and handled by every observer.
     ///
-    /// It returns early when the task is cancelled; returns whether all of it was done.
+    /// Returns whether all of it was done. Returns early when the task is cancelled.
     @inlinable @discardableResult func flush() async -> Bool {
         FluxPureCode.forbid("flush()")
         for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
         var isDone = await failure() == nil
-        // The ids alone: with the mailboxes it would keep what waits in them.
+        // The ids alone: a copy of the mailboxes would keep their pending states.
         for delivery in lock.withLock({ $0.mailboxes.list.pairs().map { $0.id } }) {
             isDone = await wait(for: delivery, forCall: false) && isDone
         }
         return isDone
     }
 
-    /// Waits until those who look on are done with every change applied before, or the first of them fails.
+    /// Waits until the observers have handled every change applied before, or until the first of them fails.
     ///
-    /// Those who have the default of ``FluxStoreObserver/failure()`` are not waited for: most subscriptions are among them.
+    /// Observers that use the default ``FluxStoreObserver/failure()`` are not waited for. Most subscriptions are such
+    /// observers.
     ///
-    /// - Returns: What kept one of them from being done, such as the error of a save, or `CancellationError`; nil if all are.
+    /// - Returns: The error of the first observer that failed, such as that of a save, or `CancellationError`; nil if
+    ///   all have handled the changes.
     @inlinable public func failure() async -> (any Swift.Error)? {
         FluxPureCode.forbid("failure()")
         for entry in lock.withLock({ $0.observers }) { if let error = await entry.observer.failure() { return error } }
         return nil
     }
 
-    /// Those who are told of events whose actions go to the store.
+    /// The observers to notify of events whose actions go to the store.
     @inlinable public var eventObservers: ContiguousArray<any FluxEventObserver> {
         ContiguousArray(read { $0.observers }.compactMap { $0.settlesFirst ? nil : $0.observer })
     }
 
-    /// The store was let go: it leaves its dispatcher, and ends its subscriptions after what is due.
+    /// Ends a released store: it leaves its dispatcher, and ends its subscriptions after pending deliveries.
     func end() {
         leave(nil)
         remove { _ in true }
         _ = work(self, .end)
     }
 
-    /// Ends after those who look on have done what is due, one after the other.
+    /// Ends the store after its observers have finished their pending work, one after the other.
     @inlinable func end(after observers: ArraySlice<FluxObserverEntry<State>>) {
         for (index, entry) in zip(observers.indices, observers) {
             if entry.observer.ending({ FluxPureCode.after { self.end(after: observers[(index + 1)...]) } }) { return }
         }
-        // In place: a copy would retain all that is in it.
+        // Updated in place: a copy would retain everything in it.
         var mailboxes = lock.withLock { $0.mailboxes.end() }
         mailboxes.updateEach { $0.letGo() }
         endFeatures()
         _ = lock.withLock { machine in
             let gone = Swift.exchange(&machine.observing, with: nil)
-            // Who still saves asks for the revision.
+            // An observer that is still saving reads the revision.
             if let gone, gone.skipped > 0 { machine.makeObserving().skipped = gone.skipped }
             return gone
         }
@@ -204,25 +210,25 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline func endFeatures() { lazyExtras.object?.features.removeAll() }
 }
 
-/// What a store needs only once it does more than hold a state.
+/// What a store needs only if it does more than hold a state.
 nonisolated final class FluxStoreExtras: Sendable {
-    /// Made on first use: it costs more than all the rest.
+    /// Created on first use: it costs more than all the rest.
     let queue = FluxLazy<DispatchQueue>()
     let features = FluxFeatures()
 }
 
-/// What few stores are called; with the features, for it would make every store larger.
+/// A store's name. Few stores have one, so it is a feature: a field would make every store larger.
 nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) }
 
-/// What the handle of a store has done where the types are known.
+/// A job that a store's handle runs in code that knows the types.
 @usableFromInline nonisolated enum FluxStoreJob<State: FluxState> {
     case drain(FluxStateDelivery<State>)
-    /// Takes a subscription out, by its id and that of its mailbox.
+    /// Removes a subscription, by its id and the id of its mailbox.
     case leave(UInt64, UInt64)
-    /// Ends all subscriptions, after those who look on.
+    /// Ends all subscriptions, after the observers have finished.
     case end
-    /// Makes what leads to `handle`, and keeps a store if it is given one.
+    /// Creates the reducer that leads to `handle`, and that keeps the store if there is one.
     case reducer(keeping: FluxReducer.Kept?)
-    /// Reads the stamp, or the state for a cut: a view does so of each of its stores whenever it is read.
+    /// Reads the stamp, or the state for a cut. Every read of a view does so for each of its stores.
     case stamp, capture(FluxCut)
 }
