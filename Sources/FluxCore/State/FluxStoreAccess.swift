@@ -4,7 +4,8 @@
 ///
 /// Thread safety: belongs to the closure that receives it.
 nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
-    /// The observers and what belongs to them; nil if there are none. Next to the lock: the hot path checks only this.
+    /// The observers and what belongs to them, nil if there are none; next to the lock, as the hot path checks only
+    /// this.
     @usableFromInline var observing: FluxObserving<State>?
     @usableFromInline var current: State
     @usableFromInline var mailboxes = FluxMailboxes<State>()

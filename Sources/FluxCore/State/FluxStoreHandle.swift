@@ -217,7 +217,7 @@ nonisolated final class FluxStoreExtras: Sendable {
     let features = FluxFeatures()
 }
 
-/// A store's name. Few stores have one, so it is a feature: a field would make every store larger.
+/// A store's name, kept as a feature because few stores have one: a field would make every store larger.
 nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) }
 
 /// A job that a store's handle runs in code that knows the types.
@@ -229,6 +229,6 @@ nonisolated final class FluxLabel: Sendable { let text = FluxLock<String?>(nil) 
     case end
     /// Creates the reducer that leads to `handle`, and that keeps the store if there is one.
     case reducer(keeping: FluxReducer.Kept?)
-    /// Reads the stamp, or the state for a cut. Every read of a view does so for each of its stores.
+    /// Reads the stamp, or the state for a cut; every read of a view does so for each of its stores.
     case stamp, capture(FluxCut)
 }

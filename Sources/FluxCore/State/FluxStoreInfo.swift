@@ -1,6 +1,6 @@
-/// A store of any type, as others are told of it.
+/// A reference to a store of any type, as observers and other modules receive it.
 ///
-/// It keeps what it tells of in memory, though not attached: let go of it after use.
+/// It keeps the store's state in memory, but keeps the store neither alive nor attached: release it after use.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvertible {
@@ -8,60 +8,61 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
 
     init(any handle: any FluxStoreHandling) { self.handle = handle }
 
-    /// Tells of a store.
+    /// Creates a reference to a store.
     ///
     /// - Parameter handle: The handle of the store.
     public init<State>(_ handle: FluxStoreHandle<State>) { self.handle = handle }
 
-    /// The type of its state.
+    /// The store's state after the last applied action.
     public var stateType: any FluxState.Type { handle.stateType }
 
     /// Its state after the last action that was applied.
     public var state: any FluxState { handle.anyState }
 
-    /// The dispatcher that it is attached to; nil: none.
+    /// The dispatcher that the store is attached to; nil if there is none.
     public var dispatcher: FluxDispatcher? { handle.dispatcher }
 
-    /// A number that no other store has, another one each time that it is attached or detached; 0 if it never was.
+    /// A number unique to the store, which changes with each attach and detach; 0 if the store was never attached.
     ///
-    /// While it moves from one dispatcher to another it is yet another, as `attached` finds it.
+    /// While the store moves from one dispatcher to another, it has yet another number, which an observer's
+    /// ``FluxDispatcherObserver/attached(_:)`` reads.
     ///
-    /// Who finds the same before and after a look at the state knows that no other dispatcher had the store meanwhile. It takes no
-    /// lock.
+    /// If the number is the same before and after reading the state, no other dispatcher had the store in between.
+    /// Reading the number takes no lock.
     public var place: UInt64 { handle.key }
 
-    /// Its name, or the type of its state; the name stays for messages where its dispatcher has gone.
+    /// The store's name, or else the type of its state; messages keep showing the name after its dispatcher has gone.
     public var description: String { handle.label ?? "FluxStore<\(stateType)>" }
 
-    /// Its handle, where the state is of a type.
+    /// Returns the store's handle if its state is of a type.
     ///
     /// - Parameter type: The type of the state.
     /// - Returns: The handle; nil if the state is of another type.
     public func handle<State>(of type: State.Type) -> FluxStoreHandle<State>? { handle as? FluxStoreHandle<State> }
 
-    /// Whether the store takes a type of action: that of its state, or one that it reacts to.
+    /// Returns whether the store takes a type of action: that of its state, or one that it reacts to.
     ///
     /// - Parameter type: The type of action.
     /// - Returns: True if it does.
     public func takes(_ type: any FluxAction.Type) -> Bool { !handle.reducers(of: ObjectIdentifier(type)).isEmpty }
 
-    /// Whether this tells of a certain store.
+    /// Returns whether this refers to a given store.
     ///
-    /// - Parameter store: Which store.
+    /// - Parameter store: The store.
     /// - Returns: True if it does.
     public func isOf<State>(_ store: FluxStore<State>) -> Bool { handle === store.handle }
 
-    /// Whether both tell of the same store.
+    /// Returns whether two references refer to the same store.
     ///
     /// - Parameters:
-    ///   - one: One.
-    ///   - other: The other.
+    ///   - one: One reference.
+    ///   - other: The other reference.
     /// - Returns: True if they do.
     public static func == (one: FluxStoreInfo, other: FluxStoreInfo) -> Bool { one.handle === other.handle }
 
-    /// Hashes which store this tells of.
+    /// Hashes the identity of the store.
     ///
-    /// - Parameter hasher: What to hash with.
+    /// - Parameter hasher: The hasher to use.
     public func hash(into hasher: inout Swift.Hasher) { hasher.combine(ObjectIdentifier(handle)) }
 }
 
@@ -72,16 +73,19 @@ nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     var key: UInt64 { get }
     var label: String? { get }
     var anyState: any FluxState { get }
-    /// Which code runs under its lock.
+    /// The name of the code that runs under the store's lock, for messages.
     var handlerName: String { get }
-    /// What the store does about a type of action, first things first.
+    /// The reducers of the store for a type of action, in the order in which they run.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer]
-    /// Takes an action of any type; returns how many changes were announced, nil if it is not attached there, or not of its types.
+    /// Applies an action of any type.
+    ///
+    /// Returns how many changes were announced; nil if the store is not attached to the dispatcher, or does not take
+    /// the type.
     func take<Action: FluxAction>(
         _ action: Action, from dispatcher: FluxDispatcher, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?
     ) -> Int?
     func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool)
-    /// Takes the store out of its dispatcher, if that is the one; with nil, whichever it is.
+    /// Detaches the store from a dispatcher if it is attached to that one; with nil, from any dispatcher.
     func leave(_ dispatcher: FluxDispatcher?) -> Bool
 }
 

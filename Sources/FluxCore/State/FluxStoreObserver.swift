@@ -1,4 +1,4 @@
-/// Somebody who looks on at a store: persistence, history, instrumentation, subscriptions to actions, a journal of yours.
+/// An observer of a store: persistence, history, instrumentation, subscriptions to actions, or a journal of your own.
 ///
 /// ```swift
 /// final class Journal: FluxStoreObserver {
@@ -11,70 +11,77 @@
 /// store.handle.withAccess { $0.observe(journal) }
 /// ```
 ///
-/// It is also told of the events of creators that send to the store, unless it settles first. A store without observers spends nothing on them.
+/// It is also notified of the events of creators that send to the store, unless it settles first: see
+/// ``FluxStoreAccess/observe(_:settlesFirst:)``. A store without observers spends nothing on events.
 ///
-/// Thread safety: `applied` is called under the lock of the store, on any thread.
+/// Thread safety: `applying` and `applied` are called on any thread, while the store's lock is held.
 nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserver {
-    /// The state of the stores it looks on at.
+    /// The type of state of the observed stores.
     associatedtype State: FluxState
 
-    /// A change is about to be applied.
+    /// Called before a change is applied.
     ///
-    /// `applied` follows, unless a change of the kind `other` turns out to change nothing. Called under the lock of the store, in the
-    /// order applied: it must be quick, and use no store, dispatcher or creator.
+    /// ``applied(_:_:revision:)`` follows, unless a change of the kind ``FluxChange/other(_:_:)`` turns out to change
+    /// nothing. Both are called while the store's lock is held, in the order applied: be quick, and use no store,
+    /// dispatcher or creator.
     ///
-    /// - Parameter change: What is applied next; it was not held back.
+    /// - Parameter change: The change to be applied; it was not held back.
     func applying(_ change: FluxChange<State>)
 
-    /// A change was applied; what is announced has a revision.
+    /// Called after a change was applied; an announced change has a revision.
     ///
-    /// Called under the lock of the store, in the order applied: it must be quick, and use no store, dispatcher or creator. A lock that
-    /// it takes is to be held by nobody who uses a store, or asks where one is attached.
+    /// Called while the store's lock is held, in the order applied: be quick, and use no store, dispatcher or creator.
+    /// If this takes a lock, code that holds that lock must not use a store, nor ask where a store is attached.
     ///
     /// - Parameters:
-    ///   - change: What was applied.
+    ///   - change: The applied change.
     ///   - state: The state after it.
-    ///   - revision: Its revision; nil if there is nothing to announce.
-    /// - Returns: Whom to settle once the lock is free; nil for nobody.
+    ///   - revision: The revision of the change; nil if there is nothing to announce.
+    /// - Returns: What to settle once the lock is free; nil if there is nothing to settle.
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)?
 
-    /// The store was let go.
+    /// Called when the store has been released.
     ///
-    /// Called in the order added. Those who end what they deliver, as subscriptions to a part do, hear of nothing that one who was added
-    /// after them has still to tell the store. Who begins to look on after this was asked of the others is not asked.
+    /// Observers are called in the order added. An observer that ends its own deliveries here, as a subscription to a
+    /// part does, delivers no change that a later observer still applies to the store. An observer that is added after
+    /// these calls have begun is not called.
     ///
-    /// - Parameter finish: Ends the subscriptions of the store after what is due, once the last observer has called it.
-    /// - Returns: Whether this observer has something to do before that, and calls `finish`.
+    /// - Parameter finish: Continues the end of the store with the next observer. After the last one, the subscriptions
+    ///   of the store end once pending changes are delivered.
+    /// - Returns: True if this observer has work to do first, and will call `finish` after it.
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool
 
-    /// Waits until all that was applied before is done with, or never will be; part of ``FluxStore/flush()``.
+    /// Waits until the observer has handled every change applied before, or never will; part of ``FluxStore/flush()``.
     func flush() async
 
-    /// Waits as ``flush()`` does, but no longer than to the first attempt that fails.
+    /// Waits as ``flush()`` does, but no longer than until the first attempt fails.
     ///
-    /// - Returns: What it failed with; `CancellationError` if the task was cancelled before that; nil if all was done.
+    /// - Returns: The error of that attempt; `CancellationError` if the task was cancelled first; nil if all was done.
     func failure() async -> (any Swift.Error)?
 }
 
 nonisolated extension FluxStoreObserver {
-    /// By default what comes is of no interest.
+    /// By default does nothing.
     @inlinable public func applying(_ change: FluxChange<State>) {}
 
-    /// By default the store ends without it.
+    /// By default the store ends without waiting for the observer.
     public func ending(_ finish: @escaping @Sendable () -> Void) -> Bool { false }
 
     /// By default there is nothing to wait for.
     public func flush() async {}
 
-    /// By default nothing fails, but that the task was cancelled, and nothing is waited for.
+    /// By default waits for nothing, and returns nil, or `CancellationError` if the task was cancelled.
     ///
-    /// So who saves has a function of its own, beside its ``flush()``.
+    /// An observer that saves implements this in addition to ``flush()``.
     public func failure() async -> (any Swift.Error)? {
         _Concurrency.Task.isCancelled ? _Concurrency.CancellationError() : nil
     }
 }
 
-/// An observer as the store keeps it: what each change calls is made where its type is known, or would take three times as long.
+/// An observer as the store keeps it.
+///
+/// The closures that each change calls are created where the observer's type is known; otherwise they would take three
+/// times as long.
 @usableFromInline nonisolated struct FluxObserverEntry<State: FluxState>: Sendable {
     @usableFromInline let observer: any FluxStoreObserver<State>
     @usableFromInline let settlesFirst: Bool
