@@ -1,7 +1,7 @@
 /// Turns events into actions, asynchronously.
 ///
-/// A converter is a namespace, not an object: what it needs from outside (a client, a clock, a database) comes as its
-/// dependency, which the ``FluxActionCreator`` holds. `Dependency == Void` needs none.
+/// A converter is a namespace, not an object. What it needs from outside (a client, a clock, a database) is its
+/// dependency, which the ``FluxActionCreator`` holds. A converter with `Dependency == Void` needs none.
 ///
 /// ```swift
 /// enum SearchConverter: FluxActionConverter {
@@ -16,50 +16,52 @@
 /// }
 /// ```
 ///
-/// Thread safety: `convert` runs on the queue of the creator, or on any queue given to `fire`; it has no state of its own.
+/// Thread safety: `convert` runs on the queue of the creator, or on any queue given to `fire`; the converter has no
+/// state of its own.
 nonisolated public protocol FluxActionConverter<Event, Action, Dependency>: SendableMetatype {
-    /// What happened.
+    /// The type of the events to convert.
     associatedtype Event: FluxEvent
-    /// What is to change.
+    /// The type of the resulting actions.
     associatedtype Action: FluxAction
-    /// What the conversion needs from outside.
+    /// The type of what the conversion needs from outside.
     associatedtype Dependency: Sendable
 
     /// Converts one event into no, one or many actions.
     ///
     /// It is called on the serial queue of the creator, or on the queue given to `fire`. It may keep the handler and
-    /// call it later, from any thread, from many at once, and after the creator is gone. The conversion has finished
-    /// when this function has returned and the handler has been released; a handler that is never called is fine, one
-    /// that is never released keeps ``FluxActionCreator/flush()`` waiting.
+    /// call it later, from any thread, from several threads at once, and after the creator has been released. The
+    /// conversion has finished when this function has returned and the handler has been released. A handler need not be
+    /// called, but one that is never released keeps ``FluxActionCreator/flush()`` waiting.
     ///
     /// Actions sent before this function returns keep the order in which the events were fired (C3).
     ///
     /// - Parameters:
     ///   - event: The event that was fired.
-    ///   - dependency: What the creator was made with.
-    ///   - actionHandler: Dispatches an action; when it returns, the action has been applied (C2). An implementation may
-    ///     declare it without `@Sendable` where it does not leave the calling thread.
+    ///   - dependency: The creator's dependency.
+    ///   - actionHandler: Dispatches an action; when it returns, the action has been applied (C2). An implementation
+    ///     that calls it only on the calling thread may declare it without `@Sendable`.
     static func convert(event: Event, dependency: Dependency, actionHandler: @escaping @Sendable (Action) -> Void)
 
-    /// Runs a conversion: a form of converter, such as ``FluxAsyncActionConverter``, implements it for all of its kind.
+    /// Runs a conversion; by default it calls `convert(event:dependency:actionHandler:)`.
     ///
-    /// By default it calls `convert(event:dependency:actionHandler:)`.
+    /// A form of converter, such as ``FluxAsyncActionConverter``, implements it for all its converters.
     ///
-    /// - Parameter conversion: The event, and what to do with it; the conversion has ended when it is released.
+    /// - Parameter conversion: The event, and the functions to send its actions; its release ends the conversion.
     static func start(_ conversion: FluxConversion<Self>)
 
-    /// Whether a conversion begins before `fire` returns, on the thread that fires, if no scheduler holds it; false by default.
+    /// Whether an event that no scheduler holds begins converting on the firing thread, within `fire`; false by
+    /// default.
     static var startsAtOnce: Bool { get }
 
     /// Whether events that are fired together may share one conversion; true by default.
     ///
-    /// A form that ends its conversions by hand, or uses ``FluxConversion/event``, says false.
+    /// A form that ends its conversions by hand, or uses ``FluxConversion/event``, returns false.
     static var sharesConversions: Bool { get }
 
-    /// What schedulers and observers see of an event; by default the event itself.
+    /// Returns what schedulers and observers see of an event; by default the event itself.
     ///
-    /// - Parameter event: The event, which a form may have put something around.
-    /// - Returns: What it stands for.
+    /// - Parameter event: The event, which a form of converter may have wrapped.
+    /// - Returns: The event to show.
     static func shown(_ event: Event) -> any FluxEvent
 }
 
@@ -77,6 +79,6 @@ nonisolated extension FluxActionConverter {
     /// By default events that are fired together share one conversion.
     @inlinable public static var sharesConversions: Bool { true }
 
-    /// By default an event is seen as it is.
+    /// By default schedulers and observers see the event itself.
     @inlinable public static func shown(_ event: Event) -> any FluxEvent { event }
 }

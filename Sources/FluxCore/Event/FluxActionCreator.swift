@@ -9,33 +9,34 @@ import Dispatch
 /// ```
 ///
 /// Events start converting in the order fired, one after the other, on a serial queue that belongs to the creator (C3).
-/// Letting go of the creator loses no event that was fired (C10).
+/// Releasing the creator loses no event that was fired (C10).
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters.
 nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>: Sendable {
     @usableFromInline let account: FluxCreatorAccount
-    /// What decides when an event is run; nil: at once and in order.
+    /// Passes events through the schedulers; nil: events run at once and in order.
     @usableFromInline let funnel: FluxSchedulerFunnel?
     @usableFromInline let dependency: Converter.Dependency
     @usableFromInline let destination: FluxCall<Converter.Action>
     @usableFromInline let onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)?
-    /// Those who are told of events where the actions go.
+    /// Returns the observers to notify of events, where the actions go.
     @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
     @usableFromInline let inbox = FluxLock(FluxInbox<FluxDueEvent<Converter.Event>?>())
-    /// Begins a conversion, or else drains the inbox, as the client's module has specialised it.
+    /// Begins a conversion or, without one, drains the inbox, in code that the client's module has specialised.
     @usableFromInline let work: @Sendable (FluxActionCreator, FluxDueEvent<Converter.Event>?) -> Void
 
     // MARK: - Creating
 
-    /// Makes a creator whose actions go wherever a closure takes them.
+    /// Creates an action creator that sends its actions with a closure.
     ///
     /// - Parameters:
-    ///   - dependency: What the converter needs from outside; every conversion gets it.
-    ///   - schedulers: Who decides when an event is run, one behind the other.
-    ///   - clock: What the duration of a shutdown is measured with.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
-    ///   - observers: Who is told of events, such as instrumentation: of a store `{ store.handle.eventObservers }`; by default nobody.
-    ///   - send: Takes an action to where it is to be applied, and returns when it is (C2).
+    ///   - dependency: What the converter needs from outside; every conversion receives it.
+    ///   - schedulers: Decide when an event runs; an event passes them in this order.
+    ///   - clock: Measures the duration of a shutdown.
+    ///   - onFailure: Receives each error that ended a conversion, with its event.
+    ///   - observers: Returns the observers to notify of events, such as instrumentation; for a store,
+    ///     `{ store.handle.eventObservers }`. By default there are none.
+    ///   - send: Sends an action to where it is applied, and returns once it has been applied (C2).
     @inlinable public init(
         dependency: Converter.Dependency,
         schedulers: [any FluxScheduler] = [],
@@ -53,15 +54,14 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         }
     }
 
-    /// Makes a creator whose actions go to all stores of a dispatcher that take them, or to what takes its place: a queue, a
-    /// log or a network.
+    /// Creates an action creator for the stores of a dispatcher that take its actions, or for a queue, log or network.
     ///
     /// - Parameters:
-    ///   - dependency: What the converter needs from outside; every conversion gets it.
+    ///   - dependency: What the converter needs from outside; every conversion receives it.
     ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
-    ///   - schedulers: Who decides when an event is run, one behind the other.
-    ///   - clock: What the duration of a shutdown is measured with.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - schedulers: Decide when an event runs; an event passes them in this order.
+    ///   - clock: Measures the duration of a shutdown.
+    ///   - onFailure: Receives each error that ended a conversion, with its event.
     @inlinable public convenience init(
         dependency: Converter.Dependency,
         dispatcher: some FluxDispatching = FluxDispatcher.shared,
@@ -69,21 +69,21 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil
     ) {
-        // Watched events are told of where it is a dispatcher after all.
+        // Events are observed only if this is a `FluxDispatcher`.
         let known = dispatcher as? FluxDispatcher
         self.init(
             dependency: dependency, schedulers: schedulers, clock: clock, onFailure: onFailure,
             observers: { known?.eventObservers ?? [] }, sending: { dispatcher.dispatch(action: $0) })
     }
 
-    /// Makes a creator whose actions go straight to one store.
+    /// Creates an action creator whose actions go straight to one store.
     ///
     /// - Parameters:
-    ///   - dependency: What the converter needs from outside; every conversion gets it.
+    ///   - dependency: What the converter needs from outside; every conversion receives it.
     ///   - store: Where the actions go; kept alive by the creator and by its events in flight.
-    ///   - schedulers: Who decides when an event is run, one behind the other.
-    ///   - clock: What the duration of a shutdown is measured with.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - schedulers: Decide when an event runs; an event passes them in this order.
+    ///   - clock: Measures the duration of a shutdown.
+    ///   - onFailure: Receives each error that ended a conversion, with its event.
     @inlinable public convenience init<State>(
         dependency: Converter.Dependency,
         store: FluxStore<State>,
@@ -96,13 +96,13 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
             observers: { store.handle.eventObservers }, sending: { store.dispatch(action: $0) })
     }
 
-    /// Makes a creator that needs no dependency, whose actions go to a dispatcher or to what takes its place.
+    /// Creates an action creator without a dependency, for a dispatcher or for a queue, log or network.
     ///
     /// - Parameters:
     ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
-    ///   - schedulers: Who decides when an event is run, one behind the other.
-    ///   - clock: What the duration of a shutdown is measured with.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - schedulers: Decide when an event runs; an event passes them in this order.
+    ///   - clock: Measures the duration of a shutdown.
+    ///   - onFailure: Receives each error that ended a conversion, with its event.
     @inlinable public convenience init(
         dispatcher: some FluxDispatching = FluxDispatcher.shared,
         schedulers: [any FluxScheduler] = [],
@@ -113,13 +113,13 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
             dependency: (), dispatcher: dispatcher, schedulers: schedulers, clock: clock, onFailure: onFailure)
     }
 
-    /// Makes a creator that needs no dependency, whose actions go straight to one store.
+    /// Creates an action creator without a dependency, whose actions go straight to one store.
     ///
     /// - Parameters:
     ///   - store: Where the actions go; kept alive by the creator and by its events in flight.
-    ///   - schedulers: Who decides when an event is run, one behind the other.
-    ///   - clock: What the duration of a shutdown is measured with.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - schedulers: Decide when an event runs; an event passes them in this order.
+    ///   - clock: Measures the duration of a shutdown.
+    ///   - onFailure: Receives each error that ended a conversion, with its event.
     @inlinable public convenience init<State>(
         store: FluxStore<State>,
         schedulers: [any FluxScheduler] = [],
@@ -131,16 +131,17 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     // MARK: - Firing
 
-    /// Converts an event and dispatches its actions, soon and on another thread.
+    /// Converts an event and dispatches its actions, asynchronously on another thread unless the converter starts at
+    /// once.
     ///
     /// Inside `handle(action:)` it stops the program with a message (C6).
     ///
     /// - Parameters:
-    ///   - event: What happened.
-    ///   - queue: Where to convert instead of on the creator's own serial queue. Events on different queues may
-    ///     overtake each other, and on a concurrent queue those of one queue too.
-    /// - Returns: The work, to be awaited, watched or cancelled; letting go of it cancels nothing.
-    /// - Complexity: O(1), amortised, and that of the schedulers.
+    ///   - event: The event.
+    ///   - queue: The queue to convert on instead of the creator's own serial queue. Events on different queues may
+    ///     overtake each other, and so may events on one concurrent queue.
+    /// - Returns: The task, which can be awaited, watched or cancelled; releasing it cancels nothing.
+    /// - Complexity: O(1), amortised, plus that of the schedulers.
     @inlinable @discardableResult
     public func fire(_ event: Converter.Event, on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")
@@ -152,17 +153,18 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         return task
     }
 
-    /// Converts events in their order.
+    /// Converts several events in order.
     ///
-    /// Schedulers see each event by itself, and so does who looks at events. With neither, those of the callback form share one
-    /// conversion, and one hop to the queue: they start as one and end as one, once the last has ended, and a cancel counts all of
-    /// them as cancelled, also those whose actions have been applied. Fire them one by one where each has to be told from the others.
+    /// Schedulers and event observers see each event separately. Without schedulers and observers, events of the
+    /// callback form share one conversion and one hop to the queue. They start together and end together, once the last
+    /// of them has ended. A cancel counts all of them as cancelled, even those whose actions have been applied. To tell
+    /// events apart, fire them one by one.
     ///
     /// - Parameters:
-    ///   - events: What happened, first things first; with none it does nothing.
-    ///   - queue: Where to convert instead of on the creator's own serial queue.
-    /// - Returns: The work of all of them.
-    /// - Complexity: O(1) where they share a conversion; the array is not copied. Else as for one event, for each.
+    ///   - events: The events in order; an empty array does nothing.
+    ///   - queue: The queue to convert on instead of the creator's own serial queue.
+    /// - Returns: One task for all of them.
+    /// - Complexity: O(1) if the events share a conversion; the array is not copied. Otherwise that of each event.
     @inlinable @discardableResult @_disfavoredOverload
     public func fire(_ events: [Converter.Event], on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")
@@ -178,9 +180,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Converts an event on a queue: the same as `fire(_:on:)`.
     ///
     /// - Parameters:
-    ///   - event: What happened.
-    ///   - executionQueue: Where to convert.
-    /// - Returns: The work.
+    ///   - event: The event.
+    ///   - executionQueue: The queue to convert on.
+    /// - Returns: The task.
     @inlinable @discardableResult
     public func fire(_ event: Converter.Event, executionQueue: DispatchQueue?) -> FluxTask {
         fire(event, on: executionQueue)
@@ -189,9 +191,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Converts events on a queue: the same as `fire(_:on:)`.
     ///
     /// - Parameters:
-    ///   - events: What happened, first things first.
-    ///   - executionQueue: Where to convert.
-    /// - Returns: The work of all of them.
+    ///   - events: The events in order.
+    ///   - executionQueue: The queue to convert on.
+    /// - Returns: One task for all of them.
     @inlinable @discardableResult @_disfavoredOverload
     public func fire(_ events: [Converter.Event], executionQueue: DispatchQueue?) -> FluxTask {
         fire(events, on: executionQueue)
@@ -199,49 +201,50 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     // MARK: - Overseeing
 
-    /// How many events are in flight: fired, and not ended.
+    /// The number of events in flight: fired and not yet ended.
     ///
-    /// Those that were fired together and share a conversion all are until the last of them has ended.
+    /// Events that share a conversion are all in flight until the last of them has ended.
     ///
     /// - Complexity: O(1).
     public var inFlight: Int { account.inFlight }
 
-    /// Cancels all events in flight, as ``FluxTask/cancel()`` does each.
+    /// Cancels each event in flight, as ``FluxTask/cancel()`` does.
     ///
     /// - Complexity: O(*n*) for *n* events in flight.
     public func cancelAll() { account.cancelAll() }
 
     /// Waits until every event fired before the call has ended.
     ///
-    /// An event has ended when the converter has returned and, in the callback form, has released its action handler; its
-    /// actions have been applied then. One that was cancelled or dropped has ended too. It returns early when the task is
-    /// cancelled. A converter that never releases the handler, or an execution queue that never runs, keeps it waiting; so does
-    /// a conversion that awaits it itself.
+    /// An event has ended when the converter has returned and, in the callback form, has released its action handler.
+    /// Its actions have been applied by then. A cancelled or dropped event has ended too. The call returns early when
+    /// the task is cancelled. It keeps waiting if a converter never releases the handler, if an execution queue never
+    /// runs, or if a conversion awaits this call itself.
     public func flush() async { await account.flush() }
 
-    /// Waits as ``flush()`` does, for so long at most.
+    /// Waits as ``flush()`` does, but no longer than a duration.
     ///
-    /// - Parameter duration: How long, by the clock of the creator.
+    /// - Parameter duration: The longest time to wait, by the creator's clock.
     /// - Returns: Whether every event fired before the call has ended.
     public func flush(within duration: Swift.Duration) async -> Bool {
         await fluxWithin(duration, on: account.clock) { [account] in await account.flush() }
     }
 
-    /// Ends the work of the creator: no new events, a while for those in flight, then the rest is cancelled.
+    /// Shuts the creator down: refuses new events, gives those in flight a limited time, and then cancels the rest.
     ///
-    /// An event fired from now on is dropped. Returns as soon as all have ended, at the deadline at the latest; one whose
-    /// action is being dispatched then, or whose end or retry is being told, is counted as unfinished, and ends soon. Where the task
-    /// that calls it is cancelled the while is over.
+    /// An event fired from now on is dropped. The call returns as soon as all events have ended, and at the deadline at
+    /// the latest. An event counts as unfinished if its action is being dispatched at the deadline, or its end or retry
+    /// is being reported; it ends after that. If the calling task is cancelled, the events in flight are cancelled at
+    /// once.
     ///
-    /// - Parameter duration: How long those in flight may take, by the clock of the creator.
-    /// - Returns: What became of all events that were ever fired on the creator.
+    /// - Parameter duration: How long the events in flight may take, by the creator's clock.
+    /// - Returns: The outcomes of all events that were ever fired on the creator, counted.
     @discardableResult public func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
         await account.shutdown(within: duration)
     }
 
     // MARK: - Converting
 
-    /// Takes an event through the schedulers, if there are any; returns what the caller has to begin now.
+    /// Passes an event to the schedulers, if there are any; returns it if the caller must begin it now.
     @inlinable
     func schedule(_ due: FluxDueEvent<Converter.Event>) -> FluxDueEvent<Converter.Event>? {
         guard let funnel else { return due }
@@ -253,7 +256,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     @inlinable func enqueue(_ due: consuming FluxDueEvent<Converter.Event>) {
         if let queue = due.queue { return queue.async { [due] in self.work(self, due) } }
-        // Moved into the inbox: a copy would retain all that is in it.
+        // Moved into the inbox: a copy would retain everything in it.
         var taken = Optional(due)
         if inbox.withLock({ $0.put(Swift.exchange(&taken, with: nil)) }) { startDrain() }
     }
@@ -264,11 +267,12 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         var batch: ContiguousArray<FluxDueEvent<Converter.Event>?> = []
         for _ in 0..<FluxLimits.batchesInARow {
             guard inbox.withLock({ $0.take(&batch) }) else { return }
-            // Taken out one by one: an event goes when it has ended, and not with those that were fired after it.
+            // Taken out one by one: each event is released when it has ended, not together with those fired after it.
             for index in batch.indices { if let due = Swift.exchange(&batch[index], with: nil) { begin(consume due) } }
             batch.removeAll(keepingCapacity: true)
         }
-        // By way of the pool: the thread would go on with what is put on its own serial queue, and never be given back.
+        // By way of the global pool: if enqueued on its own serial queue, the drain would continue on this thread and
+        // never give it back.
         DispatchQueue.global().async { self.startDrain() }
     }
 
@@ -276,7 +280,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         if due.task.start() { Converter.start(FluxConversion(self, due)) }
     }
 
-    // MARK: - Telling
+    // MARK: - Reporting
 
     @usableFromInline
     func tellFired(_ event: Converter.Event, _ task: FluxTask, _ observers: ContiguousArray<any FluxEventObserver>) {
@@ -291,7 +295,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         for observer in observers() { observer.retried(Converter.shown(event), attempt: attempt, error, task) }
     }
 
-    /// Tells of an error; one that nobody would get to know is written to the standard error output.
+    /// Reports an error to `onFailure`; without one, an unhandled error is written to the standard error output.
     @usableFromInline func report(_ error: any Swift.Error, _ event: Converter.Event, isHandled: Bool = false) {
         if let onFailure { return onFailure(error, event) }
         if !isHandled { fluxWarn("\(Converter.self) failed, and its creator has no onFailure: \(error)") }
