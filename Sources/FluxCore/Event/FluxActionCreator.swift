@@ -131,8 +131,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     // MARK: - Firing
 
-    /// Converts an event and dispatches its actions, asynchronously on another thread unless the converter starts at
-    /// once.
+    /// Converts an event and dispatches its actions on another thread, unless the converter starts conversions at once.
     ///
     /// Inside `handle(action:)` it stops the program with a message (C6).
     ///
@@ -237,7 +236,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// once.
     ///
     /// - Parameter duration: How long the events in flight may take, by the creator's clock.
-    /// - Returns: The outcomes of all events that were ever fired on the creator, counted.
+    /// - Returns: The number of all events ever fired on the creator, by outcome.
     @discardableResult public func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
         await account.shutdown(within: duration)
     }

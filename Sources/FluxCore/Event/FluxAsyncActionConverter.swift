@@ -17,42 +17,42 @@
 /// }
 /// ```
 ///
-/// Thread safety: conversions of one creator overlap; each starts on the queue of the creator, or on the one given to
-/// `fire`, and goes on wherever Swift's concurrency resumes it.
+/// Thread safety: conversions of one creator overlap. Each starts on the queue of the creator, or on the one given to
+/// `fire`, and resumes wherever Swift's concurrency runs it.
 nonisolated public protocol FluxAsyncActionConverter<Event, Action, Dependency>: FluxActionConverter {
-    // Repeated from the callback form, so that the compiler infers them from the asynchronous one.
-    /// What happened.
+    // Repeated from the callback form, to let the compiler infer them from the asynchronous one.
+    /// The type of the events to convert.
     associatedtype Event
-    /// What is to change.
+    /// The type of the resulting actions.
     associatedtype Action
-    /// What the conversion needs from outside.
+    /// The type of what the conversion needs from outside.
     associatedtype Dependency
 
     /// Converts one event into no, one or many actions; the conversion has finished when this returns or throws.
     ///
-    /// Conversions start in the order in which their events were fired; what one sends before it first suspends keeps
-    /// that order (C3). When the event is cancelled, the Swift task that runs this is cancelled too, and `send` does
-    /// nothing from then on (C9).
+    /// Conversions start in the order in which their events were fired. The actions that a conversion sends before it
+    /// first suspends keep that order (C3). When the event is cancelled, the Swift task that runs this is cancelled
+    /// too, and `send` does nothing from then on (C9).
     ///
     /// - Parameters:
     ///   - event: The event that was fired.
-    ///   - dependency: What the creator was made with.
-    ///   - send: Dispatches an action; when it returns, the action has been applied (C2). Called after this function has
-    ///     returned it dispatches nothing, and the creator's `onFailure` gets a ``FluxLateAction``.
-    /// - Throws: Whatever goes wrong: it becomes the action that ``action(for:event:)`` returns, the outcome of the task,
-    ///   and reaches the creator's `onFailure`.
+    ///   - dependency: The creator's dependency.
+    ///   - send: Dispatches an action; when it returns, the action has been applied (C2). After this function has
+    ///     returned, `send` dispatches nothing, and the creator's `onFailure` receives a ``FluxLateAction``.
+    /// - Throws: Any error. It becomes the outcome of the task, is passed to ``action(for:event:)`` for an action to
+    ///   dispatch, and reaches the creator's `onFailure`.
     static func convert(
         event: Event,
         dependency: Dependency,
         send: @escaping @Sendable (Action) -> Void
     ) async throws
 
-    /// The action to dispatch when a conversion has failed for good; nil, the default, for none.
+    /// Returns the action to dispatch when a conversion has failed permanently; nil, the default, for none.
     ///
     /// - Parameters:
-    ///   - error: What `convert` threw.
-    ///   - event: What it was converting.
-    /// - Returns: The action that tells the state, if any.
+    ///   - error: The error that `convert` threw.
+    ///   - event: The event that it was converting.
+    /// - Returns: The action that changes the state for the error; nil for none.
     static func action(for error: any Swift.Error, event: Event) -> Action?
 }
 
@@ -60,7 +60,7 @@ nonisolated extension FluxAsyncActionConverter {
     /// By default a failed conversion dispatches nothing.
     public static func action(for error: any Swift.Error, event: Event) -> Action? { nil }
 
-    /// Each event has a conversion of its own, which ends when the work does.
+    /// Each event has its own conversion, which ends when the work does.
     @inlinable public static var sharesConversions: Bool { false }
 
     /// Runs a conversion of the asynchronous form.
@@ -77,7 +77,7 @@ nonisolated extension FluxAsyncActionConverter {
         }
     }
 
-    /// The callback form, for code that knows a converter only as such; creators use the asynchronous one.
+    /// The callback form, for code that knows a converter only as such; creators use the asynchronous form.
     public static func convert(
         event: Event,
         dependency: Dependency,
@@ -87,11 +87,11 @@ nonisolated extension FluxAsyncActionConverter {
     }
 }
 
-/// An action that a converter sent after it had returned; it was not dispatched.
+/// The error for an action that a converter sent after it had returned; the action was not dispatched.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxLateAction: Swift.Error, CustomStringConvertible {
-    /// What happened and what to do instead, for a log.
+    /// The event and the remedy, for a log.
     public let description: String
 
     @usableFromInline init(action: String) {

@@ -1,7 +1,7 @@
 import Dispatch
 import Synchronization
 
-/// One run of a converter: an event, what it may use, and how its actions and its end are told.
+/// One run of a converter: its event, its dependency, and the functions that send its actions and end it.
 ///
 /// A form of converter of your own implements ``FluxActionConverter/start(_:)`` with it:
 ///
@@ -23,14 +23,14 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Released without an end it has completed.
+/// A conversion that is released without having been ended has completed.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxConversion<Converter: FluxActionConverter>: Sendable {
     @usableFromInline let creator: FluxActionCreator<Converter>
-    /// The work that this is a part of.
+    /// The task that this conversion belongs to.
     public let task: FluxTask
-    /// Which attempt this is, counted from 1; what an earlier one begins to send after its end is refused (C9).
+    /// The number of the attempt, counted from 1; what an earlier attempt starts to send after its end is refused (C9).
     public let attempt: Int
     @usableFromInline let first: Converter.Event
     @usableFromInline let shared: [Converter.Event]
@@ -38,7 +38,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     @usableFromInline let ticket: FluxTicket?
     @usableFromInline let hasEnded = Synchronization.Atomic<Bool>(false)
 
-    // Compiled into the client, and of single fields: else each event asks for the type of what is due.
+    // Inlinable, with single fields and not the whole `due`: otherwise each event requests the type metadata of `due`.
     @inlinable init(_ creator: FluxActionCreator<Converter>, _ due: consuming FluxDueEvent<Converter.Event>) {
         (self.creator, task, first) = (creator, due.task, due.first)
         (shared, firedOn, ticket) = (due.shared, due.queue, due.ticket)
@@ -46,15 +46,15 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     }
 
     deinit {
-        // Relaxed: the last release orders all that was done before.
+        // Relaxed: the last release orders everything done before it.
         if hasEnded.load(ordering: .relaxed) { return }
         if !FluxThreads.shared.current.pointee.mayHoldLock { return task.end(.completed) }
-        // Let go of by a state, under the lock of its store: what looks on at events is called without one. Most are not, and come by
-        // here for each event: they make no closure.
+        // A state may release it while its store's lock is held, but event observers are called without a lock. The
+        // usual case, above, runs for each event and creates no closure.
         FluxPureCode.after { [task] in task.end(.completed) }
     }
 
-    // MARK: - What is converted
+    // MARK: - Event and dependency
 
     /// The event that was fired.
     public var event: Converter.Event {
@@ -65,43 +65,45 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
         return first
     }
 
-    /// Calls a closure with each event of the conversion, in order, until the work is cancelled.
+    /// Calls a closure with each event of the conversion, in order, until the task is cancelled.
     ///
-    /// - Parameter body: Converts one.
+    /// - Parameter body: Converts one event.
     @inlinable public func forEachEvent(_ body: (Converter.Event) -> Void) {
         if shared.isEmpty { return body(first) }
         for event in shared where !isOver { body(event) }
     }
 
-    /// What the creator was made with.
+    /// The creator's dependency.
     @inlinable public var dependency: Converter.Dependency { creator.dependency }
 
-    /// The serial queue that it starts on, or the queue given to `fire`.
+    /// The queue that the conversion starts on: the one given to `fire`, or else the creator's own serial queue.
     public var queue: DispatchQueue { firedOn ?? creator.account.queue }
 
-    // Relaxed: who has ended it knows, and to anybody else it may happen right after.
-    /// Whether it has ended, or its work has.
+    // Relaxed: the thread that ended it sees that; for any other thread, the end may come right after.
+    /// Whether the conversion has ended, or its task has.
     public var isOver: Bool { hasEnded.load(ordering: .relaxed) || task.isClosed }
 
-    // MARK: - What comes of it
+    // MARK: - Actions and end
 
-    /// Dispatches an action, unless the work was cancelled; when it returns, the action has been applied (C2, C9).
+    /// Dispatches an action, unless the task was cancelled; when it returns, the action has been applied (C2, C9).
     ///
-    /// Called after the end of the conversion it dispatches nothing, and `onFailure` of the creator gets a ``FluxLateAction``.
+    /// After the end of the conversion it dispatches nothing, and `onFailure` of the creator receives a
+    /// ``FluxLateAction``.
     ///
     /// - Parameter action: The change to make.
     @inlinable public func send(_ action: Converter.Action) {
-        // Relaxed: who has ended it knows, or who has seen what came of the next attempt; to anybody else it may come right after.
+        // Relaxed: the thread that ended it sees that, and so does one that has seen an effect of the next attempt; for
+        // any other thread, the end may come right after.
         if !hasEnded.load(ordering: .relaxed), task.dispatch({ creator.destination(action) }) { return }
         if !task.isCancelled { creator.report(FluxLateAction(action: "\(action)"), first) }
     }
 
     /// Runs asynchronous work for the conversion in a Swift task that is cancelled with the event.
     ///
-    /// It runs on the calling thread up to where it first suspends: that keeps the order of what is started one after the other
-    /// on one serial queue (C3).
+    /// The work runs on the calling thread until it first suspends. Work that is started one after the other on one
+    /// serial queue therefore keeps its order (C3).
     ///
-    /// - Parameter body: The work; the conversion ends where this says so, or else once nobody has it any more.
+    /// - Parameter body: The work. It may end the conversion; otherwise the release of the last reference does.
     @inlinable @inline(__always) public func perform(_ body: @escaping @Sendable () async -> Void) {
         if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
             _Concurrency.Task.immediate {
@@ -109,7 +111,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
                 await body()
             }
         } else {
-            // Older systems start it in its turn on the same queue, which it prefers all along.
+            // Older systems start it in its turn on the same queue, which it prefers throughout.
             _Concurrency.Task(executorPreference: FluxQueueExecutor(queue)) {
                 self.noteRunner()
                 await body()
@@ -117,33 +119,35 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
         }
     }
 
-    /// Has the Swift task that calls this cancelled with the work.
+    /// Registers the calling Swift task to be cancelled with the conversion's task.
     @usableFromInline func noteRunner() { if let runner = fluxRunningTask() { onCancel { runner.cancel() } } }
 
-    /// Has a closure called where the work is cancelled; at once if it was.
+    /// Calls a closure when the task is cancelled, or at once if it already was.
     ///
-    /// - Parameter body: Ends what is under way; let go of at the end, and so not to keep the conversion, which would never end.
+    /// - Parameter body: Stops the work under way. It is released at the end, so it must not keep the conversion, which
+    ///   would never end.
     public func onCancel(_ body: @escaping @Sendable () -> Void) { task.onCancel(body) }
 
-    /// Ends the conversion with nothing more to send; apart from `end`, where an optional action of a generic type costs more than
-    /// all the rest.
+    /// Ends the conversion with no last action.
+    ///
+    /// Separate from `end`, where an optional action of a generic type costs more than all the rest.
     @usableFromInline func complete() {
         if !hasEnded.exchange(true, ordering: .relaxed) { task.end(.completed) }
     }
 
     /// Ends the conversion; a second call does nothing.
     ///
-    /// A failed one may be tried again, if a scheduler of the creator says so: then its last action is not sent. Otherwise the last
-    /// action, the `onFailure` of the creator and the end are one step: who cancels the work comes before that, or too late.
+    /// If a scheduler of the creator retries a failed conversion, the last action is not sent. Otherwise the last
+    /// action, the creator's `onFailure` and the end are one atomic step: a cancel comes either before it or too late.
     ///
     /// - Parameters:
-    ///   - outcome: How it ended; `dropped` is taken for `cancelled`, as it has started.
-    ///   - last: The action that goes with it, if any.
+    ///   - outcome: How the conversion ended; `dropped` counts as `cancelled`, because the conversion has started.
+    ///   - last: The action to send with the end, if any.
     public func end(_ outcome: FluxTask.Outcome, sending last: Converter.Action? = nil) { end(outcome) { last } }
 
-    /// Ends it with an action that is asked for only where it is sent.
+    /// Ends the conversion with an action that is computed only if it is sent.
     @usableFromInline func end(_ outcome: FluxTask.Outcome, last: () -> Converter.Action?) {
-        // Relaxed: it only picks the first; what follows is ordered by the lock of the task.
+        // Relaxed: it only picks the first caller; the lock of the task orders what follows.
         if hasEnded.exchange(true, ordering: .relaxed) { return }
         if let ticket, let error = outcome.error {
             let tell = { [creator, attempt, task, event] in creator.tellRetried(event, attempt, error, task) }
@@ -158,17 +162,18 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     }
 }
 
-/// What a conversion is made of once its turn has come.
+/// The data that a conversion is created from when its turn comes.
 ///
-/// Without the creator: two threads that count the references to one object, for each event, take longer than all the rest.
+/// It does not include the creator: two threads that count the references to one object for each event cost more than
+/// all the rest.
 @usableFromInline nonisolated struct FluxDueEvent<Event: FluxEvent>: Sendable {
     @usableFromInline let task: FluxTask
     @usableFromInline let first: Event
-    /// All events that were fired together and share it; empty: the first has it for itself.
+    /// All events that were fired together and share the conversion; empty if the first event has it alone.
     @usableFromInline let shared: [Event]
-    /// Where it was fired on; nil: on the creator's own queue.
+    /// The queue given to `fire`; nil: the creator's own queue.
     @usableFromInline let queue: DispatchQueue?
-    /// What the schedulers know it by; nil: there are none.
+    /// The event's ticket for the schedulers; nil if there are none.
     @usableFromInline let ticket: FluxTicket?
 
     @inlinable init(

@@ -1,20 +1,21 @@
-/// What became of the events of a creator, by count.
+/// The number of a creator's events by outcome.
 ///
-/// Events that were fired together and share a conversion end as one: where that was cancelled they all count as cancelled, also
-/// those whose actions had been applied.
+/// Events that were fired together and share a conversion end as one. If that conversion was cancelled, all of them
+/// count as cancelled, even those whose actions have been applied.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxShutdown: Sendable, Equatable {
-    /// Those that ran to their end.
+    /// Events that ran to their end.
     public internal(set) var completed = 0
-    /// Those whose conversion threw, and was not to be tried again.
+    /// Events whose last attempt threw an error.
     public internal(set) var failed = 0
-    /// Those that were cancelled, by hand, by a scheduler or at the deadline.
+    /// Events that were cancelled, by hand, by a scheduler or at the deadline.
     public internal(set) var cancelled = 0
-    /// Those that never started: refused by a scheduler, or fired after the shutdown had begun.
+    /// Events that never started: refused by a scheduler, or fired after the shutdown had begun.
     public internal(set) var dropped = 0
-    /// Those whose last action was being dispatched, or whose end or retry was being told, when the shutdown returned; they end on
-    /// their own.
+    /// Events that had an action being dispatched, or their end or retry being reported, when the shutdown returned.
+    ///
+    /// They end on their own.
     public internal(set) var unfinished = 0
 
     mutating func count(_ outcome: FluxTask.Outcome, _ events: Int) {
@@ -27,14 +28,14 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
     }
 }
 
-/// Keeps account of the events of a creator: those in flight, how many ended how, and who waits for that.
+/// Counts the events of a creator, in flight and by outcome, and waits for their end.
 ///
-/// It knows no types of the client's, so all of it is compiled once.
+/// It uses none of the client's types, so all of it is compiled once.
 @usableFromInline nonisolated final class FluxCreatorAccount: Sendable {
     private struct Table {
-        /// Those in flight, in the order of their ids.
+        /// The tasks in flight, in the order of their ids.
         var tasks = FluxList<FluxTask>()
-        /// What became of the others; those in flight are the unfinished.
+        /// The outcomes of the other tasks; those in flight are the unfinished ones.
         var counts = FluxShutdown()
         var isShutDown = false
     }
@@ -46,9 +47,10 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
 
     @usableFromInline init(clock: any _Concurrency.Clock<Swift.Duration>) { self.clock = clock }
 
-    /// Makes the task of so many events; it is dropped if the creator was shut down.
+    /// Creates the task for a number of events; the task is dropped if the creator has been shut down.
     @usableFromInline func admit(_ count: Int) -> FluxTask {
-        // Made outside the lock, which is held for a fifth of the time so; where two threads fire at once, either comes first.
+        // Created outside the lock, which is thus held a fifth as long. If two threads fire at once, either comes
+        // first.
         let task = FluxTask(self, count: count)
         let isOpen = table.withLock { table in
             if table.isShutDown { return false }
@@ -60,7 +62,7 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
         return task
     }
 
-    /// Counts a task whose outcome is known, under the lock of that.
+    /// Counts a task whose outcome is known; called while the task's lock is held.
     func settled(_ task: FluxTask, _ outcome: FluxTask.Outcome) {
         table.withLock { table in
             if table.tasks.remove(id: task.id) != nil { table.counts.unfinished -= task.count }
@@ -77,12 +79,12 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
 
     func cancelAll() {
         FluxPureCode.forbid("cancelAll()")
-        // The last first: the end of one that runs must not start those that wait for it.
+        // Newest first: the end of a running event must not start events that wait for it.
         for (_, task) in table.withLock({ $0.tasks.pairs() }).reversed() { task.end(.cancelled) }
     }
 
     @discardableResult func flush() async -> Bool {
-        // Most end in the order fired: then the newest is the only one to wait for, and none of those before it is left.
+        // Most events end in the order fired. Then only the newest is waited for, as none of those before it is left.
         guard let newest = table.withLock({ $0.tasks.last }) else { return true }
         if await newest.settled() == nil { return false }
         for (_, task) in table.withLock({ $0.tasks.pairs(before: newest.id) }).reversed() {

@@ -1,35 +1,36 @@
-/// Who is told of the events whose actions go to a dispatcher or a store.
+/// An observer of the events whose actions go to a dispatcher or a store.
 ///
-/// Of a creator with schedulers nothing is done about its other events before `retried` or `ended` has returned: be quick, and wait
-/// for none of them.
+/// If a creator has schedulers, its other events make no progress until `retried` or `ended` has returned. Be quick
+/// there, and do not wait for any of those events.
 ///
 /// Thread safety: called on any thread, on several at once, with no lock held.
 nonisolated public protocol FluxEventObserver: Sendable {
-    /// An event was fired, and has not begun.
+    /// Called when an event has been fired, before its conversion begins.
     ///
     /// - Parameters:
     ///   - event: The event.
-    ///   - task: Its work.
+    ///   - task: Its task.
     func fired(_ event: any FluxEvent, _ task: FluxTask)
 
-    /// A conversion has failed, and will be tried again; told to whoever is there by then.
+    /// Called when a conversion has failed and will be tried again; notifies the observers present at that time.
     ///
     /// - Parameters:
     ///   - event: The event.
     ///   - attempt: The attempt that failed, counted from 1.
-    ///   - error: What it failed with.
-    ///   - task: Its work.
+    ///   - error: The error that it failed with.
+    ///   - task: The event's task.
     func retried(_ event: any FluxEvent, attempt: Int, _ error: any Swift.Error, _ task: FluxTask)
 
-    /// An event has ended; its outcome is known to whoever awaits it once this has returned.
+    /// Called when an event has ended; code that awaits its outcome learns it once this has returned.
     ///
-    /// Told to those who were told that it was fired, though removed meanwhile. Of one that is cancelled the conversion may still run,
-    /// though it sends nothing any more; and while `fired` is being told of it the outcome may be known before.
+    /// An observer that was notified of `fired` is notified of the end, even if it was removed in between. If the event
+    /// was cancelled, its conversion may still be running, but it sends nothing any more. If the event ends while
+    /// `fired` is still being called, the outcome may be known earlier.
     ///
     /// - Parameters:
     ///   - event: The event.
-    ///   - outcome: How.
-    ///   - task: Its work.
+    ///   - outcome: How the event ended.
+    ///   - task: Its task.
     func ended(_ event: any FluxEvent, _ outcome: FluxTask.Outcome, _ task: FluxTask)
 }
 
