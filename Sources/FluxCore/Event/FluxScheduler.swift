@@ -1,7 +1,8 @@
-/// Decides when an event is run: at once, later, in a row, instead of another, again, or never.
+/// Decides when an event runs: at once, later, after another, instead of another, again, or never.
 ///
-/// Schedulers of a creator stand one behind the other. An event comes to the first when it is fired; `ticket.start()` hands it
-/// on to the next, and behind the last it is converted. Without a scheduler events are converted at once and in order.
+/// The schedulers of a creator form a chain. The first receives an event when it is fired; `ticket.start()` passes the
+/// event to the next, and after the last the event is converted. Without a scheduler, events are converted at once and
+/// in order.
 ///
 /// ```swift
 /// final class Pausable: FluxScheduler {
@@ -17,30 +18,34 @@
 /// }
 /// ```
 ///
-/// One may serve creators of many event types. Of each creator its functions are called one at a time, in one order: `fired` before
-/// all else of a ticket, and `ended` last and once. They decide and enqueue, and may use no store, dispatcher or creator.
+/// A scheduler may serve creators of many event types. For each creator, its functions are called one at a time, in one
+/// order: for a ticket, `fired` comes first, and `ended` last and once. They decide and enqueue, and may use no store,
+/// dispatcher or creator.
 ///
-/// Thread safety: called on any thread; of several creators on several at once.
+/// Thread safety: called on any thread; with several creators, on several threads at once.
 nonisolated public protocol FluxScheduler: AnyObject, Sendable {
-    /// An event has come to this scheduler; it is in flight from `fire` on.
+    /// Called when an event has reached this scheduler; the event has been in flight since `fire`.
     ///
-    /// - Parameter ticket: To start it, drop it or cancel it, now or later.
+    /// - Parameter ticket: The ticket to start, drop or cancel the event with, now or later.
     func fired(_ ticket: FluxTicket)
 
-    /// A conversion has failed: it may be tried again, by `ticket.start()` later.
+    /// Called when a conversion has failed, to decide whether `ticket.start()` will try it again later.
     ///
     /// - Parameters:
-    ///   - ticket: The event.
+    ///   - ticket: The event's ticket.
     ///   - attempt: The attempt that failed, counted from 1.
-    ///   - error: What it failed with.
-    /// - Returns: Whether this scheduler starts it again; else the next one is asked, and behind the last it has failed.
+    ///   - error: The error that it failed with.
+    /// - Returns: Whether this scheduler will start the event again. If not, the next scheduler is called; after the
+    ///   last one, the event has failed.
     func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Swift.Error) -> Bool
 
-    /// An event has ended that came to this scheduler, and no action of it is being dispatched; its outcome is known after this.
+    /// Called when an event that reached this scheduler has ended, and none of its actions is being dispatched.
+    ///
+    /// The outcome of the event becomes known after this call.
     ///
     /// - Parameters:
-    ///   - ticket: The event.
-    ///   - outcome: How it ended.
+    ///   - ticket: The event's ticket.
+    ///   - outcome: How the event ended.
     func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome)
 }
 
@@ -54,24 +59,27 @@ nonisolated extension FluxScheduler {
 
 /// An event on its way through the schedulers of its creator.
 ///
-/// What is asked of it is enqueued and done soon, so that it may be asked for under a scheduler's own lock.
+/// Its functions enqueue a request, which is carried out afterwards. A scheduler may therefore call them while holding
+/// its own lock.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxTicket: Sendable {
-    /// Where an event stands; changed by the funnel alone, one step at a time.
+    /// The position of an event; only the funnel changes it, one step at a time.
     struct Place {
-        /// The scheduler it has come to, -1 before the first and after the end; behind the last it is being converted.
+        /// The scheduler that the event has reached; -1 before the first and after the end.
+        ///
+        /// The index after the last scheduler means that the event is being converted.
         var index = -1
-        /// Whether the thread that fires begins it, as long as that has not returned.
+        /// Whether the firing thread begins the conversion; true only until that thread returns from the funnel.
         var isBegunByFire: Bool
     }
 
     /// The event that was fired.
     public let event: any FluxEvent
-    /// Its work.
+    /// The event's task.
     public let task: FluxTask
     let place: FluxLock<Place>
-    /// Converts it, as the attempt that its task is at.
+    /// Converts the event, as the current attempt of its task.
     let convert: @Sendable (FluxTicket) -> Void
     let funnel: FluxSchedulerFunnel
 
@@ -83,16 +91,16 @@ nonisolated public final class FluxTicket: Sendable {
         place = FluxLock(Place(isBegunByFire: isBegunByFire))
     }
 
-    /// Has the event go on: to the next scheduler, or into its conversion.
+    /// Passes the event on to the next scheduler or, after the last one, starts its conversion.
     ///
-    /// A scheduler calls it once for each `fired`, and once for each time that it says yes in `retries`. Of an event that has ended
-    /// it does nothing.
+    /// A scheduler calls it once for each `fired`, and once each time it returns true from `retries`. Does nothing if
+    /// the event has ended.
     public func start() {
         let index = place.withLock { $0.index }
         funnel.request(FluxSchedulerFunnel.Step { self.funnel.start(self, from: index) })
     }
 
-    /// Ends the event as one that never started; one that has started is cancelled.
+    /// Drops the event if it has not started; otherwise cancels it.
     public func drop() { end(.dropped) }
 
     /// Cancels the event, as ``FluxTask/cancel()`` does.

@@ -1,36 +1,36 @@
 import Dispatch
 
-/// Takes what happens to the events of a creator with schedulers through those, one step at a time and in one order.
+/// Passes the events of a creator through its schedulers, one step at a time and in one order.
 ///
-/// Lock, decide, unlock, run: what is asked of tickets is a step too, and what was decided is done by one thread at a time, in
-/// the order decided, with no lock held. So a cancel during `fired` cannot leave a ticket behind in a scheduler, and no later
-/// event overtakes one that was released and has not started.
+/// Lock, decide, unlock, run. A request on a ticket is a step too. One thread at a time carries out the decisions, in
+/// the order decided, with no lock held. So a cancel during `fired` cannot leave a ticket behind in a scheduler, and no
+/// later event overtakes one whose start was decided but has not been carried out.
 ///
 /// | step      | decided                                                                     |
 /// |-----------|-----------------------------------------------------------------------------|
-/// | `fired`   | the first scheduler is told                                                 |
-/// | `start`   | the next scheduler is told; behind the last, and of a retry: convert        |
-/// | `end`     | end it                                                                      |
-/// | `retries` | the schedulers are asked; the first yes waits for `start`                   |
-/// | `ended`   | those that were told of it are told of its end, the last first              |
+/// | `fired`   | the first scheduler is called                                               |
+/// | `start`   | the next scheduler is called; after the last, and for a retry: convert      |
+/// | `end`     | end the task                                                                |
+/// | `retries` | the schedulers are called until one returns true; `start` comes later       |
+/// | `ended`   | the schedulers that the event has reached are called, the last first        |
 @usableFromInline nonisolated final class FluxSchedulerFunnel: Sendable {
-    /// Something to be decided; says what is to be done then, without a lock.
+    /// A decision to make; returns what to do afterwards, without a lock.
     struct Step { let decide: () -> Effect? }
 
     struct Effect { let body: () -> Void }
 
     private let schedulers: [any FluxScheduler]
     private let steps = FluxLock(FluxInbox<Step>())
-    /// What was decided; held while schedulers are asked.
+    /// The decisions to carry out; this lock is held while schedulers are called.
     private let effects = FluxLock(FluxInbox<Effect>())
 
     @usableFromInline init(_ schedulers: [any FluxScheduler]) { self.schedulers = schedulers }
 
     // MARK: - Inputs
 
-    /// Takes in an event, unless it was ended meanwhile; returns whether the caller is to convert it at once.
+    /// Accepts an event unless it has ended meanwhile; returns whether the caller must convert it at once.
     @usableFromInline func fired(_ ticket: FluxTicket) -> Bool {
-        // First, for it may have ended before this thread comes back from what is decided.
+        // Registered first: the event may have ended before this thread has carried out the decisions.
         ticket.task.onEnd { outcome in self.run(Step { self.end(ticket, outcome) }) }
         run(Step { ticket.task.isClosed ? nil : self.tell(ticket, 0) })
         return ticket.place.withLock { place in
@@ -38,23 +38,23 @@ import Dispatch
         }
     }
 
-    /// Asks whether an event whose attempt has failed is tried again.
+    /// Returns whether an event whose attempt has failed is tried again.
     ///
     /// - Parameters:
-    ///   - ticket: The event.
-    ///   - error: What it failed with.
-    ///   - tell: Tells of that, before the next attempt begins.
-    /// - Returns: Whether it is tried again.
+    ///   - ticket: The event's ticket.
+    ///   - error: The error that the attempt failed with.
+    ///   - tell: Reports the failed attempt, before the next one begins.
+    /// - Returns: Whether the event is tried again.
     func retries(_ ticket: FluxTicket, _ error: any Swift.Error, _ tell: @escaping () -> Void) -> Bool {
         var isYes = false
         let step = Step {
             if ticket.task.isClosed { return nil }
-            // From here on it waits behind the last scheduler.
+            // From here on the event is at the last scheduler: the next `start` converts it.
             ticket.place.withLock { $0.index = self.schedulers.count - 1 }
             isYes = self.schedulers.contains { $0.retries(ticket, attempt: ticket.task.attempt, error) }
             let dropped = isYes ? ticket.task.retry(after: error) : nil
             isYes = dropped != nil
-            // What is dropped is the user's, and let go of outside the lock.
+            // The dropped values belong to the user and are released outside the lock.
             if isYes { return Effect { withExtendedLifetime(dropped) { ticket.task.tellRetried(tell) } } }
             ticket.place.withLock { $0.index = self.schedulers.count }
             return nil
@@ -63,9 +63,9 @@ import Dispatch
         return isYes
     }
 
-    /// Takes in what is asked of a ticket, with any lock held by the caller.
+    /// Accepts a request on a ticket; the caller may hold any lock.
     func request(_ step: Step) {
-        // Not on the queue of the creator: a conversion may block that until it is cancelled.
+        // Not on the creator's queue: a conversion may block that until it is cancelled.
         if steps.withLock({ $0.put(step) }) { DispatchQueue.global().async { self.run() } }
     }
 
@@ -86,11 +86,11 @@ import Dispatch
                 return isMine
             }
         }
-        // Let go of outside the lock: it may be the last reference to an event of the user's.
+        // Released outside the lock: these may be the last references to a user's events.
         decided = []
         if !isMine { return }
-        // Who does what was decided does for a while what comes meanwhile; then it goes on elsewhere, for the thread may be that of
-        // somebody who has fired.
+        // The thread that carries out decisions also carries out those that arrive meanwhile, up to a limit. Then
+        // another thread continues, because this one may be inside a caller's `fire`.
         for _ in 0..<FluxLimits.batchesInARow {
             guard effects.withLock({ $0.take(&todo) }) else { return }
             for effect in todo { effect.body() }
@@ -99,14 +99,14 @@ import Dispatch
         DispatchQueue.global().async { self.run(isMine: true) }
     }
 
-    /// Hands an event on from where it is.
+    /// Passes an event on from its position.
     func start(_ ticket: FluxTicket, from index: Int) -> Effect? {
-        // Of one that has gone on from there it is a second call.
+        // If the event has already left that position, this is a second call.
         let isThere = schedulers.indices.contains(index) && ticket.place.withLock { $0.index } == index
         return isThere ? tell(ticket, index + 1) : nil
     }
 
-    /// Hands an event on to the scheduler of an index, or behind the last into its conversion.
+    /// Passes an event to the scheduler at an index or, after the last one, to its conversion.
     private func tell(_ ticket: FluxTicket, _ index: Int) -> Effect? {
         let isBegunByFire = ticket.place.withLock { place in
             place.index = index
