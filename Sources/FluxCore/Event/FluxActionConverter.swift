@@ -16,8 +16,8 @@
 /// }
 /// ```
 ///
-/// Thread safety: `convert` runs on the queue of the creator, or on any queue given to `fire`; the converter has no
-/// state of its own.
+/// Thread safety: `convert` runs on the queue of the creator, or on any queue given to `fire`. A converter has no
+/// state.
 nonisolated public protocol FluxActionConverter<Event, Action, Dependency>: SendableMetatype {
     /// The type of the events to convert.
     associatedtype Event: FluxEvent

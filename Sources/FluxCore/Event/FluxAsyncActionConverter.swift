@@ -39,8 +39,8 @@ nonisolated public protocol FluxAsyncActionConverter<Event, Action, Dependency>:
     ///   - dependency: The creator's dependency.
     ///   - send: Dispatches an action; when it returns, the action has been applied (C2). After this function has
     ///     returned, `send` dispatches nothing, and the creator's `onFailure` receives a ``FluxLateAction``.
-    /// - Throws: Any error. It becomes the outcome of the task, is passed to ``action(for:event:)`` for an action to
-    ///   dispatch, and reaches the creator's `onFailure`.
+    /// - Throws: Any error. It becomes the outcome of the task and the action that ``action(for:event:)`` returns, and
+    ///   is passed to the creator's `onFailure`.
     static func convert(
         event: Event,
         dependency: Dependency,
@@ -52,7 +52,7 @@ nonisolated public protocol FluxAsyncActionConverter<Event, Action, Dependency>:
     /// - Parameters:
     ///   - error: The error that `convert` threw.
     ///   - event: The event that it was converting.
-    /// - Returns: The action that changes the state for the error; nil for none.
+    /// - Returns: The action that reports the error to the state; nil for none.
     static func action(for error: any Swift.Error, event: Event) -> Action?
 }
 
@@ -91,7 +91,7 @@ nonisolated extension FluxAsyncActionConverter {
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxLateAction: Swift.Error, CustomStringConvertible {
-    /// The event and the remedy, for a log.
+    /// Describes the error and what to do instead, for a log.
     public let description: String
 
     @usableFromInline init(action: String) {

@@ -4,7 +4,7 @@
 /// |-----------|---------------------------------------------|-----------------------------------------|
 /// | `start`   | started                                     | refused                                 |
 /// | `enter`   | one more dispatch is under way              | refused; a kept one, only if cancelled  |
-/// | `leave`   | one less is under way                       | the same; after the last: `onEnd` closures, then settled |
+/// | `leave`   | one less is under way                       | the same; after the last, `onEnd` and then settled |
 /// | `retry`   | another attempt: the conversion has ended   | refused                                 |
 /// | `close`   | closed permanently, with its outcome        | refused                                 |
 /// | `next`    | the next life event, or nil to wait         | the same, and the end once it is settled |

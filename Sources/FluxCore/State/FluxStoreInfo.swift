@@ -75,7 +75,7 @@ nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     var anyState: any FluxState { get }
     /// The name of the code that runs under the store's lock, for messages.
     var handlerName: String { get }
-    /// The reducers of the store for a type of action, in the order in which they run.
+    /// Returns the reducers of the store for a type of action, in the order in which they run.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer]
     /// Applies an action of any type.
     ///
