@@ -25,8 +25,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> JobResult
     let membership = FluxLock(FluxMembership())
     let lastKey = Synchronization.Atomic<UInt64>(0)
-    /// Created on first use, without a lock of its own, because `FluxDispatcherObserver.detached(_:)` uses it while the
-    /// locks of the membership and of the dispatcher are held.
+    /// Created on first use, without a lock of its own.
+    ///
+    /// `FluxDispatcherObserver.detached(_:)` uses it while the locks of the membership and of the dispatcher are held.
     private let lazyExtras = FluxLazy<FluxStoreExtras>()
 
     // Forced inline: a call would retain and release the references in the state once more.

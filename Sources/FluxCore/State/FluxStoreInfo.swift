@@ -13,10 +13,10 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     /// - Parameter handle: The handle of the store.
     public init<State>(_ handle: FluxStoreHandle<State>) { self.handle = handle }
 
-    /// The store's state after the last applied action.
+    /// The type of the store's state.
     public var stateType: any FluxState.Type { handle.stateType }
 
-    /// Its state after the last action that was applied.
+    /// The store's state after the last applied action.
     public var state: any FluxState { handle.anyState }
 
     /// The dispatcher that the store is attached to; nil if there is none.
