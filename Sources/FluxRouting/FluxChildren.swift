@@ -2,11 +2,11 @@
     import FluxCore
 #endif
 
-/// A dispatcher was to be the child of one below it, or of itself.
+/// The error for attaching a dispatcher to itself, or to a dispatcher that it leads to.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxCycle: Swift.Error, CustomStringConvertible {
-    /// What happened and what to do instead, for a log.
+    /// A message for a log that says what happened and what to do instead.
     public var description: String {
         "A dispatcher cannot be attached to one that it leads to, or to itself: actions would go round. Take out the other "
             + "attachment first, or attach both to a third dispatcher."
@@ -16,30 +16,31 @@ nonisolated public struct FluxCycle: Swift.Error, CustomStringConvertible {
 nonisolated extension FluxDispatcher {
     // MARK: - Children
 
-    /// Attaches another dispatcher below this one: it sees every action, and may replace or stop it for those behind.
+    /// Attaches a child dispatcher, which sees every action and may replace or stop it for everything behind the child.
     ///
-    /// An action passes the child's middleware, then its stores, and goes on from there: through what middleware and which
-    /// children are behind, and to the stores of this dispatcher. What the child's middleware replaced or stopped is
-    /// replaced or stopped for all of these. What is dispatched on the child itself stays there.
+    /// An action passes the child's middleware, then the child's stores. It then continues through the remaining
+    /// middleware and children of this dispatcher, and ends at its stores. If the child's middleware replaces or stops
+    /// the action, the same holds for all of these. An action that is dispatched on the child itself stays there.
     ///
-    /// One that is a child of this one already moves to the end of its priority, and sees an action once, as a store that is
-    /// attached again does; what was returned for its old place removes nothing from then on.
+    /// Attaching a child again moves it to the end of its priority, as with a store, and it still sees each action
+    /// once. The registration for its old place then removes nothing.
     ///
-    /// Each dispatcher has one order of its own (C4); between the two there is none but that of C3.
+    /// Each dispatcher has its own order (C4). Between the two, only the order of C3 holds.
     ///
-    /// Each child, as each middleware, is a call within the one before it: a stack of 512 KB has room for some six hundred children.
+    /// Each child, like each middleware, is a call nested in the one before it. A stack of 512 KB has room for about
+    /// six hundred children.
     ///
     /// - Parameters:
-    ///   - child: The dispatcher; this one keeps it alive.
+    ///   - child: The dispatcher; this one keeps it in memory.
     ///   - priority: Its place among the middleware.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
+    /// - Returns: The registration that removes the child; releasing the registration removes nothing.
     /// - Throws: ``FluxCycle`` if an action would come back to this dispatcher.
     /// - Complexity: O(*m* + *d*) for *m* middleware, and *d* dispatchers below the child.
     @discardableResult
     public func attach(_ child: FluxDispatcher, priority: Int = 0) throws(FluxCycle) -> FluxRegistration {
         FluxPureCode.forbid("attach")
-        // One at a time in the whole program: two that are attached to each other at once would not see the cycle. What was
-        // looked at is let go of outside the lock.
+        // One attachment at a time in the whole program: two dispatchers that are being attached to each other
+        // concurrently would not see the cycle. The interceptors that were visited are released outside the lock.
         var seen: [ObjectIdentifier: [any FluxDispatchInterceptor]] = [:]
         let registration: FluxRegistration? = fluxAttachingChildren.withLock { _ in
             if child.leads(to: self, &seen) { return nil }
@@ -53,9 +54,9 @@ nonisolated extension FluxDispatcher {
         return registration
     }
 
-    /// Takes out a dispatcher that is a child of this one.
+    /// Detaches a child of this dispatcher.
     ///
-    /// - Parameter child: The dispatcher.
+    /// - Parameter child: The child.
     /// - Returns: Whether it was a child of this one.
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
@@ -64,14 +65,14 @@ nonisolated extension FluxDispatcher {
         return removeInterceptors { ($0 as? FluxChildEntry)?.child === child } > 0
     }
 
-    /// The dispatchers attached to this one, in the order in which an action comes to them.
+    /// The dispatchers attached to this one, in the order in which an action reaches them.
     ///
     /// - Complexity: O(*m*) for *m* middleware.
     public var children: [FluxDispatcher] {
         interceptors.compactMap { ($0 as? FluxChildEntry)?.child }
     }
 
-    /// Looks at each dispatcher once, however many ways lead to it.
+    /// Visits each dispatcher once, however many paths lead to it.
     private func leads(
         to dispatcher: FluxDispatcher, _ seen: inout [ObjectIdentifier: [any FluxDispatchInterceptor]]
     ) -> Bool {
@@ -85,7 +86,7 @@ nonisolated extension FluxDispatcher {
 
 nonisolated private let fluxAttachingChildren = FluxLock(())
 
-/// Leads from a dispatcher to one of its children, and back.
+/// Passes an action through a child of the dispatcher, and back.
 nonisolated private struct FluxChildEntry: FluxDispatchInterceptor {
     let child: FluxDispatcher
 

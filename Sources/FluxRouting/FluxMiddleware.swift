@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// Stands between a dispatch and the stores: it may act before and after, replace an action, stop it or send more.
+/// Runs between a dispatch and the stores; it may act before and after an action, replace it, stop it or send more.
 ///
 /// ```swift
 /// struct Journal: FluxMiddleware {
@@ -15,30 +15,32 @@
 /// dispatcher.add(Journal())
 /// ```
 ///
-/// `Action` says which actions it gets: a type of actions, a protocol of yours as `any Billable`, or, if it is left out,
-/// `any FluxAction` for every one. Others pass it by.
+/// `Action` determines which actions the middleware receives: an action type, your own protocol such as `any Billable`,
+/// or, if it is omitted, `any FluxAction` for all actions. Other actions bypass the middleware.
 ///
-/// Middleware runs in the order of priority, the highest first, and among equals in the order of registration. It runs on
-/// the thread that dispatches and with no lock held, on many threads at once: what it changes, it has to guard.
+/// Middleware runs in the order of priority, the highest first, and among equals in the order of registration. It runs
+/// on the dispatching thread with no lock held, on many threads at once, so it has to protect the state that it
+/// changes.
 ///
-/// What it dispatches itself is applied at once, with all its middleware: before the action at hand if it dispatches before
-/// `next`, after it if after (C6). One that dispatches the action it handles never ends.
+/// An action that the middleware itself dispatches is applied at once, with all its middleware: before the current
+/// action if it is dispatched before `next`, after it otherwise (C6). Middleware that dispatches the action it handles
+/// never ends.
 ///
 /// Thread safety: it is called on any thread that dispatches, on several at once.
 nonisolated public protocol FluxMiddleware<Action>: Sendable {
-    /// Which actions it gets; every one unless it says otherwise.
+    /// The actions that the middleware receives; all of them by default.
     associatedtype Action = any FluxAction
 
     /// Handles an action on its way to the stores.
     ///
     /// - Parameters:
-    ///   - action: What was dispatched, or what the middleware before this one made of it.
-    ///   - next: Goes on, with this action or another: once as a rule, never to stop it, several times to send several. It
-    ///     may be kept and called later, from another thread.
+    ///   - action: The dispatched action, or what the middleware before this one replaced it with.
+    ///   - next: Passes on this action or another. Call it once as a rule, never to stop the action, several times to
+    ///     send several. It may be kept and called later, from another thread.
     func handle(action: Action, next: FluxNext)
 }
 
-/// Middleware made of a closure; other than a `FluxDispatchInterceptor` it is one among the middleware of a dispatcher.
+/// Middleware made from a closure; despite its name it is a ``FluxMiddleware``, not a `FluxDispatchInterceptor`.
 ///
 /// ```swift
 /// dispatcher.add(.before { print("going to apply", $0) })
@@ -52,9 +54,9 @@ nonisolated public protocol FluxMiddleware<Action>: Sendable {
 nonisolated public struct FluxInterceptor: FluxMiddleware {
     private let body: @Sendable (any FluxAction, FluxNext) -> Void
 
-    /// Makes middleware that gets every action.
+    /// Creates middleware that receives every action.
     ///
-    /// - Parameter body: Gets the action, and what goes on with it.
+    /// - Parameter body: Receives the action, and the `next` that passes it on.
     public init(_ body: @escaping @Sendable (_ action: any FluxAction, _ next: FluxNext) -> Void) {
         self.body = body
     }
@@ -62,13 +64,13 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
     /// Calls the closure.
     ///
     /// - Parameters:
-    ///   - action: What was dispatched.
-    ///   - next: Goes on.
+    ///   - action: The dispatched action.
+    ///   - next: Passes the action on.
     public func handle(action: any FluxAction, next: FluxNext) { body(action, next) }
 
-    /// Looks at every action before it is applied.
+    /// Creates middleware that sees every action before it is applied.
     ///
-    /// - Parameter body: Gets the action.
+    /// - Parameter body: Receives the action.
     /// - Returns: The middleware.
     public static func before(_ body: @escaping @Sendable (_ action: any FluxAction) -> Void) -> FluxInterceptor {
         FluxInterceptor { action, next in
@@ -77,12 +79,13 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
         }
     }
 
-    /// Looks at every action before it is applied, and at the stores that take it.
+    /// Creates middleware that sees every action before it is applied, and the stores that take it.
     ///
-    /// An action that is dispatched to a name goes to one of these alone, and one that a child of the dispatcher takes to its stores as
-    /// well: which have applied it `.after` says.
+    /// An action that is dispatched to a name reaches only one of these stores. An action may also reach the stores of
+    /// a child of the dispatcher. Use `.after` to see which stores have announced a change.
     ///
-    /// - Parameter body: Gets the action, and the stores attached to the dispatcher that take its type, each with its `state`.
+    /// - Parameter body: Receives the action, and the stores attached to the dispatcher that take its type, each with
+    ///   its `state`.
     /// - Returns: The middleware.
     public static func before(
         _ body: @escaping @Sendable (_ action: any FluxAction, _ stores: [FluxStoreInfo]) -> Void
@@ -93,9 +96,9 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
         }
     }
 
-    /// Looks at every action after it was applied.
+    /// Creates middleware that sees every action after it was applied.
     ///
-    /// - Parameter body: Gets the action.
+    /// - Parameter body: Receives the action.
     /// - Returns: The middleware.
     public static func after(_ body: @escaping @Sendable (_ action: any FluxAction) -> Void) -> FluxInterceptor {
         FluxInterceptor { action, next in
@@ -104,9 +107,10 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
         }
     }
 
-    /// Looks at every action after it was applied, and at the stores that it changed.
+    /// Creates middleware that sees every action after it was applied, and the stores that it changed.
     ///
-    /// - Parameter body: Gets the action, and the announced changes, each with its store and the state it left.
+    /// - Parameter body: Receives the action, and the announced changes, each with its store and the state after the
+    ///   action.
     /// - Returns: The middleware.
     public static func after(
         _ body: @escaping @Sendable (_ action: any FluxAction, _ changes: [FluxStoreChange]) -> Void
@@ -114,18 +118,18 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
         FluxInterceptor { action, next in body(action, next.changes(by: action)) }
     }
 
-    /// Handles the actions of one type.
+    /// Creates middleware that handles the actions of one type.
     ///
     /// - Parameters:
-    ///   - type: Which actions.
-    ///   - body: Gets the action, and what goes on with it.
+    ///   - type: The type of the actions.
+    ///   - body: Receives the action, and the `next` that passes it on.
     /// - Returns: The middleware.
     public static func on<Action: FluxAction>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ action: Action, _ next: FluxNext) -> Void
     ) -> FluxInterceptor {
         let isObject = type is AnyClass
         return FluxInterceptor { action, next in
-            // To look at the type takes less time than a cast; of an object it may be one below.
+            // Comparing the types is faster than a cast; an object may also be of a subclass.
             if isObject || Swift.type(of: action) == type, let action = action as? Action {
                 body(action, next)
             } else {
@@ -135,12 +139,12 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
     }
 }
 
-/// Leads from a dispatcher to middleware.
+/// The interceptor that calls one middleware.
 @usableFromInline nonisolated final class FluxMiddlewareEntry: FluxDispatchInterceptor {
     let kind: ObjectIdentifier
-    /// What it is, if it is an object; not kept by this.
+    /// The identity of the middleware if it is an object; does not retain it.
     let instance: ObjectIdentifier?
-    /// Calls it, or goes on where the action is none of its own.
+    /// Calls the middleware, or passes the action on if it is not of the middleware's type.
     private let body: @Sendable (any FluxAction, FluxNext) -> Void
 
     @usableFromInline init<Middleware: FluxMiddleware>(
@@ -153,10 +157,11 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
 
     convenience init<Middleware: FluxMiddleware>(_ middleware: Middleware) {
         if let every = middleware as? any FluxMiddleware<any FluxAction> {
-            // No cast for each action.
+            // Saves a cast for each action.
             self.init(middleware) { every.handle(action: $0, next: $1) }
         } else {
-            // Of a value the type is all: a cast would take an action out of an optional one, and go on with that.
+            // For a value, the types have to be equal: a cast would unwrap an optional action, and pass on what it
+            // contains.
             let isValue = Middleware.Action.self is any FluxAction.Type && !(Middleware.Action.self is AnyClass)
             self.init(middleware) { action, next in
                 if !isValue || type(of: action) == Middleware.Action.self, let own = action as? Middleware.Action {
@@ -178,17 +183,17 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
 nonisolated extension FluxDispatcher {
     // MARK: - Middleware
 
-    /// Makes a dispatcher with middleware.
+    /// Creates a dispatcher with middleware.
     ///
-    /// - Parameter middleware: What every action passes on its way to the stores, first things first.
+    /// - Parameter middleware: What every action passes on its way to the stores, in this order.
     public convenience init(middleware: [any FluxMiddleware]) {
         self.init()
         for middleware in middleware { add(middleware) }
     }
 
-    /// Makes a dispatcher with middleware of closures: `FluxDispatcher(middleware: [.before { print($0) }])`.
+    /// Creates a dispatcher with middleware made from closures: `FluxDispatcher(middleware: [.before { print($0) }])`.
     ///
-    /// - Parameter middleware: What every action passes on its way to the stores, first things first.
+    /// - Parameter middleware: What every action passes on its way to the stores, in this order.
     @_disfavoredOverload
     public convenience init(middleware: [FluxInterceptor]) {
         self.init(middleware: middleware as [any FluxMiddleware])
@@ -197,45 +202,46 @@ nonisolated extension FluxDispatcher {
     /// Adds middleware that every action of the dispatcher passes from now on.
     ///
     /// - Parameters:
-    ///   - middleware: What to add.
-    ///   - priority: The highest comes first; among equals the one that was added first.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
+    ///   - middleware: The middleware to add.
+    ///   - priority: The highest comes first; among equals, the one that was added first.
+    /// - Returns: The registration that removes the middleware; releasing the registration removes nothing.
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func add(_ middleware: some FluxMiddleware, priority: Int = 0) -> FluxRegistration {
         add(FluxMiddlewareEntry(middleware), priority: priority)
     }
 
-    /// Adds middleware that gets every action: the same, and each action takes less time.
+    /// Adds middleware that receives every action; works as the other form, but takes less time for each action.
     ///
     /// - Parameters:
-    ///   - middleware: What to add.
-    ///   - priority: The highest comes first; among equals the one that was added first.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
+    ///   - middleware: The middleware to add.
+    ///   - priority: The highest comes first; among equals, the one that was added first.
+    /// - Returns: The registration that removes the middleware; releasing the registration removes nothing.
     /// - Complexity: O(*m*) for *m* middleware.
     @inlinable @discardableResult
     public func add(_ middleware: some FluxMiddleware<any FluxAction>, priority: Int = 0) -> FluxRegistration {
         add(FluxMiddlewareEntry(middleware) { middleware.handle(action: $0, next: $1) }, priority: priority)
     }
 
-    /// Adds middleware made of a closure: `.before`, `.after` or `.on(Action.self)`.
+    /// Adds middleware made from a closure: `.before`, `.after` or `.on(Action.self)`.
     ///
     /// - Parameters:
-    ///   - middleware: What to add.
-    ///   - priority: The highest comes first; among equals the one that was added first.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
+    ///   - middleware: The middleware to add.
+    ///   - priority: The highest comes first; among equals, the one that was added first.
+    /// - Returns: The registration that removes the middleware; releasing the registration removes nothing.
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func add(_ middleware: FluxInterceptor, priority: Int = 0) -> FluxRegistration {
         add(FluxMiddlewareEntry(middleware) { middleware.handle(action: $0, next: $1) }, priority: priority)
     }
 
-    /// Removes an object that was added as middleware, wherever it was added.
+    /// Removes an object that was added as middleware, from every place where it was added.
     ///
-    /// Actions under way that have not reached it pass it by; a call that another thread is in the middle of goes on.
+    /// Actions under way that have not reached the object yet skip it. A call that is running on another thread
+    /// continues.
     ///
     /// - Parameter middleware: The object.
-    /// - Returns: How many were removed.
+    /// - Returns: The number of places that it was removed from.
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove(_ middleware: some FluxMiddleware & AnyObject) -> Int {
@@ -245,7 +251,7 @@ nonisolated extension FluxDispatcher {
     /// Removes all middleware of a type.
     ///
     /// - Parameter type: The type.
-    /// - Returns: How many were removed.
+    /// - Returns: The number of middleware that were removed.
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove<Middleware: FluxMiddleware>(_ type: Middleware.Type) -> Int {

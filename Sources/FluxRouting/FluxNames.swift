@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// A name was to be given to a store while another one has it.
+/// The error for giving a store a name that another store has.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxNameTaken: Swift.Error, CustomStringConvertible {
@@ -11,7 +11,7 @@ nonisolated public struct FluxNameTaken: Swift.Error, CustomStringConvertible {
     /// The store that has it.
     public let holder: FluxStoreInfo
 
-    /// What happened and what to do instead, for a log.
+    /// A message for a log that says what happened and what to do instead.
     public var description: String {
         "The name \"\(name)\" is taken by a FluxStore<\(holder.stateType)> on this dispatcher: detach that one first, or "
             + "take another name."
@@ -21,17 +21,17 @@ nonisolated public struct FluxNameTaken: Swift.Error, CustomStringConvertible {
 nonisolated extension FluxDispatcher {
     // MARK: - Names
 
-    /// Attaches a store under a name, or moves it here from where it is attached.
+    /// Attaches a store under a name, or moves it here from its current dispatcher.
     ///
-    /// A store that has a name here already gets the new one in its place.
+    /// If the store already has a name here, the new name replaces it.
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - name: What ``dispatch(action:to:)`` finds it by, until it is detached, moved or gone.
-    ///   - priority: Stores of a higher one get an action first.
-    /// - Throws: ``FluxNameTaken`` if another store here has the name; then nothing has changed.
-    /// - Complexity: O(1), amortised; O(*n*) before *n* stores of a lower priority, and with the first name of a dispatcher for the *n*
-    ///   stores that it has.
+    ///   - name: The name that ``dispatch(action:to:)`` finds the store by until it is detached, moved or released.
+    ///   - priority: Stores of a higher priority receive an action first.
+    /// - Throws: ``FluxNameTaken`` if another store here has the name; nothing has changed in that case.
+    /// - Complexity: O(1), amortised; O(*n*) if *n* stores of a lower priority are attached, and for the first name of
+    ///   a dispatcher with *n* stores.
     public func attach<State>(
         _ store: FluxStore<State>, as name: String, priority: Int = 0
     ) throws(FluxNameTaken) {
@@ -41,20 +41,20 @@ nonisolated extension FluxDispatcher {
         var isAgain = false
         repeat {
             if let holder = names.give(name, to: store.handle) {
-                // As who detached it meanwhile has left it.
+                // Another thread has detached the store in the meantime: it stays detached.
                 if isAgain { detach(store) }
                 throw FluxNameTaken(name: name, holder: holder)
             }
             attach(store, priority: priority)
             isAgain = true
-            // Whoever detached it after it got the name has freed that, too.
+            // A thread that detached the store after it got the name has freed the name, too.
         } while !names.label(store.handle) && FluxStoreInfo(store.handle).dispatcher === self
     }
 
-    /// Detaches the store that has a name.
+    /// Detaches the store that has a given name.
     ///
     /// - Parameter name: The name it was attached under.
-    /// - Returns: Whether there was one.
+    /// - Returns: Whether a store had the name.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
     @discardableResult
     public func detach(named name: String) -> Bool {
@@ -62,16 +62,17 @@ nonisolated extension FluxDispatcher {
         return holder(of: name).map { detach($0) } ?? false
     }
 
-    /// Applies an action to the store that is attached under a name, if it takes the type.
+    /// Applies an action to the store that is attached under a name, if the store takes its type.
     ///
-    /// It goes through the middleware of the dispatcher and of its children as every action does, and reaches no other store.
+    /// The action passes the middleware of the dispatcher and of its children as usual, but reaches no other store.
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - name: The name that the store was attached under.
-    /// - Returns: Whether the store has taken it, which applies it at once, or after the load where its state is being loaded; false
-    ///   if there is no such store, it takes no such action, or middleware stopped or postponed it.
-    /// - Complexity: O(*r*) for the *r* reactions of the store, and that of `handle(action:)`.
+    ///   - name: The name that the store is attached under.
+    /// - Returns: Whether the store has taken the action. The store applies it at once or, while its state is being
+    ///   loaded, after the load. False if there is no such store, if it does not take the type, or if middleware
+    ///   stopped or postponed the action.
+    /// - Complexity: O(*r*) for the *r* reactions of the store, plus the cost of `handle(action:)`.
     @discardableResult
     public func dispatch<Action: FluxAction>(action: Action, to name: String) -> Bool {
         FluxPureCode.forbid("dispatch(action:to:)")
@@ -92,11 +93,11 @@ nonisolated extension FluxDispatcher {
 }
 
 nonisolated extension FluxStoreInfo {
-    /// The name it is attached under, if it has one.
+    /// The name that the store is attached under, if it has one.
     public var name: String? { dispatcher?.featureIfAny(FluxNames.self)?.name(of: self) }
 }
 
-/// The names of a dispatcher; a store that leaves it loses its own.
+/// The names of a dispatcher's stores; a store that leaves the dispatcher loses its name.
 nonisolated final class FluxNames: FluxDispatcherObserver {
     private struct Names {
         var holders: [String: FluxStoreInfo] = [:]
@@ -110,7 +111,7 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
     private let names = FluxLock(Names())
     private let hasStarted = FluxLock(false)
 
-    /// Looks on at the dispatcher, before the first name is given.
+    /// Starts to observe the dispatcher, before the first name is given.
     func start(on dispatcher: FluxDispatcher) {
         hasStarted.withLock { hasStarted in
             if !hasStarted { dispatcher.observe(self) }
@@ -118,7 +119,7 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
         }
     }
 
-    /// Gives a store a name in place of the one it has; returns who has it, if that is another.
+    /// Gives a store a name in place of its current one. Returns the store that has the name if that is another one.
     func give<State>(_ name: String, to handle: FluxStoreHandle<State>) -> FluxStoreInfo? {
         let store = FluxStoreInfo(handle)
         return names.withLock { names in
@@ -130,7 +131,7 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
         }
     }
 
-    /// Has messages show the name; false: the store has lost it meanwhile.
+    /// Makes messages show the name. Returns false if the store has lost the name in the meantime.
     func label<State>(_ handle: FluxStoreHandle<State>) -> Bool {
         names.withLock { names in
             guard let name = names.names[FluxStoreInfo(handle)] else { return false }

@@ -5,24 +5,26 @@
 nonisolated extension FluxStore {
     // MARK: - Other types of action
 
-    /// Lets the store react to a type of action that is not its state's own, such as one that concerns many stores.
+    /// Lets the store react to an action type that is not its state's own, such as one that concerns many stores.
     ///
     /// ```swift
     /// cart.on(LogOut.self) { state, action in state.lines = [] }
     /// dispatcher.dispatch(action: LogOut())
     /// ```
     ///
-    /// What it does is a change like any other: one at a time with those of `handle` (C1), announced under a revision of its
-    /// own. The closure is as pure as `handle(action:)`, and the same is not allowed in it (C6). Of several reactions to one type each is
-    /// called, in the order added, and makes a change of its own; those of stores of one priority in the order added too, or attached where
-    /// that was later. It follows the store to other dispatchers. What is dispatched to the store itself calls none: an action of the
-    /// state's own type belongs in `handle(action:)`, which takes it by every way.
+    /// A reaction makes a change like any other: one at a time with those of `handle` (C1), announced under its own
+    /// revision. The closure has to be as pure as `handle(action:)`, with the same restrictions (C6). Several reactions
+    /// to one type are called in the order added, and each makes its own change. Reactions of several stores of one
+    /// priority are also called in the order added, or in the order in which the stores were attached if that was
+    /// later. A reaction follows the store to other dispatchers. An action that is dispatched to the store itself calls
+    /// no reaction. An action of the state's own type belongs in `handle(action:)`, which receives it however it is
+    /// dispatched.
     ///
     /// - Parameters:
-    ///   - type: Which actions.
+    ///   - type: The action type.
     ///   - body: Changes the state.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
-    /// - Complexity: O(1), amortised; to remove it O(*n*) for the *n* reactions of the store.
+    /// - Returns: The registration that removes the reaction; releasing the registration removes nothing.
+    /// - Complexity: O(1), amortised; removing the reaction takes O(*n*) for the *n* reactions of the store.
     @inlinable @discardableResult public func on<Action: FluxAction>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Void
     ) -> FluxRegistration {
@@ -34,23 +36,24 @@ nonisolated extension FluxStore {
         }
     }
 
-    /// Lets the store react to a type of action, where it may find that there is nothing to change.
+    /// Lets the store react to an action type with a closure that may find nothing to change.
     ///
     /// - Parameters:
-    ///   - type: Which actions.
-    ///   - body: Changes the state, and returns whether it has: with false nothing is announced, and the state stays as it was.
-    /// - Returns: What to remove it by; letting go of that removes nothing.
-    /// - Complexity: O(1), amortised; to remove it O(*n*) for the *n* reactions of the store.
+    ///   - type: The action type.
+    ///   - body: Changes the state, and returns whether it has. With false, nothing is announced and the state stays as
+    ///     it was.
+    /// - Returns: The registration that removes the reaction; releasing the registration removes nothing.
+    /// - Complexity: O(1), amortised; removing the reaction takes O(*n*) for the *n* reactions of the store.
     @inlinable @discardableResult
     public func on<Action: FluxAction, Answer: ExpressibleByBooleanLiteral & Sendable>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Answer
     ) -> FluxRegistration {
-        // With Bool itself a closure of several statements that returns nothing would be ambiguous.
+        // With `Bool` itself, a closure of several statements that returns nothing would be ambiguous.
         handle.route(type) { action in
             .other(action) { state in
                 let before = state
                 if body(&state, action) as? Bool ?? true { return true }
-                // What it did change all the same would be seen by nobody.
+                // A change that the closure has made anyway would never be announced.
                 state = before
                 return false
             }

@@ -2,12 +2,12 @@
     import FluxCore
 #endif
 
-// MARK: - Who takes what
+// MARK: - Which actions are taken
 
 nonisolated extension FluxDispatcher {
-    /// Whether an action of a type reaches any store from here: one that is attached, or one of a child.
+    /// Returns whether an action of a given type reaches any store that is attached here or to a child.
     ///
-    /// - Parameter type: The type of action.
+    /// - Parameter type: The action type.
     /// - Returns: True if it does.
     /// - Complexity: O(*m* + *n* log *n*) for *m* middleware and *n* stores, and the same per dispatcher below.
     public func responds(to type: any FluxAction.Type) -> Bool {
@@ -15,34 +15,34 @@ nonisolated extension FluxDispatcher {
         return stores.contains { $0.takes(type) } || children.contains { $0.responds(to: type) }
     }
 
-    /// Whether an action reaches any store from here: one that is attached, or one of a child.
+    /// Returns whether an action reaches any store that is attached here or to a child.
     ///
     /// - Parameter action: The action, of any type.
     /// - Returns: True if it does.
     /// - Complexity: O(*m* + *n* log *n*) for *m* middleware and *n* stores, and the same per dispatcher below.
     public func responds(to action: any FluxAction) -> Bool { responds(to: type(of: action)) }
 
-    /// The stores attached here that take a type of action, in the order of priority and attachment.
+    /// Returns the stores attached here that take an action type, in the order of priority and attachment.
     ///
-    /// That is the order in which they get one, but for reactions: of one priority these are called in the order added, or in
-    /// which their stores were attached where that was later.
+    /// This is also the order in which they receive an action, except for reactions. Within one priority, reactions are
+    /// called in the order added, or in the order in which their stores were attached if that was later.
     ///
-    /// - Parameter type: The type of action.
+    /// - Parameter type: The action type.
     /// - Returns: The stores, each once.
     /// - Complexity: O(*n* log *n*) for *n* stores.
     public func stores(taking type: any FluxAction.Type) -> [FluxStoreInfo] { stores.filter { $0.takes(type) } }
 }
 
 nonisolated extension FluxStore {
-    /// Whether the store takes a type of action.
+    /// Returns whether the store takes an action type.
     ///
-    /// - Parameter type: The type of action.
-    /// - Returns: True for that of its state, and those that it reacts to.
+    /// - Parameter type: The action type.
+    /// - Returns: True for the action type of its state, and for those that it reacts to.
     public func responds(to type: any FluxAction.Type) -> Bool { FluxStoreInfo(handle).takes(type) }
 
-    /// Whether the store takes an action.
+    /// Returns whether the store takes an action.
     ///
     /// - Parameter action: The action, of any type.
-    /// - Returns: True where it is of the type of its state, or of one that it reacts to.
+    /// - Returns: True if the action is of its state's action type, or of a type that the store reacts to.
     public func responds(to action: any FluxAction) -> Bool { responds(to: type(of: action)) }
 }

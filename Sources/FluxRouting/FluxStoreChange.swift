@@ -2,43 +2,45 @@
     import FluxCore
 #endif
 
-/// A store that announced a change, and the state that the action left.
+/// A change that a store announced, with the state after the action.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxStoreChange: Sendable {
-    /// Which store.
+    /// The store.
     public let store: FluxStoreInfo
     /// The revision of the change.
     public let revision: UInt64
-    /// The state as the action left it.
+    /// The state after the action.
     public let state: any FluxState
 }
 
 nonisolated extension Swift.Sequence<FluxStoreChange> {
-    /// The state of a store after the last of these changes to it; nil if none of them is.
+    /// Returns the state of a store after the last of these changes to it, or nil if none of them belongs to the store.
     ///
-    /// - Parameter store: Which store.
-    /// - Returns: Its state as the action left it.
+    /// - Parameter store: The store.
+    /// - Returns: The state after the action.
     public func state<State>(of store: FluxStore<State>) -> State? {
         filter { $0.store.isOf(store) }.last.flatMap { $0.state as? State }
     }
 }
 
 nonisolated extension FluxNext {
-    /// Goes on as a call of it does, and tells which stores announced a change, each as the action left it.
+    /// Passes an action on as a plain call does, and reports which stores announced a change, each with its resulting
+    /// state.
     ///
-    /// What another thread changed since is not in there; neither is what an interceptor behind postponed. It costs a copy of each
-    /// changed state, so ask only where the answer is used.
+    /// Later changes by other threads are not reported, and neither are those of an action that an interceptor behind
+    /// postponed. Each changed state is copied, so use this only where the report is needed.
     ///
     /// - Parameters:
-    ///   - action: The action at hand, or any other in its place.
-    ///   - body: Gets the store, the revision and the state of each change, in the order made, before this returns.
-    /// - Returns: How many changes the stores announced.
+    ///   - action: The current action, or any other in its place.
+    ///   - body: Receives the store, the revision and the state of each change, in the order made, before this call
+    ///     returns.
+    /// - Returns: The number of changes that the stores announced.
     /// - Complexity: O(*m* + *n*) for *m* interceptors behind and *n* stores.
     @discardableResult public func callAsFunction(
         _ action: any FluxAction, _ body: (_ store: FluxStoreInfo, _ revision: UInt64, _ state: any FluxState) -> Void
     ) -> Int {
-        // Nil once they are told of: what was postponed comes too late.
+        // Nil once the changes are reported: those of a postponed action come too late.
         let changes = FluxLock<[(store: FluxStoreInfo, revision: UInt64, state: any FluxState)]?>([])
         let next = telling { store, revision, state in
             if let revision { changes.withLock { $0?.append((store, revision, state())) } }
@@ -49,13 +51,15 @@ nonisolated extension FluxNext {
         return announced
     }
 
-    /// Goes on as a call of it does, and tells which stores changed, each as the action left it.
+    /// Passes an action on as a plain call does, and returns which stores announced a change, each with its resulting
+    /// state.
     ///
-    /// What another thread changed since is not in there. It costs a copy of each changed state, so ask only where the answer
-    /// is used. What middleware behind postponed is not in the answer.
+    /// Later changes by other threads are not included, and neither are those of an action that middleware behind
+    /// postponed. Each changed state is copied, so use this only where the answer is needed.
     ///
-    /// - Parameter action: The action at hand, or any other in its place.
-    /// - Returns: The announced changes, in the order made; those that middleware behind made in place of it among them.
+    /// - Parameter action: The current action, or any other in its place.
+    /// - Returns: The announced changes, in the order made, including those of actions that middleware behind sent in
+    ///   its place.
     /// - Complexity: O(*m* + *n*) for *m* middleware behind and *n* stores.
     public func changes(by action: any FluxAction) -> [FluxStoreChange] {
         var changes: [FluxStoreChange] = []
