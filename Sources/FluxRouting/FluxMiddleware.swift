@@ -241,7 +241,7 @@ nonisolated extension FluxDispatcher {
     /// continues.
     ///
     /// - Parameter middleware: The object.
-    /// - Returns: The number of places that it was removed from.
+    /// - Returns: The number of registrations that were removed.
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove(_ middleware: some FluxMiddleware & AnyObject) -> Int {
@@ -251,7 +251,7 @@ nonisolated extension FluxDispatcher {
     /// Removes all middleware of a type.
     ///
     /// - Parameter type: The type.
-    /// - Returns: The number of middleware that were removed.
+    /// - Returns: The number of registrations that were removed.
     /// - Complexity: O(*m*) for *m* middleware.
     @discardableResult
     public func remove<Middleware: FluxMiddleware>(_ type: Middleware.Type) -> Int {

@@ -119,7 +119,7 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
         }
     }
 
-    /// Gives a store a name in place of its current one. Returns the store that has the name if that is another one.
+    /// Gives a store a name in place of its current one; returns the store that has the name if it is another.
     func give<State>(_ name: String, to handle: FluxStoreHandle<State>) -> FluxStoreInfo? {
         let store = FluxStoreInfo(handle)
         return names.withLock { names in
@@ -131,7 +131,7 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
         }
     }
 
-    /// Makes messages show the name. Returns false if the store has lost the name in the meantime.
+    /// Makes messages show the name; returns false if the store has lost it in the meantime.
     func label<State>(_ handle: FluxStoreHandle<State>) -> Bool {
         names.withLock { names in
             guard let name = names.names[FluxStoreInfo(handle)] else { return false }

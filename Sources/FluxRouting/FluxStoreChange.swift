@@ -25,8 +25,7 @@ nonisolated extension Swift.Sequence<FluxStoreChange> {
 }
 
 nonisolated extension FluxNext {
-    /// Passes an action on as a plain call does, and reports which stores announced a change, each with its resulting
-    /// state.
+    /// Passes an action on as a plain call does, and reports the announced changes, each with the resulting state.
     ///
     /// Later changes by other threads are not reported, and neither are those of an action that an interceptor behind
     /// postponed. Each changed state is copied, so use this only where the report is needed.
@@ -51,8 +50,7 @@ nonisolated extension FluxNext {
         return announced
     }
 
-    /// Passes an action on as a plain call does, and returns which stores announced a change, each with its resulting
-    /// state.
+    /// Passes an action on as a plain call does, and returns the announced changes, each with the resulting state.
     ///
     /// Later changes by other threads are not included, and neither are those of an action that middleware behind
     /// postponed. Each changed state is copied, so use this only where the answer is needed.
