@@ -4,8 +4,7 @@ import Dispatch
     import FluxCore
 #endif
 
-/// A member for each key, made when it is first asked for and put away when nobody needs it any longer: a store for each room,
-/// session or document.
+/// A member for each key, created on first request and evicted when unused: a store per room, session or document.
 ///
 /// ```swift
 /// let rooms = FluxFamily(idle: .seconds(60), limit: 10_000) { (id: String) in
@@ -15,41 +14,45 @@ import Dispatch
 /// let report = await rooms.shutdown(within: .seconds(10))
 /// ```
 ///
-/// A key is made once however many ask for it at the same time. A member is open as long as anybody has a lease, and for a while
-/// after that. Then its key is open no longer, it is closed (a store is flushed), and let go of. Who asks meanwhile waits until that is
-/// done and gets it anew, so that no two members of one key are there at once. A member that cannot be closed stays, is told of, and is
-/// tried again after the same while; it holds up nobody but those who ask for its key. A store that can never be saved any more, as
-/// its `flush()` ends and it is not, is let go of at the next attempt, which fails too: who asks then has it made anew of what is stored.
+/// A key's member is created once, however many callers request it at the same time. It stays open while any lease on
+/// it exists, and for the `idle` time after the last lease has ended. Then its key is no longer open; the member is
+/// closed (a store is flushed) and released. Callers that request the key in the meantime wait until that is done and
+/// get a new member, so two members of one key never exist at once. A member that cannot be closed stays, the failure
+/// is reported, and closing is tried again after the `idle` time; only callers that request its key have to wait for
+/// that. A store that can never be saved again (its `flush()` returns, and it still is not saved) is released at the
+/// next attempt, which fails too. The next caller that requests its key gets a new store, created from what is stored.
 ///
-/// As a source its state is the open members by their keys: what watches it is told before a member is closed, and keeps none of them
-/// open. It may be handed old members for a moment, and `state` keeps in memory what it had; so does a view while it reads, and the
-/// next member of a key may be made meanwhile.
+/// As a source, its state is the open members by key. Its observers are notified before a member is closed, and keep no
+/// member open. They may still receive old members for a short time, and a value of `state` keeps its members in
+/// memory. So does a view while it reads. The next member of a key may be created in the meantime.
 ///
-/// Making and closing run in tasks of their own, and may ask the family for another key; one that asks for its own waits for itself, until
-/// it is cancelled. Keys are hashed and compared under a lock of the family, so that may use neither it nor any store. One task sleeps
-/// for all members, while any is open and not in use.
+/// Creating and closing run in their own tasks, and may request other keys of the family. A task that requests its own
+/// key waits for itself until it is cancelled. Keys are hashed and compared while a lock of the family is held, so this
+/// code may use neither the family nor any store. One task sleeps for all members, as long as any member is open and
+/// unused.
 ///
-/// A lease keeps the family, and so does what is being made or closed. When the last reference is gone, all that is open is closed
-/// once; but a program that ends right after that does not wait for it: ``shutdown(within:)`` does.
+/// A lease keeps the family in memory, and so does a member that is being created or closed. When the last reference is
+/// released, every open member is closed once. A program that ends right after that does not wait for this; call
+/// ``shutdown(within:)`` to wait.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Sendable>: FluxSource {
     typealias Machine = FluxFamilyMachine<Key, Member, FluxFamilyPromise<Int>, FluxFamilyPromise<Bool>>
 
-    /// What the user gave.
+    /// What the user passed in.
     private struct Ways: Sendable {
         let make: @Sendable (Key) async throws -> Member
         let close: @Sendable (Member) async throws -> Void
         let onFailure: (@Sendable (Key, any Swift.Error) -> Void)?
     }
 
-    /// The open members: a store, so that it is read and watched in all the ways a store is.
+    /// The open members: a store, so that they can be read and watched in every way that a store can.
     let open = FluxStore(initialState: FluxFamilyMembers<Key, Member>(), dispatcher: nil)
     private let ways: Ways
     private let clock: any _Concurrency.Clock<Swift.Duration>
     private let timer: FluxFamilyTimer
     private let machine: FluxLock<Machine>
-    /// Sleeps until the next is due, for all of them.
+    /// The one task that sleeps until the next member is due.
     private let sleeper = FluxLock<_Concurrency.Task<Void, Never>?>(nil)
 
     private init(
@@ -61,10 +64,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         machine = FluxLock(Machine(idle: idle, limit: limit))
     }
 
-    /// Nobody has a lease, and nothing is being made or closed: each of these keeps the family.
+    /// No lease is left, and no member is being created or closed: each of these would keep the family.
     deinit {
         let (sleeping, members) = (sleeper.withLock { $0 }, machine.withLock { $0.members })
-        // It may be let go of in a `handle(action:)`, and a clock of the user's is told of the cancellation.
+        // The family may be released inside `handle(action:)`, and the cancellation calls the user's clock.
         FluxPureCode.after { [open, ways] in
             sleeping?.cancel()
             for (key, member) in members {
@@ -80,21 +83,22 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     // MARK: - Creating
 
-    /// Makes a family of members of any type.
+    /// Creates a family of members of any type.
     ///
     /// ```swift
     /// let desks = FluxFamily { (id: String) in try await Desk(id) } close: { desk in try await desk.save() }
     /// ```
     ///
     /// - Parameters:
-    ///   - idle: How long a member that nobody uses stays open.
-    ///   - limit: How many members are to be open at most: where there are more, those that nobody uses go at once, the one
-    ///     used longest ago first. One in use never goes, so there may be more for a while.
-    ///   - clock: What durations are measured with.
-    ///   - onFailure: Told of each member that could not be closed, on any thread, once those who wait for that were.
-    ///   - make: Makes the member of a key, another at each call. What it throws is thrown to all who wait for it, and the next who
-    ///     asks tries again.
-    ///   - close: Does what is to be done before a member is let go of, such as saving it; throws where it has to stay.
+    ///   - idle: How long an unused member stays open.
+    ///   - limit: The maximum number of open members. If there are more, unused members are closed at once, the least
+    ///     recently used first. A member in use is never closed, so there may be more for a while.
+    ///   - clock: The clock that measures durations.
+    ///   - onFailure: Called for each member that could not be closed, on any thread, after the callers that wait for
+    ///     the closing have been notified.
+    ///   - make: Creates the member of a key, a new one at each call. An error is thrown to all callers that wait for
+    ///     the member, and the next request tries again.
+    ///   - close: Prepares a member for its release, for example by saving it; throws if the member has to stay.
     public convenience init(
         idle: Swift.Duration = .seconds(60),
         limit: Int = .max,
@@ -106,21 +110,22 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         self.init(idle, limit, clock, Ways(make: make, close: close, onFailure: onFailure))
     }
 
-    /// Makes a family of stores, each of which is flushed before it is let go of.
+    /// Creates a family of stores, each of which is flushed before it is released.
     ///
-    /// Then it is detached from its dispatcher, and what came meanwhile is saved too. One that cannot be saved stays where it is. Only
-    /// where that shows after it was detached, it is attached again, with priority 0, under the name that it had unless another has
-    /// got that meanwhile, and not at all if it was attached to one meanwhile.
+    /// After the flush, the store is detached from its dispatcher, and changes that arrived in the meantime are saved
+    /// too. A store that cannot be saved stays attached. Only if the failure occurs after the store was detached is it
+    /// attached again, with priority 0, and under its former name unless another store has taken that. It is not
+    /// attached again if other code has attached it in the meantime.
     ///
     /// - Parameters:
-    ///   - idle: How long a store that nobody uses stays open.
-    ///   - limit: How many stores are to be open at most: where there are more, those that nobody uses go at once, the one
-    ///     used longest ago first. One in use never goes, so there may be more for a while.
-    ///   - clock: What durations are measured with.
-    ///   - onFailure: Told of each store that could not be saved, on any thread, once those who wait for that were; its persistence tells
-    ///     of what failed anyway.
-    ///   - make: Makes the store of a key, another at each call. What it throws is thrown to all who wait for it, and the next who
-    ///     asks tries again.
+    ///   - idle: How long an unused store stays open.
+    ///   - limit: The maximum number of open stores. If there are more, unused stores are closed at once, the least
+    ///     recently used first. A store in use is never closed, so there may be more for a while.
+    ///   - clock: The clock that measures durations.
+    ///   - onFailure: Called for each store that could not be saved, on any thread, after the callers that wait for the
+    ///     closing have been notified. The store's persistence reports the failure as well.
+    ///   - make: Creates the store of a key, a new one at each call. An error is thrown to all callers that wait for
+    ///     the store, and the next request tries again.
     public convenience init<State>(
         idle: Swift.Duration = .seconds(60),
         limit: Int = .max,
@@ -135,13 +140,13 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                 close: { store in
                     let info = FluxStoreInfo(store.handle)
                     let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
-                    // First where it is: one that cannot be saved misses nothing.
+                    // Saved first while it is attached: a store that cannot be saved then misses no action.
                     var error = await store.handle.failure()
-                    // Only now: it may have been moved meanwhile.
+                    // Read only now, because the store may have been moved in the meantime.
                     var (dispatcher, name) = error == nil ? (info.dispatcher, info.name) : (nil, nil)
                     var place: UInt64?
                     if error == nil {
-                        // What is dispatched from here on is not for it: it would come after what is saved.
+                        // Detached before the last save: an action that arrived after it would not be saved.
                         while let home = dispatcher, !home.detach(store) {
                             (dispatcher, name) = (info.dispatcher, info.name)
                         }
@@ -155,7 +160,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                             throw FluxFamilyLoss(error: error)
                         }
                         fate.look(at: store)
-                        // Unless somebody has attached it meanwhile; by its name in one step, if no other has got that.
+                        // Not if other code has attached it in the meantime. With its name atomically, if the name is
+                        // still free.
                         if let dispatcher, info.dispatcher == nil, info.place == place {
                             let isNamed = name.map { (try? dispatcher.attach(store, as: $0)) != nil } ?? false
                             if !isNamed { dispatcher.attach(store) }
@@ -169,46 +175,46 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     // MARK: - Using members
 
-    /// The keys that are open.
+    /// The keys whose members are open.
     ///
-    /// - Complexity: O(*n*) for *n* of them.
+    /// - Complexity: O(*n*) for *n* open keys.
     public var keys: Swift.Set<Key> {
         FluxPureCode.forbid("keys of a FluxFamily")
-        // Not from `state`: a copy would keep the members in memory, and the next of a key could be made meanwhile.
+        // Not read from `state`: a copy would keep the members in memory while the next member of a key may be created.
         return open.handle.withAccess { Swift.Set($0.state.members.keys) }
     }
 
-    /// Runs a closure on the member of a key, which is open for as long as that runs.
+    /// Runs a closure with the member of a key, which stays open while the closure runs.
     ///
     /// - Parameters:
     ///   - key: The key.
-    ///   - actor: Where the closure runs: where this is called.
-    ///   - body: Gets the member; may not keep it.
+    ///   - actor: Where the closure runs: the caller's isolation.
+    ///   - body: Receives the member; must not keep it.
     /// - Returns: What the closure returns.
-    /// - Throws: What the closure throws; what making the member has thrown; a ``FluxFamilyError``;
-    ///   `CancellationError`, at once, where the task is cancelled before the closure runs.
-    /// - Complexity: O(1) for one that is open.
+    /// - Throws: The error of the closure; the error from creating the member; a ``FluxFamilyError``;
+    ///   `CancellationError`, immediately, if the task is cancelled before the closure runs.
+    /// - Complexity: O(1) for an open member.
     @discardableResult public func with<Result>(
         _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation,
         _ body: (_ member: Member) async throws -> Result
     ) async throws -> Result {
         let slot = try await ask(for: key, isolation: actor)
         defer { release(slot) }
-        // It may have been cancelled since it was given the slot.
+        // The task may have been cancelled since it was given the slot.
         try _Concurrency.Task.checkCancellation()
-        // Not kept here: with the release it may be let go of, and be made anew.
+        // Not kept in a constant: once the slot is released, the member may be released and a new one created.
         return try await body(member(of: slot))
     }
 
-    /// Takes a lease of the member of a key, which is open until that is released or let go of.
+    /// Takes a lease on the member of a key, which stays open until `release()` is called or the lease is deallocated.
     ///
     /// - Parameters:
     ///   - key: The key.
-    ///   - actor: Where to come back to: where this is called.
+    ///   - actor: Where the call resumes: the caller's isolation.
     /// - Returns: The lease.
-    /// - Throws: What making the member has thrown; a ``FluxFamilyError``; `CancellationError`, at once, where the
+    /// - Throws: The error from creating the member; a ``FluxFamilyError``; `CancellationError`, immediately, if the
     ///   task is cancelled.
-    /// - Complexity: O(1) for one that is open.
+    /// - Complexity: O(1) for an open member.
     public func lease(
         _ key: Key, isolation actor: isolated (any _Concurrency.Actor)? = #isolation
     ) async throws -> FluxLease<Member> {
@@ -216,16 +222,18 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         return FluxLease(member(of: slot)) { self.release(slot) }
     }
 
-    // MARK: - Putting away
+    // MARK: - Closing
 
-    /// Puts the member of a key away, as soon as nobody has a lease of it.
+    /// Closes the member of a key and evicts it, as soon as no lease on it is left.
     ///
-    /// It waits for those who have one, and does not keep others from taking one meanwhile; so it waits for good inside ``with(_:isolation:_:)``
-    /// of the same key. A key that is not open is none to wait for.
+    /// Waits until all leases have ended, but does not stop other callers from taking new ones. Inside
+    /// ``with(_:isolation:_:)`` of the same key, it therefore waits forever. Returns immediately if the key has no
+    /// member and none is being created.
     ///
     /// - Parameter key: The key.
-    /// - Throws: What closing the member has thrown, or why its store could not be saved: it stays then, unless that is known to be for
-    ///   good from an attempt before; `CancellationError`, at once, where the task is cancelled: a member that is being closed then still is.
+    /// - Throws: The error from closing the member, or the reason why its store could not be saved. The member then
+    ///   stays, unless an earlier attempt has shown that it can never be saved. `CancellationError`, immediately, if
+    ///   the task is cancelled; a closing that has begun continues.
     public func close(_ key: Key) async throws {
         try _Concurrency.Task.checkCancellation()
         let closer = FluxFamilyPromise<Bool>()
@@ -236,20 +244,20 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         _ = try await closer.wait()
     }
 
-    /// Makes no more members, puts away all that are there, and waits for that for so long.
+    /// Creates no more members, closes all existing ones, and waits for this for a limited time.
     ///
-    /// Those that are in use are put away once their leases are released, after this has returned too. Those that are being made
-    /// are put away once they are made, and who waits for one is refused at once.
+    /// Members in use are closed once their leases are released, even if this call has returned by then. Members that
+    /// are being created are closed once they exist, and the callers that wait for them are refused at once.
     ///
-    /// - Parameter duration: How long to wait, by the clock of the family; the task may be cancelled before.
-    /// - Returns: What has become of each member.
-    /// - Complexity: O(*n*) for *n* members, which are closed all at once.
+    /// - Parameter duration: How long to wait, by the family's clock; cancelling the task ends the wait earlier.
+    /// - Returns: The outcome for each member.
+    /// - Complexity: O(*n*) for *n* members, which are all closed concurrently.
     @discardableResult public func shutdown(within duration: Swift.Duration) async -> FluxFamilyShutdown<Key> {
         let deadline = timer.now() + Self.checked(duration)
         let (told, effects) = machine.withLock { $0.shutDown { FluxFamilyPromise() } }
         perform(effects)
         let waiting = _Concurrency.Task { for (_, closer) in told { await closer.latch.wait() } }
-        // Not waited for: a clock of the user's may go on sleeping all the same.
+        // Not awaited: a user's clock may continue to sleep despite the cancellation.
         let sleeping = _Concurrency.Task { [timer] in
             await timer.sleep(deadline)
             waiting.cancel()
@@ -272,9 +280,10 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         return report
     }
 
-    // MARK: - What the machine decides
+    // MARK: - Carrying out what the machine decides
 
-    /// Takes a lease, and returns its slot; where it is called, so that an open member costs no way to another thread and back.
+    /// Takes a lease and returns its slot; runs in the caller's isolation, so an open member costs no switch of
+    /// threads.
     private func ask(for key: Key, isolation actor: isolated (any _Concurrency.Actor)?) async throws -> Int {
         if key != key { throw FluxFamilyError.unequalToItself(key: "\(key)") }
         try _Concurrency.Task.checkCancellation()
@@ -286,7 +295,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         return try await visitor.wait()
     }
 
-    /// The member of a slot that there is a lease of, or that is being closed, so that it is there.
+    /// The member of a slot that is leased or being closed, which therefore has one.
     private func member(of slot: Int) -> Member { machine.withLock { $0.member(of: slot)! } }
 
     private func release(_ slot: Int) {
@@ -294,20 +303,22 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         perform(machine.withLock { $0.release(slot, at: now) })
     }
 
-    /// Of each key one at a time tells the store of the open members: who has made it, then who begins to close it, then who has found
-    /// that it stays.
+    /// Carries out effects; one party at a time updates the store of the open members for a key.
+    ///
+    /// It is updated by the task that created the member, then by the caller that begins to close it, then by the task
+    /// that finds that it has to stay.
     private func perform(_ effects: [Machine.Effect]) {
         for effect in effects {
             switch effect {
-            // Detached: it is not for the task alone that happens to be the first.
+            // Detached, because the member is not only for the task that happens to request it first.
             case .make(let slot, let key):
                 _Concurrency.Task.detached { self.perform(await self.make(slot, key)) }
             case .close(let slot, let key):
-                // First of all: who watches is told, and lets go of the member soon.
+                // First of all, so that observers are notified and can release the member.
                 open.dispatch(action: .closed(key))
                 _Concurrency.Task.detached { await self.putAway(slot, key) }
             case .admit(let visitors, let slot):
-                // Who gave up in the meantime has no use for it.
+                // A visitor that has given up in the meantime has no use for the lease.
                 for visitor in visitors where !visitor.give(.success(slot)) { release(slot) }
             case .refuse(let visitors, let error): for visitor in visitors { visitor.give(.failure(error)) }
             case .turnAway(let visitors, let key):
@@ -319,7 +330,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         }
     }
 
-    /// Makes a member, which nobody but the machine keeps when this returns.
+    /// Creates a member, which only the machine keeps when this returns.
     private func make(_ slot: Int, _ key: Key) async -> [Machine.Effect] {
         var result: Swift.Result<Member, any Swift.Error>?
         do {
@@ -330,32 +341,33 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             result = .failure(error)
         }
         let now = timer.now()
-        // Handed over: from here on it may be closed and another made.
+        // The machine takes the member over: from here on it may be closed and another one created.
         return machine.withLock { $0.made(slot, Swift.exchange(&result, with: nil)!, at: now) }
     }
 
     private func putAway(_ slot: Int, _ key: Key) async {
         guard let error = await close(slot, key) else { return perform(closed(slot)) }
         let (loss, now) = ((error as? FluxFamilyLoss)?.error, timer.now())
-        // Those who wait are answered first: what a shutdown finds must not hang on how long the user's function takes.
+        // The waiting callers are answered first: the report of a shutdown must not depend on how long the user's
+        // function takes.
         perform(loss.map { closed(slot, .failure($0)) } ?? machine.withLock { $0.kept(slot, error, at: now) })
         ways.onFailure?(key, loss ?? error)
     }
 
-    /// Closes a member, which nobody but the machine keeps when this returns; the error that it stays with.
+    /// Closes a member, which only the machine keeps when this returns; returns the error if the member has to stay.
     private func close(_ slot: Int, _ key: Key) async -> (any Swift.Error)? {
         let member = member(of: slot)
         do {
             try await ways.close(member)
             return nil
         } catch {
-            // Before the machine says so, as when it was made.
+            // Before the machine is updated, as when the member was created.
             if !(error is FluxFamilyLoss) { open.dispatch(action: .opened(key, member)) }
             return error
         }
     }
 
-    /// Lets go of a member, before another is made in its place: it may hold what there is only one of.
+    /// Releases a member before another one is created in its place: it may hold an exclusive resource.
     private func closed(
         _ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
     ) -> [Machine.Effect] {
@@ -364,7 +376,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 
     private func sleep() {
-        // Started with the lock held: else one that ended before it was noted here would be noted in the place of the next.
+        // Started while the lock is held: otherwise a task that ends before it is stored here could replace its
+        // successor.
         sleeper.withLock { sleeper in
             sleeper = _Concurrency.Task.detached { [weak self, timer] in
                 while let due = self?.machine.withLock({ $0.nextDue() }) {
@@ -379,30 +392,31 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     // MARK: - Following
 
-    /// The open members by their keys; keeps them in memory, but not open.
+    /// The open members by key; a copy keeps them in memory, but not open.
     ///
-    /// - Complexity: O(1); the next key that is opened or closed meanwhile costs O(*n*) for *n* of them.
+    /// - Complexity: O(1); while a copy is kept, the next opened or closed key costs O(*n*) for *n* open members.
     public var state: [Key: Member] { open.state.members }
 
-    /// Grows with each key that is opened or closed.
+    /// A number that grows with each key that is opened or closed.
     public var stamp: UInt64 { open.stamp }
 
-    /// What holds the open members.
+    /// The store that holds the open members.
     public var stores: [FluxStoreInfo] { open.stores }
 
     /// Reads the open members for a cut.
     ///
-    /// - Parameter cut: What was read before.
-    /// - Returns: Hands out the members.
+    /// - Parameter cut: The cut, with what it has read so far.
+    /// - Returns: A closure that returns the members.
     public func capture(in cut: FluxCut) -> @Sendable () -> [Key: Member] {
         let read = open.capture(in: cut)
         return { read().members }
     }
 
-    /// Tells of every key that is opened or closed.
+    /// Calls a closure for every key that is opened or closed.
     ///
-    /// - Parameter changed: Called under a lock at each change; returns whom to settle once that is free, before a member is closed.
-    /// - Returns: The token, which ends it when it goes.
+    /// - Parameter changed: Called at each change while a lock is held. Returns the object to settle once the lock is
+    ///   free, before a member is closed.
+    /// - Returns: The token; the calls end when it is released.
     public func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
         open.watch(changed)
     }
@@ -410,14 +424,16 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// Calls a handler with the open members whenever one is opened or closed.
     ///
     /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken; what waits keeps its members in memory.
-    ///   - queue: Where to call the handler; nil: on a serial queue of the family's own.
-    ///   - startingWithCurrent: Whether to be called with the members that are open first.
-    ///   - ended: Called after the last change; nil where nobody asks.
-    ///   - handler: Gets the members by their keys.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* open members with each key that is opened or closed while the handler runs or is due, as it
-    ///   has those of before; where many come and go, ``changes`` costs O(1) for each.
+    ///   - delivery: What to deliver if changes come faster than they are handled; pending deliveries keep their
+    ///     members in memory.
+    ///   - queue: Where to call the handler; nil for the family's own serial queue.
+    ///   - startingWithCurrent: Whether the first call gets the members that are open now.
+    ///   - ended: Called after the last change; may be nil.
+    ///   - handler: Receives the members by key.
+    /// - Returns: The token of the subscription. Keep it: the subscription ends when the token is released.
+    /// - Complexity: O(*n*) for *n* open members with each key that is opened or closed while a call of the handler is
+    ///   running or pending, because that call holds the members from before. If many members come and go, ``changes``
+    ///   costs O(1) for each.
     public func subscribe(
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable ([Key: Member]) -> Void
@@ -427,28 +443,31 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         }
     }
 
-    /// Waits until every key that was opened or closed before has been handed to every subscription, or the task is cancelled.
+    /// Waits until every key opened or closed so far has been delivered to every subscription, or the task is
+    /// cancelled.
     ///
-    /// Those to parts and those with a bound, of `FluxObservation`, have taken it by then, and may not have delivered it yet. The
-    /// members are not flushed by it: see ``flush(within:)``.
+    /// Subscriptions to parts and bounded subscriptions, of `FluxObservation`, have accepted the change by then, but
+    /// may not have delivered it yet. This does not flush the members; see ``flush(within:)``.
     public func flush() async { await open.flush() }
 
-    /// Waits until all stores are flushed, those being put away too and those being made not, for so long at most; they stay open.
+    /// Flushes all stores within a time limit, including those being closed but not those being created; they stay
+    /// open.
     ///
-    /// Of a family that was given its own `close` it keeps each store while it flushes that, though it be closed and another made.
+    /// If the family was given its own `close`, a store is kept in memory while it is flushed, even if it is closed and
+    /// another one created in the meantime.
     ///
-    /// - Parameter duration: How long, by the clock of the family.
-    /// - Returns: Whether all of it was done.
+    /// - Parameter duration: The time limit, by the family's clock.
+    /// - Returns: Whether everything was flushed.
     public func flush<State>(within duration: Swift.Duration) async -> Bool where Member == FluxStore<State> {
         let deadline = timer.now() + Self.checked(duration)
         var isDone = true
         let (keys, losses) = machine.withLock { ($0.members.map(\.key), $0.losses) }
-        // One after the other: each writes by itself, so nobody waits for longer than the slowest takes. One that waits for its turn is
-        // kept by nobody here: it may be closed, and so be flushed, and made anew.
+        // One after the other: each store writes independently, so this takes no longer than the slowest one. A store
+        // that waits for its turn is not retained here, so it may be closed (and thereby flushed) and created again.
         for key in keys {
             let fate = machine.withLock { machine in
                 let fate = machine.member(for: key)?.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
-                // One that is lost may still wait for another flush before it is counted as that.
+                // A lost store may still wait for another flush to end before it is counted as a loss.
                 if fate?.isLost == true { isDone = false }
                 return fate?.enter() == true ? fate : nil
             }
@@ -459,7 +478,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         return isDone && machine.withLock { $0.losses } == losses
     }
 
-    /// A function of its own, so that nothing keeps the store when it returns.
+    /// A separate function, so that nothing keeps the store after it returns.
     private func isFlushed<State>(
         _ key: Key, until deadline: Swift.Duration
     ) async -> Bool where Member == FluxStore<State> {
@@ -473,33 +492,33 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     }
 }
 
-/// A store that can never be saved is let go of, with what it has not saved.
+/// Reports that a store that can never be saved was released, with its unsaved changes.
 nonisolated private struct FluxFamilyLoss: Swift.Error {
     let error: any Swift.Error
 }
 
-/// What has become of the members of a ``FluxFamily`` that was shut down.
+/// The outcome of shutting down a ``FluxFamily``, key by key.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxFamilyShutdown<Key: Hashable & Sendable>: Sendable {
-    /// Those that were closed and let go of.
+    /// The keys whose members were closed and released.
     public internal(set) var closed: [Key] = []
-    /// Those that could not be closed, and why; they stay, and are tried again, but for stores that can never be saved.
+    /// The keys that could not be closed, with the errors; they are tried again, except stores that can never be saved.
     public internal(set) var failed: [Key: any Swift.Error] = [:]
-    /// Those that were still in use, being made or being closed; they are put away once that has ended.
+    /// The keys that were still in use, being created or being closed; they are evicted once that has ended.
     public internal(set) var late: [Key] = []
 }
 
-/// Why a ``FluxFamily`` does not do what it was asked to.
+/// Why a ``FluxFamily`` refuses a request.
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxFamilyError: Swift.Error, Equatable, CustomStringConvertible {
-    /// The family was shut down, and so has no member of the key any more.
+    /// The family was shut down, so it has no member of the key any more.
     case shutDown(key: String)
-    /// The key does not equal itself, such as one that is no number, so that its member would not be found again.
+    /// The key does not equal itself (a NaN, for example), so its member would not be found again.
     case unequalToItself(key: String)
 
-    /// What happened and what to do instead, for a log.
+    /// A message for a log that says what happened and what to do instead.
     public var description: String {
         switch self {
         case .shutDown(let key):
