@@ -2,35 +2,35 @@
     import FluxCore
 #endif
 
-/// What has become of a key of a ``FluxFamily``.
+/// A change to a key of a ``FluxFamily``.
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxFamilyChange<Key: Hashable & Sendable>: Sendable, Hashable {
-    /// Its member is open; also where it could not be put away, and so is open again.
+    /// The key's member is open: either new, or open again because it could not be closed.
     case opened(Key)
-    /// Its member is open no longer, and is being put away.
+    /// The key's member is no longer open, and is being closed.
     case closed(Key)
 }
 
 nonisolated extension FluxFamily {
-    /// The keys that are opened and closed, for each iterator from its start on.
+    /// The keys that are opened and closed; each iterator begins with the changes after its creation.
     public var changes: Changes { Changes(family: self) }
 
-    /// The keys of a family that are opened and closed, each of them and in order.
+    /// The keys of a family that are opened and closed: every change, in order.
     ///
     /// ```swift
     /// for await change in rooms.changes { print(change) }
     /// ```
     ///
-    /// Any number of iterators may be made, each of which starts anew; a slow one delays nobody, and what it has not taken yet is
-    /// kept. It keeps its family. An iterator ends when its task is cancelled, and once the family has been shut down and the last
-    /// member is put away.
+    /// Any number of iterators may be created, and each begins with the changes after its creation. A slow iterator
+    /// delays nothing else, and its pending changes are kept. The sequence and its iterators keep the family in memory.
+    /// An iterator ends when its task is cancelled, or once the family has been shut down and its last member evicted.
     ///
     /// Thread safety: may be used from any thread; an iterator belongs to one task.
     public struct Changes: _Concurrency.AsyncSequence, Sendable {
         let family: FluxFamily
 
-        /// Starts following.
+        /// Creates an iterator that follows the changes from now on.
         public func makeAsyncIterator() -> Iterator {
             let (intake, handle) = (FluxFamilyIntake<Key, Member>(), family.open.handle)
             handle.withAccess { access in
@@ -41,7 +41,7 @@ nonisolated extension FluxFamily {
             return Iterator(family: family, intake: intake, token: token)
         }
 
-        /// Takes one change after the other.
+        /// Iterates over the changes one by one.
         ///
         /// Thread safety: belongs to one task.
         public struct Iterator: _Concurrency.AsyncIteratorProtocol {
@@ -51,13 +51,13 @@ nonisolated extension FluxFamily {
 
             /// Waits for the next change.
             ///
-            /// - Parameter actor: The actor to come back to.
-            /// - Returns: The next change; nil once there is no other, or the task is cancelled.
+            /// - Parameter actor: The actor to resume on.
+            /// - Returns: The next change; nil if there are no more changes, or if the task is cancelled.
             /// - Throws: Nothing.
             public mutating func next(
                 isolation actor: isolated (any _Concurrency.Actor)? = #isolation
             ) async throws(Swift.Never) -> FluxFamilyChange<Key>? {
-                // An optimising compiler may let go of fields that nothing uses, though the iterator is still there.
+                // An optimising compiler may release fields that nothing uses while the iterator still exists.
                 defer { withExtendedLifetime((family, token)) {} }
                 while !_Concurrency.Task.isCancelled {
                     if let change = intake.take() { return change }
@@ -72,11 +72,11 @@ nonisolated extension FluxFamily {
 @available(*, unavailable)
 nonisolated extension FluxFamily.Changes.Iterator: Sendable {}
 
-/// What waits for one iterator.
+/// The pending changes of one iterator.
 nonisolated final class FluxFamilyIntake<Key: Hashable & Sendable, Member: Sendable>: FluxStoreObserver, FluxSettling {
     private struct Waiting {
         var changes: [FluxFamilyChange<Key>] = []
-        /// What was taken out at once, the oldest last.
+        /// Changes that were taken out together, the oldest last.
         var oldest: [FluxFamilyChange<Key>] = []
         var isEnded = false
         var latch: FluxLatch?
@@ -95,7 +95,7 @@ nonisolated final class FluxFamilyIntake<Key: Hashable & Sendable, Member: Senda
         return self
     }
 
-    /// Adds a change; nil: the last has come.
+    /// Adds a change; nil marks the end.
     func put(_ change: FluxFamilyChange<Key>?) {
         waiting.withLock { waiting in
             if let change { waiting.changes.append(change) } else { waiting.isEnded = true }
@@ -112,7 +112,8 @@ nonisolated final class FluxFamilyIntake<Key: Hashable & Sendable, Member: Senda
         }
     }
 
-    /// Waits until there is something to take, or the task is cancelled; false: nothing is, and nothing comes.
+    /// Waits until there is a change to take, or the task is cancelled; returns false if none is pending and none will
+    /// come.
     func wait() async -> Bool {
         await FluxLatch.wait { latch in
             waiting.withLock { waiting -> FluxLatch? in

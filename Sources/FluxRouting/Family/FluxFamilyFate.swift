@@ -2,19 +2,19 @@
     import FluxCore
 #endif
 
-/// What a family knows of one of its stores: whether it never will be saved, and who keeps it for now besides the family.
+/// What a family knows about one of its stores: whether it can never be saved, and which tasks retain it temporarily.
 ///
-/// When a store is closed nobody may: what is made in its place may need what there is only one of.
+/// When the store is closed, no task may retain it: its replacement may need the same exclusive resource.
 nonisolated final class FluxFamilyFate: Sendable {
     private struct Table {
         var isLost = false
-        /// Keeps the store until its value is known, and is kept here until the next.
+        /// Retains the store until the result is known; kept here until the next look.
         var look: _Concurrency.Task<Void, Swift.Never>?
         var isLooking = false
-        /// How many flush the store.
+        /// How many flushes retain the store.
         var flushes = 0
         var isClosed = false
-        /// Who closes it, and waits for them.
+        /// Opened when the last of these flushes ends; the task that closes the store waits for it.
         var closer: FluxLatch?
     }
 
@@ -24,7 +24,7 @@ nonisolated final class FluxFamilyFate: Sendable {
 
     var isLost: Bool { table.withLock { $0.isLost } }
 
-    /// Looks at the store, until it is known whether it will be saved.
+    /// Watches the store until it is known whether it can still be saved.
     func look<State>(at store: FluxStore<State>) {
         table.withLock { table in
             if table.isLooking || table.isLost { return }
@@ -37,21 +37,22 @@ nonisolated final class FluxFamilyFate: Sendable {
         }
     }
 
-    /// A flush of what never will be saved ends all the same.
+    /// Returns whether the store can never be saved; a flush of such a store returns all the same.
     private static func isLost<State>(_ store: FluxStore<State>) async -> Bool {
         while true {
             let stamp = store.stamp
             await store.flush()
             let error = await store.handle.failure()
             if error == nil || _Concurrency.Task.isCancelled { return false }
-            // What was applied after the flush may fail for now; of what came before all has been written, or never will be.
+            // A change applied after the flush may have failed only for now. Every change before it has been written,
+            // or never will be.
             if store.stamp == stamp { return true }
         }
     }
 
     // MARK: - Keeping it
 
-    /// Lets somebody flush the store who keeps it until `leave`; false: it is closed.
+    /// Lets a caller retain the store for a flush, until `leave()`; returns false if the store is closed.
     func enter() -> Bool {
         table.withLock { table in
             if !table.isClosed { table.flushes += 1 }
@@ -67,7 +68,7 @@ nonisolated final class FluxFamilyFate: Sendable {
         closer?.open()
     }
 
-    /// Lets nobody keep the store any more, and waits for those who do.
+    /// Lets no more callers retain the store, and waits for those that do.
     func close() async {
         let (look, closer) = table.withLock { table in
             table.isClosed = true

@@ -2,44 +2,45 @@
     import FluxCore
 #endif
 
-/// Which members of a family there are, who has one, who waits for one, and which are to be put away.
+/// The state of a family: its members, their leases, the waiting callers, and which members are to be evicted.
 ///
-/// A key is in one of four phases. `ask`, `close` and `shutDown` may come in each; the others come from whoever makes the
-/// member, puts it away, has a lease or sleeps until the next is due.
+/// A key is in one of four phases: none, making, open and closing. The inputs `ask`, `close` and `shutDown` may occur
+/// in each phase. The others come from the task that creates or closes the member, from a caller that has a lease, or
+/// from the task that sleeps until the next member is due.
 ///
-/// | input               | none                | making              | open, in use         | open, not in use    | closing           |
-/// |---------------------|---------------------|---------------------|----------------------|---------------------|-------------------|
-/// | ask                 | is made; waits      | waits               | a lease              | a lease             | waits             |
-/// | ask, once shut down | refused             | refused             | refused              | refused             | refused           |
-/// | made                | -                   | open; all who wait have a lease            | -  | -                  | -                 |
-/// | made, with an error | -                   | none; who asked gets the error, who closes returns | -  | -                  | -                 |
-/// | release, the last   | -                   | -                   | not in use           | -                   | -                 |
-/// | close               | nothing to do       | closed once not in use | closed once not in use | closing          | waits for the end |
-/// | due, or too many    | -                   | -                   | -                    | closing             | -                 |
-/// | closed              | -                   | -                   | -                    | -                   | none; made anew if somebody waits |
-/// | kept, by an error   | -                   | -                   | -                    | -                   | open; who asked has a lease, who closes gets the error |
-/// | shutDown            | -                   | closed once made; who waits is refused | closed once not in use | closing | who waits is refused |
+/// | input | none | making | open, in use | open, unused | closing |
+/// |---|---|---|---|---|---|
+/// | ask | creates it; waits | waits | a lease | a lease | waits |
+/// | ask, once shut down | refused | refused | refused | refused | refused |
+/// | made | - | open; all visitors get a lease | - | - | - |
+/// | made, with an error | - | none; visitors get the error, `close` returns | - | - | - |
+/// | release, the last | - | - | unused | - | - |
+/// | close | nothing to do | closed once unused | closed once unused | closing | waits for the end |
+/// | due, or too many | - | - | - | closing | - |
+/// | closed | - | - | - | - | none; created anew if a visitor waits |
+/// | kept, by an error | - | - | - | - | open; visitors get a lease, `close` gets the error |
+/// | shutDown | - | closed once created; visitors are refused | closed once unused | closing | visitors are refused |
 ///
-/// Members that are not in use stand in a line, the one used longest ago first: `idle` after its last use each is due. One that could
-/// not be closed stands in another, until it is tried again, so that a limit does not ask it over and over. Both are linked
-/// through the slots, so each step takes constant time.
+/// Unused members form a list, the least recently used first; each is due `idle` after its last use. Members that could
+/// not be closed form another list until they are tried again, so that the limit does not try them over and over. Both
+/// lists are linked through the slots, so each step takes constant time.
 nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
-    /// What to do without the lock, in this order.
+    /// What to do without holding the lock, in this order.
     enum Effect {
-        /// Make the member of a slot.
+        /// Create the member of a slot.
         case make(Int, Key)
-        /// Tell that a key is open no longer, and close its member.
+        /// Report that a key is no longer open, and close its member.
         case close(Int, Key)
-        /// Hand each a lease, which has been counted.
+        /// Give each visitor a lease, which has been counted already.
         case admit([Visitor], Int)
         case refuse([Visitor], any Swift.Error)
-        /// Refuse because of the shutdown; the key is described once no lock is held.
+        /// Refuse because of the shutdown; the key is described only when no lock is held.
         case turnAway([Visitor], Key)
-        /// Tell how it ended: true for a member that was put away, false for none.
+        /// Report the result: true if a member was evicted, false if there was none.
         case answer([Closer], Swift.Result<Bool, any Swift.Error>)
-        /// Start to sleep until `nextDue()`.
+        /// Start sleeping until `nextDue()`.
         case sleep
-        /// Shut down, and the last member is put away.
+        /// The family is shut down, and its last member is evicted.
         case end
     }
 
@@ -48,7 +49,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     struct Entry {
         let key: Key
         var phase = Phase.making
-        /// There while it is open or is closed.
+        /// Present while the member is open or being closed.
         var member: Member?
         var leases = 0
         var visitors: [UInt64: Visitor] = [:]
@@ -58,20 +59,20 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     struct Slot {
         var previous: Int
         var next: Int
-        /// When it is to be put away, while it stands in a line.
+        /// When the member is due, while it is in a list.
         var due = Swift.Duration.zero
         var entry: Entry?
     }
 
     let idle: Swift.Duration
     let limit: Int
-    /// The first two are the ends of the lines, and hold nothing: ``unused`` and ``failed``.
+    /// The first two are the ends of the lists, and hold no entry: ``unused`` and ``failed``.
     private(set) var slots = [Slot(previous: 0, next: 0), Slot(previous: 1, next: 1)]
     private(set) var index: [Key: Int] = [:]
     private(set) var openCount = 0
     private(set) var isShutDown = false
     private(set) var isSleeping = false
-    /// How many were let go of that could not be put away.
+    /// How many members were released although they could not be closed.
     private(set) var losses = 0
     private var free: [Int] = []
     private var lastID: UInt64 = 0
@@ -84,7 +85,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     // MARK: - Inputs
 
-    /// Asks for a member; where somebody has to wait for it he is in the answer; nil: refused.
+    /// Requests a member; the answer is nil if refused, and contains the visitor if the caller has to wait.
     mutating func ask(
         _ key: Key, _ visitor: () -> Visitor
     ) -> (answer: (slot: Int, id: UInt64, visitor: Visitor?)?, [Effect]) {
@@ -101,7 +102,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return ((slot, lastID, new), takeEffects())
     }
 
-    /// Asks for a key to be closed; nil: there is nothing to wait for.
+    /// Requests that a key be closed; returns nil for the place if there is nothing to wait for.
     mutating func close(_ key: Key, _ closer: Closer) -> ((slot: Int, id: UInt64)?, [Effect]) {
         guard let slot = index[key] else { return (nil, []) }
         lastID += 1
@@ -110,7 +111,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return ((slot, lastID), takeEffects())
     }
 
-    /// Somebody waits no longer, for a member or for its end; ids are never used again, slots are.
+    /// Removes a caller that no longer waits, for a member or for its end; ids are never reused, slots are.
     mutating func withdraw(_ id: UInt64, from slot: Int) {
         if slots.indices.contains(slot) {
             _ = slots[slot].entry?.visitors.removeValue(forKey: id)
@@ -133,7 +134,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
             open(slot) { $0.rest(slot, at: now) }
         case .failure(let error):
             let entry = remove(slot)
-            // Also where nobody waits any more: the error is the user's, and let go of without the lock.
+            // Even if no visitor waits any more: the error is the user's, and must be released outside the lock.
             effects.append(.refuse(Array(entry.visitors.values), error))
             answer(entry.closers, .success(false))
         }
@@ -144,16 +145,16 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     func member(for key: Key) -> Member? { index[key].flatMap { member(of: $0) } }
 
-    /// The member of a slot has been put away, or lost; returns it, to be let go of before `closed`: who asks until then waits.
+    /// Takes out a member that was closed or lost, to be released before `closed`; until then, new visitors wait.
     mutating func takeMember(
         of slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
     ) -> Member? {
-        // In one step: who flushes sees the member, or that it was lost.
+        // Atomic: a flush sees either the member or the loss.
         if case .failure = result { losses += 1 }
         return Swift.exchange(&slots[slot].entry!.member, with: nil)
     }
 
-    /// The member of a slot is gone, and another may be made.
+    /// Records that the member of a slot is gone, so that another may be created.
     mutating func closed(
         _ slot: Int, _ result: Swift.Result<Bool, any Swift.Error> = .success(true)
     ) -> [Effect] {
@@ -169,7 +170,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return takeEffects()
     }
 
-    /// The member of a slot could not be put away.
+    /// Records that the member of a slot could not be closed.
     mutating func kept(_ slot: Int, _ error: any Swift.Error, at now: Swift.Duration) -> [Effect] {
         answer(slots[slot].entry!.closers, .failure(error))
         slots[slot].entry!.closers = [:]
@@ -177,7 +178,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return takeEffects()
     }
 
-    /// Puts away what is due at a moment.
+    /// Begins to close the members that are due at a moment.
     mutating func wake(at now: Swift.Duration) -> [Effect] {
         for line in [Self.unused, Self.failed] {
             while slots[line].next != line, slots[slots[line].next].due <= now { beginClosing(slots[line].next) }
@@ -185,14 +186,15 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return takeEffects()
     }
 
-    /// When the next is due; nil: none is, and nobody sleeps from here on.
+    /// Returns when the next member is due; nil if none is, and then the sleeping task ends.
     mutating func nextDue() -> Swift.Duration? {
         let due = [Self.unused, Self.failed].filter { slots[$0].next != $0 }.map { slots[slots[$0].next].due }.min()
         isSleeping = due != nil
         return due
     }
 
-    /// Puts all away as soon as nobody uses them, and makes no more; returns who is told of each key.
+    /// Closes all members as soon as they are unused, and creates no more; returns the closer to be answered for each
+    /// key.
     mutating func shutDown(_ closer: () -> Closer) -> ([(key: Key, closer: Closer)], [Effect]) {
         var told: [(key: Key, closer: Closer)] = []
         isShutDown = true
@@ -209,7 +211,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return (told, takeEffects())
     }
 
-    /// All members, those that are being closed too.
+    /// All members, including those being closed.
     var members: [(key: Key, member: Member)] {
         slots.compactMap { slot in slot.entry.flatMap { entry in entry.member.map { (entry.key, $0) } } }
     }
@@ -233,7 +235,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         index[entry.key] = nil
         free.append(slot)
         if index.isEmpty {
-            // The room that many keys took is given back.
+            // Gives back the memory that many keys have taken.
             if slots.count > 1_024 {
                 (slots, free, index) = ([slots[Self.unused], slots[Self.failed]], [], [:])
             }
@@ -242,11 +244,11 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return entry
     }
 
-    /// The member of a slot is there: who waits gets it, or else it comes to rest.
+    /// Opens the member of a slot, and admits the visitors that wait; `rest` handles the member if there are none.
     private mutating func open(_ slot: Int, _ rest: (inout Self) -> Void) {
         slots[slot].entry!.phase = .open
         openCount += 1
-        // Before anybody is admitted, who would else see more open than there may be.
+        // Before any visitor is admitted, because it would otherwise see more open members than the limit allows.
         keepToLimit()
         let visitors = slots[slot].entry!.visitors
         if visitors.isEmpty { return rest(&self) }
@@ -255,7 +257,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         effects.append(.admit(Array(visitors.values), slot))
     }
 
-    /// Nobody uses a member any more.
+    /// Handles a member that is no longer in use.
     private mutating func rest(_ slot: Int, at now: Swift.Duration) {
         if idle == .zero || !slots[slot].entry!.closers.isEmpty { return beginClosing(slot) }
         line(up: slot, behind: Self.unused, at: now)
@@ -268,7 +270,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
 
     private mutating func line(up slot: Int, behind line: Int, at now: Swift.Duration) {
         let last = slots[line].previous
-        // With no while at all what cannot be closed would be tried again without a pause.
+        // If `idle` is zero, a member that cannot be closed would otherwise be tried again without a pause.
         let delay = idle == .zero ? .seconds(1) : Swift.min(idle, FluxFamilyTimer.longest)
         slots[slot].due = now + delay
         (slots[slot].previous, slots[slot].next) = (last, line)
@@ -304,20 +306,20 @@ nonisolated struct FluxFamilyMembers<Key: Hashable & Sendable, Member: Sendable>
     enum Action: FluxAction {
         case opened(Key, Member)
         case closed(Key)
-        /// No key is opened any more.
+        /// No key is opened from now on.
         case ended
     }
 
     private(set) var members: [Key: Member] = [:]
     private(set) var isEnded = false
 
-    /// In place: nothing is copied unless somebody keeps the state before.
+    /// Changes the members in place: nothing is copied unless the previous state is still kept.
     mutating func handle(action: Action) -> Self? {
         switch action {
         case .opened(let key, let member): members[key] = member
         case .closed(let key):
             members[key] = nil
-            // The room that many keys took is given back.
+            // Gives back the memory that many keys have taken.
             if members.isEmpty && members.capacity > 1_024 { members = [:] }
         case .ended:
             isEnded = true

@@ -2,16 +2,16 @@
     import FluxCore
 #endif
 
-/// What somebody who waits is told, unless he gave up first: of the answers the first counts.
+/// The answer to one waiting caller; only the first answer counts, and a caller that gives up answers itself.
 nonisolated final class FluxFamilyPromise<Value: Sendable>: Sendable {
-    /// Open once there is an answer.
+    /// Open once there is an answer, or the waiting task is cancelled.
     let latch = FluxLatch()
     private let first = FluxLock<Swift.Result<Value, any Swift.Error>?>(nil)
 
-    /// What counts; nil: nobody has answered.
+    /// The answer that counts; nil if there is none yet.
     var answer: Swift.Result<Value, any Swift.Error>? { first.withLock { $0 } }
 
-    /// Answers; false: there was an answer.
+    /// Gives an answer; returns false if there was one already.
     @discardableResult func give(_ answer: Swift.Result<Value, any Swift.Error>) -> Bool {
         let counts = first.withLock { first in
             defer { first = first ?? answer }
@@ -29,9 +29,9 @@ nonisolated final class FluxFamilyPromise<Value: Sendable>: Sendable {
     }
 }
 
-/// A clock of any kind, from the moment that this is made.
+/// A clock of any kind; moments are measured from the creation of this value.
 nonisolated struct FluxFamilyTimer: Sendable {
-    /// A century: the clocks of the system stop the program where they are given more than they can count.
+    /// A century: the system's clocks stop the program if they are given more than they can represent.
     static var longest: Swift.Duration { .seconds(Int64(3_000_000_000)) }
 
     let now: @Sendable () -> Swift.Duration

@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// Keeps a member of a ``FluxFamily`` open until it is released or let go of.
+/// Keeps a member of a ``FluxFamily`` open until ``release()`` is called or the lease is deallocated.
 ///
 /// ```swift
 /// let lease = try await rooms.lease("r1")
@@ -10,11 +10,12 @@
 /// lease.release()
 /// ```
 ///
-/// Keep it in a property, or release it by hand: one that is only assigned to a local constant ends at its last use.
+/// Keep the lease in a property, or release it by hand: a lease that is only assigned to a local constant ends at its
+/// last use.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxLease<Member: Sendable>: Sendable {
-    /// The member; once the lease is released it may be put away at any time, and another be made in its place.
+    /// The member; once the lease is released, it may be evicted at any time and another one created in its place.
     public var member: Member { kept.member.withLock { $0! } }
     private let kept: FluxLeased<Member>
     private let releasing: @Sendable () -> Void
@@ -26,14 +27,15 @@ nonisolated public final class FluxLease<Member: Sendable>: Sendable {
 
     deinit {
         let isFirst = isFirstRelease()
-        // It may be let go of in a `handle(action:)`. The member goes first, for another may be made at once then.
+        // The lease may be deallocated inside `handle(action:)`. The member is released first, because `releasing` may
+        // let the family create another one at once.
         FluxPureCode.after { [kept, releasing] in
             kept.letGo()
             if isFirst { releasing() }
         }
     }
 
-    /// Ends the lease: the member is put away once nobody has used it for as long as the family says.
+    /// Ends the lease; the member is evicted once it has been unused for the family's `idle` time.
     ///
     /// A second call does nothing.
     ///
@@ -43,16 +45,16 @@ nonisolated public final class FluxLease<Member: Sendable>: Sendable {
     private func isFirstRelease() -> Bool { !isReleased.withLock { Swift.exchange(&$0, with: true) } }
 }
 
-/// The member of a lease, which goes before that is known to be over.
+/// Holds the member of a lease, so that the member is released before the family learns that the lease has ended.
 nonisolated private final class FluxLeased<Member: Sendable>: Sendable {
-    /// Nil once the lease was let go of.
+    /// Nil once the lease is deallocated.
     let member: FluxLock<Member?>
 
     init(_ member: Member) { self.member = FluxLock(member) }
 
     func letGo() {
         var gone: Member?
-        // Outside the lock, and before this returns.
+        // Released outside the lock, but before this function returns.
         member.withLock { swap(&$0, &gone) }
         gone = nil
     }
