@@ -5,7 +5,7 @@
     import FluxPersistence
 #endif
 
-/// Checks of what a persistence and a log of one's own have to do, for any test framework or none.
+/// Checks a persistence or a log of your own, with any test framework or none.
 ///
 /// ```swift
 /// @Test func conforms() async throws {
@@ -13,26 +13,26 @@
 /// }
 /// ```
 ///
-/// Each check starts with nothing stored, and opens the same storage again and again, as a restarted program does. It
-/// lets go of one before it opens the next.
+/// Each check starts with nothing stored. The checks of a persistence and of a log open the same storage again and
+/// again, as a restarted program does, and release it before they open it again.
 ///
 /// Thread safety: a namespace.
 nonisolated public enum FluxConformance {
-    /// What is not as it has to be.
+    /// The error for a check that failed.
     ///
     /// Thread safety: a value.
     public struct Failure: Swift.Error, CustomStringConvertible {
-        /// One sentence that says so.
+        /// One sentence that says what is wrong.
         public let description: String
     }
 
     // MARK: - A persistence
 
-    /// Throws unless a persistence keeps the state that was saved last, across its own end.
+    /// Checks that a persistence keeps the state that was saved last, even after it is opened again.
     ///
     /// - Parameters:
-    ///   - states: At least two that differ; the longer and the odder they are, the better.
-    ///   - make: Opens the storage, which is empty at the first call and must be the same at each.
+    ///   - states: At least two different states; the longer and the more unusual they are, the better.
+    ///   - make: Opens the storage, which is empty at the first call and must be the same at each call.
     /// - Throws: ``Failure``, or what the persistence throws.
     nonisolated(nonsending) public static func check<Persistence: FluxPersistence>(
         states: [Persistence.State],
@@ -64,7 +64,7 @@ nonisolated public enum FluxConformance {
             }
         }
         try await with(make) { try await $0.save(other) }
-        // Twice: to load takes nothing away.
+        // Twice, because loading must not remove anything.
         for _ in 0..<2 {
             try await with(make) { try await expect("what is loaded after a save without a load", $0.load(), other) }
         }
@@ -72,17 +72,17 @@ nonisolated public enum FluxConformance {
 
     // MARK: - A log
 
-    /// Throws unless a log keeps what was appended, in order and once, and the newest snapshot.
+    /// Checks that a log keeps the appended actions, in order and once, and the newest snapshot.
     ///
-    /// What a snapshot covers may go or stay: a store passes it over.
+    /// The log may remove or keep the entries that a snapshot covers: a store skips them.
     ///
     /// - Parameters:
-    ///   - initialState: What the first action is applied to.
-    ///   - actions: At least four, which lead to states that differ. More than 10,000 of them are applied, and the state after each is
-    ///     kept: let one of them make a state shorter that grows.
-    ///   - isSnapshotFirst: Whether to begin as every store does, with a snapshot; false: as one does whose first snapshot has failed.
-    ///     Check both.
-    ///   - make: Opens the storage, which is empty at the first call and must be the same at each.
+    ///   - initialState: The state that the first action is applied to.
+    ///   - actions: At least four actions that lead to different states. They are repeated until more than 10,000 have
+    ///     been applied, and the state after each is kept. If the state grows, one action should make it shorter.
+    ///   - isSnapshotFirst: Whether to begin with a snapshot, as every store does. False begins like a store whose
+    ///     first snapshot has failed. Check both.
+    ///   - make: Opens the storage, which is empty at the first call and must be the same at each call.
     /// - Throws: ``Failure``, or what the log throws.
     nonisolated(nonsending) public static func check<Log: FluxLog>(
         initialState: Log.State,
@@ -143,7 +143,7 @@ nonisolated public enum FluxConformance {
         }
         try await with(make) { log in
             try await model.expect("after an append that repeats actions of the snapshot", log.load())
-            // More than a store has between two snapshots, if not told otherwise.
+            // More than a store has between two snapshots by default.
             try await log.append(model.next(10_000))
             for _ in 0..<20 { try await log.append(model.next(7)) }
             try await model.expect("after many actions", log.load())
@@ -153,7 +153,7 @@ nonisolated public enum FluxConformance {
         }
     }
 
-    /// Opens a storage and lets go of it: one that only one may have open at a time passes too.
+    /// Opens a storage and releases it, so that a storage that may be open only once at a time passes too.
     nonisolated(nonsending) private static func with<Storage>(
         _ make: () async throws -> Storage, _ body: (Storage) async throws -> Void
     ) async throws {
@@ -165,7 +165,7 @@ nonisolated public enum FluxConformance {
         throw Failure(description: differing(what, "\(actual)", "\(expected)"))
     }
 
-    /// Of long texts what is around the first difference, or nobody reads it.
+    /// Shortens long texts to the part around the first difference, to keep the message readable.
     private static func differing(_ what: String, _ actual: String, _ expected: String) -> String {
         let start = Swift.max(0, zip(actual, expected).prefix { $0 == $1 }.count - 100)
         let texts = [actual, expected].map { text in

@@ -2,26 +2,26 @@
     import FluxCore
 #endif
 
-/// Those who wait until there is a number of something: a pure state machine.
+/// The tasks that wait for a count to reach a number: a pure state machine.
 nonisolated struct FluxCounts {
-    /// Those who wait for the least are the last.
+    /// The lowest count is last.
     private var waiters: ContiguousArray<(count: Int, latch: FluxLatch)> = []
 
-    /// Adds somebody who waits; nil: there are as many already.
+    /// Adds a waiter; returns nil if the count has been reached already.
     mutating func wait(for count: Int, of current: Int, _ latch: FluxLatch) -> FluxLatch? {
         if current >= count { return nil }
         waiters.insert((count, latch), at: waiters.lastIndex { $0.count >= count }.map { $0 + 1 } ?? 0)
         return latch
     }
 
-    /// Removes one who waits no longer; false: he was told already.
+    /// Removes a waiter; returns false if it has been notified already.
     mutating func withdraw(_ latch: FluxLatch) -> Bool {
         guard let place = waiters.firstIndex(where: { $0.latch === latch }) else { return false }
         waiters.remove(at: place)
         return true
     }
 
-    /// Removes those who wait for no more than there are; they are to be let out outside the lock.
+    /// Removes the waiters whose count has been reached; their latches have to be opened outside the lock.
     mutating func tell(_ current: Int) -> ContiguousArray<FluxLatch> {
         let place = waiters.lastIndex { $0.count > current }.map { $0 + 1 } ?? 0
         defer { waiters.removeSubrange(place...) }
@@ -29,14 +29,14 @@ nonisolated struct FluxCounts {
     }
 }
 
-/// What a test waited for has not come in time.
+/// The error for an awaited number that was not reached in time.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxTestTimeout: Swift.Error, CustomStringConvertible {
-    /// One sentence that says what was awaited, and what is there.
+    /// One sentence that says what was awaited, and what there is instead.
     public let description: String
 
-    /// Waits until there were enough, or the time is over; throws what is there instead.
+    /// Waits until the number is reached or the time is over; throws an error that says what there is instead.
     static func wait<There: Sendable>(
         for count: Int, _ what: String, within limit: Swift.Duration, _ wait: @escaping @Sendable () async -> Bool,
         there: @Sendable () -> [There]
@@ -47,7 +47,7 @@ nonisolated public struct FluxTestTimeout: Swift.Error, CustomStringConvertible 
                 await fluxSleep(limit, on: _Concurrency.ContinuousClock())
                 return false
             }
-            // Both count: what was awaited may come as the time ends.
+            // Both results count, because the number may be reached just as the time ends.
             let isFirst = await group.next() == true
             group.cancelAll()
             return await group.next() == true || isFirst
@@ -61,9 +61,9 @@ nonisolated public struct FluxTestTimeout: Swift.Error, CustomStringConvertible 
     }
 }
 
-/// Sleeps until a time is over or the task is cancelled.
+/// Sleeps for a duration, or until the task is cancelled.
 ///
-/// For a century at most: more than the clocks of the system can count stops the program.
+/// Sleeps for a century at most: the system's clocks stop the program if they are given more than they can represent.
 nonisolated func fluxSleep(_ duration: Swift.Duration, on clock: some _Concurrency.Clock<Swift.Duration>) async {
     try? await clock.sleep(for: Swift.max(.zero, Swift.min(duration, .seconds(Int64(3_000_000_000)))))
 }

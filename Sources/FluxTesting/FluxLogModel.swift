@@ -5,23 +5,24 @@
     import FluxPersistence
 #endif
 
-/// What a log should hold: all actions so far, and the state before each.
+/// What a log should contain: all actions so far, and the state after each.
 nonisolated struct FluxLogModel<State: FluxState & Equatable> {
     private let actions: [State.Action]
     /// The states after 0, 1, 2 … actions, with their revisions.
     private var states: [(state: State, revision: UInt64)]
-    /// The number of the last snapshot; nil: there is none.
+    /// The number of the last snapshot; nil if there is none.
     private var snapshot: Int?
 
     init(initialState: State, actions: [State.Action]) {
         self.actions = actions
-        // Not the same as the number, for a snapshot has both; and of more bits than a short integer has, or a `Double`.
+        // The revision differs from the number, because a snapshot has both. It needs more bits than a short integer or
+        // a `Double` has.
         states = [(initialState, 1 << 53 | 1_001)]
     }
 
     private var last: Int { states.count - 1 }
 
-    /// Applies so many more actions, and returns them as entries.
+    /// Applies the next actions, and returns them as entries.
     mutating func next(_ count: Int) -> [FluxLogEntry<State.Action>] {
         for _ in 0..<count {
             var (state, revision) = states[last]
@@ -34,12 +35,12 @@ nonisolated struct FluxLogModel<State: FluxState & Equatable> {
         return again(count)
     }
 
-    /// The last so many actions.
+    /// Returns the last actions once more.
     func again(_ count: Int) -> [FluxLogEntry<State.Action>] {
         (last - count + 1...last).map { FluxLogEntry(number: UInt64($0), action: action($0)) }
     }
 
-    /// A snapshot of all but the last so many actions.
+    /// Takes a snapshot of all actions but the last ones.
     mutating func snapshot(dropping count: Int) -> FluxSnapshot<State> {
         snapshot = last - count
         let (state, revision) = states[last - count]
@@ -54,7 +55,7 @@ nonisolated struct FluxLogModel<State: FluxState & Equatable> {
             try FluxConformance.expect("the snapshot's revision \(moment)", found.revision, states[snapshot].revision)
         }
         let from = UInt64(snapshot ?? 0)
-        // What a snapshot covers may still be there; a store passes it over.
+        // Entries that the snapshot covers may still be there; a store skips them.
         let entries = contents.entries.filter { $0.number > from }
         try FluxConformance.expect("how many actions there are \(moment)", entries.count, last - Int(from))
         var state = contents.snapshot?.state ?? states[0].state

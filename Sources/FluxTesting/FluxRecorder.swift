@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// Collects what it is told, in order, and lets a test wait for a number of elements.
+/// Records elements in order, and lets a test wait for a number of them.
 ///
 /// ```swift
 /// let changes = FluxRecorder.changes(of: store)
@@ -20,10 +20,10 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
 
     private let lock = FluxLock(Machine())
 
-    /// Makes a recorder of whatever it is told.
+    /// Creates a recorder for what is passed to ``record(_:)``.
     public init() {}
 
-    /// What it was told so far.
+    /// The elements recorded so far.
     ///
     /// - Complexity: O(1).
     public var elements: [Element] { lock.withLock { $0.elements } }
@@ -36,9 +36,9 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
         settle()
     }
 
-    /// Waits until there are so many elements, or the task is cancelled.
+    /// Waits until the recorder has a number of elements, or the task is cancelled.
     ///
-    /// - Parameter count: How many.
+    /// - Parameter count: The number.
     public func count(_ count: Int) async {
         await FluxLatch.wait { latch in
             lock.withLock { $0.counts.wait(for: count, of: $0.elements.count, latch) }
@@ -47,12 +47,12 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
         }
     }
 
-    /// Waits until there are so many elements, for so long at most: where too few come, the test says so instead of hanging.
+    /// Waits for a number of elements within a time limit, so that a test fails instead of hanging.
     ///
     /// - Parameters:
-    ///   - count: How many.
-    ///   - limit: How long, by the continuous clock.
-    /// - Throws: What there is instead, also where the task was cancelled.
+    ///   - count: The number.
+    ///   - limit: The time limit, by the continuous clock.
+    /// - Throws: ``FluxTestTimeout``, which says what there is instead; also if the task is cancelled.
     public func count(_ count: Int, within limit: Swift.Duration) async throws(FluxTestTimeout) {
         try await FluxTestTimeout.wait(for: count, "elements", within: limit) {
             await self.count(count)
@@ -62,7 +62,7 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
         }
     }
 
-    /// Tells those who wait for as many elements as there are.
+    /// Wakes the tasks that wait for no more elements than there are.
     public func settle() {
         for latch in lock.withLock({ $0.counts.tell($0.elements.count) }) { latch.open() }
     }
@@ -74,14 +74,14 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxRecordedChange<State: FluxState>: Sendable {
-    /// What was applied.
+    /// The change that was applied.
     public let change: FluxChange<State>
-    /// The state after it.
+    /// The state after the change.
     public let state: State
-    /// Its revision; nil if it was not announced.
+    /// The revision of the change; nil if it was not announced.
     public let revision: UInt64?
 
-    /// What was applied, where it is an action of the state's own: for `==`, where that is `Equatable`.
+    /// The action, if the change is an action of the state's own type; can be compared with `==` if it is `Equatable`.
     public var action: State.Action? { if case .action(let action) = change { action } else { nil } }
 }
 
@@ -89,7 +89,7 @@ nonisolated extension FluxRecorder {
     /// Records the changes of a store from now on, announced or not.
     ///
     /// - Parameter store: The store.
-    /// - Returns: The recorder, which the store keeps.
+    /// - Returns: The recorder, which the store keeps in memory.
     public static func changes<State>(
         of store: FluxStore<State>
     ) -> FluxRecorder where Element == FluxRecordedChange<State> {
@@ -98,14 +98,15 @@ nonisolated extension FluxRecorder {
         return recorder
     }
 
-    /// Records the actions that are dispatched to a dispatcher from now on, each before a store has it.
+    /// Records the actions that are dispatched to a dispatcher from now on, each before any store receives it.
     ///
-    /// To look at the state after an action await a store's ``changes(of:)``.
+    /// To check the state after an action, await the ``changes(of:)`` of a store.
     ///
     /// - Parameters:
     ///   - dispatcher: The dispatcher.
-    ///   - priority: Where among its interceptors to record: those of a higher one have had the action before.
-    /// - Returns: The recorder, which the dispatcher keeps.
+    ///   - priority: The recorder's place among the interceptors: those of a higher priority receive an action before
+    ///     it.
+    /// - Returns: The recorder, which the dispatcher keeps in memory.
     public static func actions(
         of dispatcher: FluxDispatcher, priority: Int = 0
     ) -> FluxRecorder where Element == any FluxAction {

@@ -8,18 +8,19 @@
 nonisolated extension FluxConformance {
     // MARK: - A shared log
 
-    /// Throws unless a shared log gives all its clients the same entries in one order, and loses none that it has acknowledged.
+    /// Checks that a shared log gives all clients the same entries in one order, and loses none that it has
+    /// acknowledged.
     ///
     /// ```swift
     /// try await FluxConformance.sharedLog { try await MyLogs(url: url).log(for: "test") }
     /// ```
     ///
     /// - Parameters:
-    ///   - duration: How long to wait for entries that have to come; a call of the log's own, such as `append`, has to end by itself, and
-    ///     a `read` to suspend while it waits.
-    ///   - clock: What measures it.
-    ///   - make: Opens the log as one more client; it is empty at the first call, and nobody else uses it.
-    /// - Throws: ``Failure``, or what the log throws; `CancellationError` where the task is cancelled while it waits.
+    ///   - duration: How long to wait for expected entries. The log's own calls, such as `append`, have to end by
+    ///     themselves, and `read` has to suspend while it waits.
+    ///   - clock: The clock that measures the duration.
+    ///   - make: Opens the log as one more client. The log is empty at the first call, and has no other users.
+    /// - Throws: ``Failure``, or what the log throws; `CancellationError` if the task is cancelled while it waits.
     nonisolated(nonsending) public static func sharedLog<Log: FluxSharedLog<[UInt8]>>(
         within duration: Swift.Duration = .seconds(30),
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
@@ -31,7 +32,7 @@ nonisolated extension FluxConformance {
         try await check.snapshots(all)
         try await check.snapshotsAtOnce(all)
         try await check.trimming(all)
-        // Two more clients, which know nothing of all this.
+        // Two more clients, which have seen nothing of this.
         try await FluxSharedLogCheck(log: make(), other: make(), duration: duration, clock: clock).trimming(all)
         try await check.trimmingAll(all, make)
         try await check.overtaking()
@@ -54,7 +55,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await expect("the end of a new log", log.end(), 0)
         try await expect("whether a new log has a snapshot", log.snapshot() != nil, false)
         var known: Known = []
-        // All bytes there are, and more of them than fit into one packet.
+        // Every byte value, and more bytes than fit into one packet.
         let contents: [[UInt8]] = [Array(0...255), [7], Array(repeating: 200, count: 100_000)]
         for (number, bytes) in contents.enumerated() {
             known.append(FluxSharedEntry(position: try await log.append(bytes, key: key(4, number)), entry: bytes))
@@ -64,7 +65,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try ascending(known)
         let again = try await other.append([7], key: key(4, 1))
         if again != known[1].position {
-            // It was added once more: readers see to that.
+            // The entry was added again, which is allowed: readers apply it once.
             known.append(FluxSharedEntry(position: again, entry: [7]))
             try ascending(known)
         }
@@ -85,20 +86,20 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await within("the error of who reads") { await failing.ended.count(1) }
         try expect("what a reading ends with", "\(failing.ended.elements)", "\([FluxSharedLogReader<Log>.failure])")
         try await within("the entries that are there", of: reader) { await reader.entries.count(known.count) }
-        // The bytes of another entry, and it comes next: nothing that was there comes a second time before it.
+        // The same bytes as an earlier entry. It has to come next: no earlier entry may come a second time before it.
         let position = try await log.append([7], key: key(4, known.count))
         let all: Known = known + [FluxSharedEntry(position: position, entry: [7])]
         try ascending(all)
         try await within("an entry that is new", of: reader) { await reader.entries.count(all.count) }
         try same(reader.entries.elements, all)
-        // They all have to be gone once their tasks are cancelled, and say nothing.
+        // Each reading has to end without an error once its task is cancelled.
         reader.cancel()
         try await within("the end of a reading that was cancelled") { await reader.ended.count(1) }
         try expect("what a reading that was cancelled ends with", "\(reader.ended.elements)", "[\"\"]")
         return all
     }
 
-    /// Four that append at the same time, through both clients, while both read.
+    /// Four tasks append at the same time through both clients, while both clients read.
     func appendingAtOnce(after known: Known) async throws -> Known {
         let readers = [log, other].map { FluxSharedLogReader($0, after: known.last!.position) }
         defer { for reader in readers { reader.cancel() } }
@@ -107,7 +108,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
                 let log = writer < 2 ? log : other
                 group.addTask {
                     var own: Known = []
-                    // Together more than a log is likely to hand over at once.
+                    // Together more than a log is likely to deliver at once.
                     for number in 0..<300 {
                         let bytes = [writer, UInt8(number / 256), UInt8(number % 256)]
                         let position = try await log.append(bytes, key: key(writer, number))
@@ -124,7 +125,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             try same(reader.entries.elements, appended)
             try expect("what it got beside entries, one after the other", reader.faults.withLock { $0 }, [])
         }
-        // At the same time, by one client: each has a place of its own.
+        // Two readings at the same time by one client: each has its own position.
         let half = appended.count / 2
         async let later: Void = read(other, after: appended[half - 1].position, Array(appended[half...]))
         try await read(other, after: 0, known + appended)
@@ -150,7 +151,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         }
     }
 
-    /// Each has its own position, and comes through one of both clients: the newest is there once all are done.
+    /// Saves snapshots concurrently through both clients, each with its own position; the newest has to remain.
     func snapshotsAtOnce(_ known: Known) async throws {
         func bytes(_ number: Int) -> [UInt8] { .init(repeating: UInt8(clamping: number), count: 200_000 + number) }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -176,7 +177,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         let middle = known.count / 2
         try await log.trim(through: known[middle].position)
         try await log.trim(through: known[0].position)
-        // From the start, and from what was trimmed last, which does not bring back what was trimmed before.
+        // Read from the start, and from the position trimmed last, which must not bring back what was trimmed before.
         try await nothingIsMissing(after: 0, known[...middle])
         try await nothingIsMissing(after: known[0].position, known[1...middle])
         try await read(other, after: known[middle].position, Array(known[(middle + 1)...]))
@@ -184,7 +185,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await expect("the snapshot after that", other.snapshot()?.position, known[20].position)
     }
 
-    /// A log may remove later what may go, but it never leaves out in silence what is gone.
+    /// Checks that a reader gets either the trimmed entries, which a log may remove later, or an error.
     private func nothingIsMissing(after position: UInt64, _ trimmed: Known.SubSequence) async throws {
         let reader = FluxSharedLogReader(other, after: position)
         defer { reader.cancel() }
@@ -208,7 +209,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await read(log, after: end, [FluxSharedEntry(position: next, entry: [8])])
     }
 
-    /// Somebody is busy with an entry while others are appended, some of which are trimmed: it gets each of them, or is told.
+    /// Keeps a reader busy while entries are appended and some trimmed: it has to get each of them, or an error.
     func overtaking() async throws {
         let pause = (begun: FluxLatch(), end: FluxLatch())
         let reader = FluxSharedLogReader(other, after: try await log.end(), pausing: pause)
@@ -237,7 +238,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         }
     }
 
-    /// What was cancelled may be appended or not.
+    /// Cancels an append; its entry may be in the log or not.
     func cancelling() async throws {
         let appending = _Concurrency.Task { [log, key = key(5, 1)] in
             while !_Concurrency.Task.isCancelled { await _Concurrency.Task.yield() }
@@ -250,9 +251,9 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try await appending.value
     }
 
-    // MARK: - What is expected
+    // MARK: - Expectations
 
-    /// A key as long as those of a replica get, of which only one digit of each number differs.
+    /// Returns a key as long as those of a replica can get; only the last digits of its two numbers differ.
     private func key(_ writer: some BinaryInteger, _ number: Int) -> String {
         "3w5e11264sgs\(writer)-3w5e11264sgs\(String(number, radix: 36))"
     }
@@ -283,7 +284,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         try FluxConformance.expect(what, actual, expected)
     }
 
-    /// Waits, for as long as it may take; what comes of a reading that ends before that never comes.
+    /// Waits for at most `duration`; fails earlier if the reading ends, because no more entries can come then.
     private func within(
         _ what: String, of reader: FluxSharedLogReader<Log>? = nil, _ wait: @escaping @Sendable () async -> Void
     ) async throws {
@@ -300,7 +301,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             if reader != nil { waiting.cancel() }
         }
         defer { for task in [sleeping, ending] { task.cancel() } }
-        // One that is cancelled waits for nothing more.
+        // A check that is cancelled waits no longer.
         let hasCome = await withTaskCancellationHandler {
             await waiting.value
         } onCancel: {
@@ -314,15 +315,15 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
     }
 }
 
-/// Somebody who reads a log, and what he got.
+/// One reading of a log, and what it received.
 nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>: Sendable {
     struct Failure: Swift.Error {}
     static var failure: String { "\(Failure())" }
 
     let entries = FluxRecorder<FluxSharedEntry<[UInt8]>>()
-    /// What the reading has ended with; "" for no error, or the one that a cancelled task may get.
+    /// What the reading ended with; "" for no error, or for the one that a cancelled task may get.
     let ended = FluxRecorder<String>()
-    /// One element for the first entries and one for the end.
+    /// One element for each batch of entries, and one for the end.
     let either = FluxRecorder<Bool>()
     let faults = FluxLock<Swift.Set<String>>([])
     private let isBusy = FluxLock(false)
@@ -356,7 +357,7 @@ nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>
         }
         let task =
             if #available(macOS 26.0, iOS 26.0, tvOS 26.0, watchOS 26.0, visionOS 26.0, *) {
-                // Begun before anything is appended that comes after this.
+                // Starts to read at once, before anything is appended after this.
                 _Concurrency.Task.immediate(operation: reading)
             } else {
                 _Concurrency.Task(operation: reading)

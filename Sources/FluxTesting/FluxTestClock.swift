@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// A clock that stands still until a test moves it, and that tells when somebody has gone to sleep on it.
+/// A clock that stands still until a test moves it, and that lets a test wait for tasks to sleep on it.
 ///
 /// ```swift
 /// let clock = FluxTestClock()
@@ -17,66 +17,67 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
     ///
     /// Thread safety: a value.
     public struct Instant: Swift.InstantProtocol {
-        /// How far the clock had been moved by then.
+        /// How far the clock has been moved by then.
         public var offset: Swift.Duration
 
-        /// A moment of the clock.
+        /// Creates a moment of the clock.
         ///
         /// - Parameter offset: How far the clock has been moved by then.
         public init(offset: Swift.Duration) { self.offset = offset }
 
-        /// The moment so much later.
+        /// Returns the moment that is later by a duration.
         ///
-        /// - Parameter duration: How much.
-        /// - Returns: The moment.
+        /// - Parameter duration: How much later.
+        /// - Returns: The later moment.
         public func advanced(by duration: Swift.Duration) -> Instant { Instant(offset: offset + duration) }
 
-        /// How long it is from this moment to another.
+        /// Returns the time from this moment to another.
         ///
-        /// - Parameter other: The other.
-        /// - Returns: How long.
+        /// - Parameter other: The other moment.
+        /// - Returns: The time between them.
         public func duration(to other: Instant) -> Swift.Duration { other.offset - offset }
 
-        /// Whether a moment comes before another.
+        /// Returns whether a moment comes before another.
         ///
         /// - Parameters:
         ///   - one: The moment.
-        ///   - other: The other.
+        ///   - other: The other moment.
         /// - Returns: True if it does.
         public static func < (one: Instant, other: Instant) -> Bool { one.offset < other.offset }
     }
 
     private struct Machine {
         var now = Instant(offset: .zero)
-        /// By a number that rises: to take one out who was cancelled costs nothing of the others.
+        /// Keyed by a rising number, so that removing a cancelled sleeper costs the others nothing.
         var sleepers: [UInt64: (deadline: Instant, latch: FluxLatch)] = [:]
         var lastNumber: UInt64 = 0
-        /// Told how many sleep.
+        /// Notified of the number of sleepers.
         var counts = FluxCounts()
     }
 
     private let lock = FluxLock(Machine())
 
-    /// Makes a clock that stands at zero.
+    /// Creates a clock that stands at zero.
     public init() {}
 
-    /// The moment that it was moved to.
+    /// The moment that the clock has been moved to.
     public var now: Instant { lock.withLock { $0.now } }
 
-    /// The shortest time that it tells apart.
+    /// The shortest time that the clock distinguishes.
     public var minimumResolution: Swift.Duration { .nanoseconds(1) }
 
     /// Sleeps until the clock has been moved to a moment.
     ///
     /// - Parameters:
     ///   - deadline: The moment.
-    ///   - tolerance: Of no account.
-    /// - Throws: `CancellationError` where the task is cancelled before.
+    ///   - tolerance: Ignored.
+    /// - Throws: `CancellationError` if the task is cancelled before.
     public func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws {
         let latch = FluxLatch()
         let place = FluxLock(Place.none)
         await withTaskCancellationHandler {
-            // Counted only once a cancel finds it: whoever sees that it sleeps may cancel it, and move the time on then.
+            // Counted only once a cancellation finds it: a test that sees the sleeper may cancel it, and then move the
+            // time on.
             let told = lock.withLock { machine -> ContiguousArray<FluxLatch>? in
                 if deadline <= machine.now || place.withLock({ $0 }) == .cancelled { return nil }
                 machine.lastNumber += 1
@@ -88,10 +89,10 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
             for waiter in told { waiter.open() }
             await latch.wait()
         } onCancel: {
-            // At once, and not when the task goes on: the time may be moved before that, and it sleeps no longer.
+            // At once, and not when the task resumes: the time may be moved before that, and the task sleeps no longer.
             lock.withLock { machine in
                 place.withLock { place in
-                    // One who was woken before has slept to the end.
+                    // A sleeper that was woken before has slept to the end.
                     if case .asleep(let number) = place, machine.sleepers.removeValue(forKey: number) == nil { return }
                     place = .cancelled
                 }
@@ -100,15 +101,15 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         if place.withLock({ $0 }) == .cancelled { throw _Concurrency.CancellationError() }
     }
 
-    /// Where a sleeper is.
+    /// The place of a sleeper.
     private enum Place: Equatable { case none, asleep(UInt64), cancelled }
 
-    /// Waits until so many sleep at once, or the task is cancelled.
+    /// Waits until a number of tasks sleep at once, or the calling task is cancelled.
     ///
-    /// - Parameter count: How many.
+    /// - Parameter count: The number.
     public func sleepers(_ count: Int) async { _ = await haveSlept(count) }
 
-    /// Waits until so many sleep at once; false: the task was cancelled before.
+    /// Waits until a number of tasks sleep at once; returns false if the calling task was cancelled before.
     private func haveSlept(_ count: Int) async -> Bool {
         var haveSlept = true
         await FluxLatch.wait { latch in
@@ -119,12 +120,12 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         return haveSlept
     }
 
-    /// Waits until so many sleep at once, for so long at most: where too few do, the test says so instead of hanging.
+    /// Waits for a number of sleeping tasks within a time limit, so that a test fails instead of hanging.
     ///
     /// - Parameters:
-    ///   - count: How many.
-    ///   - limit: How long, by the continuous clock.
-    /// - Throws: Until when those sleep who do, also where the task was cancelled.
+    ///   - count: The number.
+    ///   - limit: The time limit, by the continuous clock.
+    /// - Throws: ``FluxTestTimeout``, which says until when the present sleepers sleep; also if the task is cancelled.
     public func sleepers(_ count: Int, within limit: Swift.Duration) async throws(FluxTestTimeout) {
         try await FluxTestTimeout.wait(for: count, "sleepers", within: limit) {
             await self.haveSlept(count)
@@ -133,14 +134,14 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         }
     }
 
-    /// Moves the time on in one step, and wakes those whose moment has come in the order of their moments.
+    /// Moves the time on in one step, and wakes the sleepers whose deadlines have come, in the order of the deadlines.
     ///
-    /// They go on as tasks do: later, at the same time and in any order, and all of them find the new moment. So who goes to sleep
-    /// again counts from that: of a row of sleeps, such as those between attempts, each advance ends one, however far it goes.
-    /// Await ``sleepers(_:)`` and advance once for each.
+    /// The woken tasks resume as tasks do: later, concurrently and in any order, and all of them see the new moment. A
+    /// task that sleeps again counts from that moment. In a series of sleeps, such as those between attempts, each
+    /// advance therefore ends only one, however far it goes. Await ``sleepers(_:)`` and advance once for each.
     ///
-    /// - Parameter duration: How far; a negative one stops the program.
-    /// - Complexity: O(*n* log *n*) for *n* who sleep.
+    /// - Parameter duration: How far; a negative duration stops the program.
+    /// - Complexity: O(*n* log *n*) for *n* sleepers.
     public func advance(by duration: Swift.Duration) {
         if duration < .zero { fatalError("FluxCore: FluxTestClock.advance: a clock cannot go back (\(duration))") }
         let due = lock.withLock { machine in
@@ -149,7 +150,7 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
             for number in due.keys { machine.sleepers[number] = nil }
             return due
         }
-        // Of those with one moment the first who went to sleep wakes first.
+        // Sleepers with the same deadline are woken in the order in which they went to sleep.
         for (_, sleeper) in due.sorted(by: { ($0.value.deadline, $0.key) < ($1.value.deadline, $1.key) }) {
             sleeper.latch.open()
         }

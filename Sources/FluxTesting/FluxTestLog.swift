@@ -5,7 +5,7 @@
     import FluxReplication
 #endif
 
-/// A shared log in memory, which does by a seed what a log does on a bad day, and what a test tells it to.
+/// A shared log in memory that fails as a real log can: at random by a seed, and when a test tells it to.
 ///
 /// ```swift
 /// let log = FluxTestLog(seed: 7, faults: .many)
@@ -14,32 +14,33 @@
 /// try await one.dispatch(action: .add("milk"))
 /// ```
 ///
-/// No clock decides anything: what is late comes some calls later, and who waits for a delayed answer lets others run meanwhile. It is
-/// the log of one key, and each client of it may use the same object.
+/// No clock decides anything. A late entry arrives some calls later, and a caller that waits for a delayed answer lets
+/// other tasks run in the meantime. The log is that of one key, and all its clients may use the same object.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxTestLog: FluxSharedLog {
-    /// How many calls of a hundred go wrong, and how.
+    /// How many calls in a hundred go wrong, and how.
     ///
     /// Thread safety: a value.
     public struct Faults: Sendable {
-        /// Appends that do not get to the log, and throw.
+        /// Appends that never reach the log, and throw.
         public var lost = 0
-        /// Calls that are done, and throw all the same.
+        /// Calls that take effect, and throw all the same.
         public var unanswered = 0
-        /// Appends that throw, and get into the log some calls later.
+        /// Appends that throw, and reach the log some calls later.
         public var late = 0
-        /// Appends that get into the log a second time, some calls later: after the engine has forgotten their key.
+        /// Appends that reach the log a second time, some calls later: when the engine has forgotten their key.
         public var repeated = 0
-        /// Calls whose answer comes after that of others which began later.
+        /// Calls that are answered after others that began later.
         public var delayed = 0
-        /// Calls that begin an outage: until so many others have failed nothing is done, and nobody reads.
+        /// Calls that begin an outage: until a number of calls have failed, nothing is done, and every reader is thrown
+        /// out.
         public var outages = 0
 
-        /// Nothing goes wrong, but what the test tells the log to do.
+        /// Nothing goes wrong, except what the test tells the log to do.
         public static var none: Faults { Faults() }
 
-        /// One call in three goes wrong.
+        /// About one call in three goes wrong.
         public static var many: Faults {
             var faults = Faults()
             (faults.lost, faults.unanswered, faults.late, faults.repeated) = (5, 5, 5, 5)
@@ -51,24 +52,24 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     private struct Machine {
         var model: FluxTestLogModel<[UInt8]>
         var random: FluxTestRandom
-        /// What gets into the log once so many calls have come.
+        /// Entries that reach the log after a number of further calls.
         var late: [(calls: Int, entry: [UInt8], key: String?)] = []
         /// How many more calls fail.
         var outage = 0
         var isAvailable = true { didSet { if !isAvailable { downs += 1 } } }
-        /// How often a test has taken it down: whoever read before is thrown out, though it be back.
+        /// How often a test has taken the log down: readers from before are thrown out, even if it is back by now.
         var downs = 0
         var arePaused = false
         var readers: [FluxLatch] = []
 
-        /// Throws while it is down; each call that it throws at brings the end of an outage nearer.
+        /// Throws while the log is down; each call that fails brings the end of an outage nearer.
         mutating func requireUp() throws(FluxSharedLogError) {
             if outage == 0 && isAvailable { return }
             outage = Swift.max(0, outage - 1)
             throw .unavailable("the log is down")
         }
 
-        /// Brings into the log what has been under way for long enough.
+        /// Adds the late entries whose calls have passed.
         mutating func bringLate() {
             for index in late.indices { late[index].calls -= 1 }
             for (_, entry, key) in late.filter({ $0.calls < 0 }) { _ = model.append(entry, key: key) }
@@ -79,44 +80,45 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     private let faults: Faults
     private let machine: FluxLock<Machine>
 
-    /// Makes a log without an entry.
+    /// Creates a log without entries.
     ///
     /// - Parameters:
-    ///   - seed: What decides what goes wrong, and when.
+    ///   - seed: Determines what goes wrong, and when.
     ///   - faults: How much goes wrong.
-    ///   - window: So many keys are known, those of the newest entries: an append with one of them is answered with its first position.
+    ///   - window: How many keys are known: those of the newest entries. An append with a known key returns its first
+    ///     position.
     public init(seed: UInt64 = 0, faults: Faults = .none, window: Int = 100) {
         self.faults = faults
         machine = FluxLock(Machine(model: FluxTestLogModel(window: window), random: FluxTestRandom(seed: seed)))
     }
 
-    // MARK: - What a test does
+    // MARK: - Controlling the log
 
-    /// What is in the log now.
+    /// The entries that are in the log now.
     public var entries: [FluxSharedEntry<[UInt8]>] { machine.withLock { $0.model.entries(after: $0.model.trimmed) } }
 
-    /// Whether it answers; readers are thrown out, those that are paused once they go on, and all calls fail, from the moment that it
-    /// is set to false.
+    /// Whether the log answers; while false, all calls fail and readers are thrown out (paused readers once they
+    /// resume).
     public var isAvailable: Bool {
         get { machine.withLock { $0.isAvailable } }
         set { change { $0.isAvailable = newValue } }
     }
 
-    /// Whether readers get nothing, and know nothing of it: as in a process that is stopped, or behind a slow network.
+    /// Whether readers get nothing without noticing, as in a process that is stopped, or behind a slow network.
     public var arePaused: Bool {
         get { machine.withLock { $0.arePaused } }
         set { change { $0.arePaused = newValue } }
     }
 
-    // MARK: - What its clients do
+    // MARK: - Using the log
 
     /// Adds an entry, unless something goes wrong.
     ///
     /// - Parameters:
     ///   - entry: The entry.
-    ///   - key: What it is known by, for as long as it is among the newest.
-    /// - Returns: Its position.
-    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
+    ///   - key: Identifies the entry as long as it is among the newest.
+    /// - Returns: The position of the entry.
+    /// - Throws: `FluxSharedLogError.unavailable` if something goes wrong.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
         try await call { machine, faults throws(FluxSharedLogError) in
             if machine.random.happens(faults.lost) { throw .unavailable("the request was lost") }
@@ -130,11 +132,12 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         }
     }
 
-    /// Reads the entries after a position, and goes on with new ones as they come.
+    /// Reads the entries after a position, and continues with new ones as they come.
     ///
     /// - Parameters:
-    ///   - position: The last that is known.
-    ///   - receive: Gets the next entries, as many as chance has it where anything may go wrong.
+    ///   - position: The last position that is known.
+    ///   - receive: Receives the next entries: a random number of them if entries may be `lost`, calls `delayed`, or
+    ///     `outages` occur.
     /// - Throws: `FluxSharedLogError`, or what `receive` throws.
     public func read(
         after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
@@ -156,39 +159,39 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         }
     }
 
-    /// The position of the last entry.
+    /// Returns the position of the last entry.
     ///
     /// - Returns: The position.
-    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
+    /// - Throws: `FluxSharedLogError.unavailable` if something goes wrong.
     public func end() async throws(FluxSharedLogError) -> UInt64 {
         try await call { machine, _ throws(FluxSharedLogError) in machine.model.end }
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     ///
-    /// - Returns: The snapshot; nil where none was saved.
-    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
+    /// - Returns: The snapshot; nil if none was saved.
+    /// - Throws: `FluxSharedLogError.unavailable` if something goes wrong.
     public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
         try await call { machine, _ throws(FluxSharedLogError) in machine.model.snapshot }
     }
 
-    /// Saves a snapshot, unless there is one of the same position or a later one.
+    /// Saves a snapshot, unless there is one of the same or a later position.
     ///
     /// - Parameter snapshot: The snapshot.
-    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
+    /// - Throws: `FluxSharedLogError.unavailable` if something goes wrong.
     public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
         try await call { machine, _ throws(FluxSharedLogError) in machine.model.save(snapshot) }
     }
 
     /// Removes the entries up to a position.
     ///
-    /// - Parameter position: The position of the last that goes.
-    /// - Throws: `FluxSharedLogError.unavailable` where something went wrong.
+    /// - Parameter position: The position of the last entry to remove.
+    /// - Throws: `FluxSharedLogError.unavailable` if something goes wrong.
     public func trim(through position: UInt64) async throws(FluxSharedLogError) {
         try await call { machine, _ throws(FluxSharedLogError) in machine.model.trim(through: position) }
     }
 
-    // MARK: - What goes wrong
+    // MARK: - Faults
 
     private func call<Answer: Sendable>(
         _ body: (inout Machine, Faults) throws(FluxSharedLogError) -> Answer
@@ -228,7 +231,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         return isWhole ? entries : Array(entries.prefix(1 + machine.random.next(below: entries.count)))
     }
 
-    /// Changes what there is, and wakes those who read.
+    /// Changes the log, and wakes its readers.
     private func change<Result>(_ body: (inout Machine) -> Result) -> Result {
         let (result, readers) = machine.withLock { machine in
             (body(&machine), Swift.exchange(&machine.readers, with: []))

@@ -5,13 +5,13 @@
     import FluxReplication
 #endif
 
-/// What a shared log has to be, without a fault: a pure model.
+/// A shared log as it has to be, without faults: a pure model.
 nonisolated struct FluxTestLogModel<Entry: Sendable> {
     /// How many keys are known.
     let window: Int
     private var kept: [FluxSharedEntry<Entry>] = []
     private var keys: [String: UInt64] = [:]
-    /// The keys in the order in which they came.
+    /// The known keys, in the order in which they came.
     private var order: [String] = []
     private(set) var end: UInt64 = 0
     private(set) var trimmed: UInt64 = 0
@@ -19,10 +19,10 @@ nonisolated struct FluxTestLogModel<Entry: Sendable> {
 
     init(window: Int) { self.window = window }
 
-    /// Adds an entry, unless its key is known; without a key, in any case.
+    /// Adds an entry, unless its key is known; an entry without a key is always added.
     mutating func append(_ entry: Entry, key: String?) -> UInt64 {
         if let key, let known = keys[key] { return known }
-        // With gaps, as where many keys share one stream.
+        // With gaps, as in a stream that many keys share.
         end += end.isMultiple(of: 7) ? 3 : 1
         kept.append(FluxSharedEntry(position: end, entry: entry))
         guard let key else { return end }
@@ -33,7 +33,7 @@ nonisolated struct FluxTestLogModel<Entry: Sendable> {
     }
 
     func entries(after position: UInt64) -> [FluxSharedEntry<Entry>] {
-        // From the end: what is passed there is copied anyway.
+        // Searched from the end: the entries passed on the way are copied anyway.
         let known = kept.lastIndex { $0.position <= position } ?? -1
         return Array(kept[(known + 1)...])
     }
@@ -49,7 +49,7 @@ nonisolated struct FluxTestLogModel<Entry: Sendable> {
     }
 }
 
-/// Numbers that follow from a seed: SplitMix64.
+/// Random numbers from a seed: SplitMix64.
 nonisolated struct FluxTestRandom: RandomNumberGenerator {
     private var state: UInt64
 
@@ -63,9 +63,9 @@ nonisolated struct FluxTestRandom: RandomNumberGenerator {
         return mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 on.
+    /// Returns a number from 0 up to, but not including, the limit.
     mutating func next(below limit: Int) -> Int { Int(next() % UInt64(limit)) }
 
-    /// Whether something happens that does so many times in a hundred.
+    /// Returns whether something happens that does so a number of times in a hundred.
     mutating func happens(_ times: Int) -> Bool { times > 0 && next(below: 100) < times }
 }
