@@ -5,7 +5,7 @@
     import FluxReplication
 #endif
 
-/// A shared log in memory that fails as a real log can: at random by a seed, and when a test tells it to.
+/// A shared log in memory that fails as a real log can: at random, from a seed, and when a test tells it to.
 ///
 /// ```swift
 /// let log = FluxTestLog(seed: 7, faults: .many)
@@ -33,8 +33,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         public var repeated = 0
         /// Calls that are answered after others that began later.
         public var delayed = 0
-        /// Calls that begin an outage: until a number of calls have failed, nothing is done, and every reader is thrown
-        /// out.
+        /// Calls that begin an outage: until a number of calls have failed, nothing is done, and readers are thrown out.
         public var outages = 0
 
         /// Nothing goes wrong, except what the test tells the log to do.
@@ -97,14 +96,13 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// The entries that are in the log now.
     public var entries: [FluxSharedEntry<[UInt8]>] { machine.withLock { $0.model.entries(after: $0.model.trimmed) } }
 
-    /// Whether the log answers; while false, all calls fail and readers are thrown out (paused readers once they
-    /// resume).
+    /// Whether the log answers; setting false makes all calls fail, and throws readers out (paused ones once they resume).
     public var isAvailable: Bool {
         get { machine.withLock { $0.isAvailable } }
         set { change { $0.isAvailable = newValue } }
     }
 
-    /// Whether readers get nothing without noticing, as in a process that is stopped, or behind a slow network.
+    /// Whether readers get nothing and do not notice it, as in a process that is stopped, or behind a slow network.
     public var arePaused: Bool {
         get { machine.withLock { $0.arePaused } }
         set { change { $0.arePaused = newValue } }
