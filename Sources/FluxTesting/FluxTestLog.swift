@@ -33,7 +33,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         public var repeated = 0
         /// Calls that are answered after others that began later.
         public var delayed = 0
-        /// Calls that begin an outage: until a number of calls have failed, nothing is done, and readers are thrown out.
+        /// Calls that begin an outage: until a number of calls have failed, nothing is done and readers are thrown out.
         public var outages = 0
 
         /// Nothing goes wrong, except what the test tells the log to do.
@@ -96,7 +96,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// The entries that are in the log now.
     public var entries: [FluxSharedEntry<[UInt8]>] { machine.withLock { $0.model.entries(after: $0.model.trimmed) } }
 
-    /// Whether the log answers; setting false makes all calls fail, and throws readers out (paused ones once they resume).
+    /// Whether the log answers; setting false fails all calls, and throws readers out (paused ones once they resume).
     public var isAvailable: Bool {
         get { machine.withLock { $0.isAvailable } }
         set { change { $0.isAvailable = newValue } }
