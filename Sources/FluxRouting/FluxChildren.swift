@@ -16,7 +16,7 @@ nonisolated public struct FluxCycle: Swift.Error, CustomStringConvertible {
 nonisolated extension FluxDispatcher {
     // MARK: - Children
 
-    /// Attaches a child dispatcher, which sees every action and may replace or stop it for everything behind the child.
+    /// Attaches a child dispatcher, which sees every action and may replace or stop it for everything after it.
     ///
     /// An action passes the child's middleware, then the child's stores. It then continues through the remaining
     /// middleware and children of this dispatcher, and ends at its stores. If the child's middleware replaces or stops
