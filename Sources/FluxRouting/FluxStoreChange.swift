@@ -27,7 +27,7 @@ nonisolated extension Swift.Sequence<FluxStoreChange> {
 nonisolated extension FluxNext {
     /// Passes an action on as a plain call does, and reports the announced changes, each with the resulting state.
     ///
-    /// Later changes by other threads are not reported, and neither are those of an action that an interceptor behind
+    /// Later changes by other threads are not reported, and neither are those of an action that a later interceptor
     /// postponed. Each changed state is copied, so use this only where the report is needed.
     ///
     /// - Parameters:
@@ -35,7 +35,7 @@ nonisolated extension FluxNext {
     ///   - body: Receives the store, the revision and the state of each change, in the order made, before this call
     ///     returns.
     /// - Returns: The number of changes that the stores announced.
-    /// - Complexity: O(*m* + *n*) for *m* interceptors behind and *n* stores.
+    /// - Complexity: O(*m* + *n*) for *m* later interceptors and *n* stores.
     @discardableResult public func callAsFunction(
         _ action: any FluxAction, _ body: (_ store: FluxStoreInfo, _ revision: UInt64, _ state: any FluxState) -> Void
     ) -> Int {
@@ -52,13 +52,13 @@ nonisolated extension FluxNext {
 
     /// Passes an action on as a plain call does, and returns the announced changes, each with the resulting state.
     ///
-    /// Later changes by other threads are not included, and neither are those of an action that middleware behind
+    /// Later changes by other threads are not included, and neither are those of an action that later middleware
     /// postponed. Each changed state is copied, so use this only where the answer is needed.
     ///
     /// - Parameter action: The current action, or any other in its place.
-    /// - Returns: The announced changes, in the order made, including those of actions that middleware behind sent in
-    ///   its place.
-    /// - Complexity: O(*m* + *n*) for *m* middleware behind and *n* stores.
+    /// - Returns: The announced changes, in the order made, including those of actions that later middleware sent in its
+    ///   place.
+    /// - Complexity: O(*m* + *n*) for *m* later middleware and *n* stores.
     public func changes(by action: any FluxAction) -> [FluxStoreChange] {
         var changes: [FluxStoreChange] = []
         self(action) { changes.append(FluxStoreChange(store: $0, revision: $1, state: $2)) }

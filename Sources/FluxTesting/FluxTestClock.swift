@@ -134,7 +134,7 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
         }
     }
 
-    /// Moves the time on in one step, and wakes the sleepers whose deadlines have come, in the order of the deadlines.
+    /// Advances the clock in one step, and wakes the sleepers whose deadlines have come, in the order of the deadlines.
     ///
     /// The woken tasks resume as tasks do: later, concurrently and in any order, and all of them see the new moment. A
     /// task that sleeps again counts from that moment. In a series of sleeps, such as those between attempts, each
