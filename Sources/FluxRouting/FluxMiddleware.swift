@@ -35,8 +35,8 @@ nonisolated public protocol FluxMiddleware<Action>: Sendable {
     ///
     /// - Parameters:
     ///   - action: The dispatched action, or what the middleware before this one replaced it with.
-    ///   - next: Passes on this action or another. Call it once as a rule, never to stop the action, several times to
-    ///     send several. It may be kept and called later, from another thread.
+    ///   - next: Passes on this action or another. As a rule, call it once. Do not call it to stop the action; call it
+    ///     several times to send several. It may be kept and called later, from another thread.
     func handle(action: Action, next: FluxNext)
 }
 

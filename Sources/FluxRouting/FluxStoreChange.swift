@@ -56,8 +56,8 @@ nonisolated extension FluxNext {
     /// postponed. Each changed state is copied, so use this only where the answer is needed.
     ///
     /// - Parameter action: The current action, or any other in its place.
-    /// - Returns: The announced changes, in the order made, including those of actions that later middleware sent in its
-    ///   place.
+    /// - Returns: The announced changes, in the order made, including those of actions that later middleware sent in
+    ///   its place.
     /// - Complexity: O(*m* + *n*) for *m* later middleware and *n* stores.
     public func changes(by action: any FluxAction) -> [FluxStoreChange] {
         var changes: [FluxStoreChange] = []
