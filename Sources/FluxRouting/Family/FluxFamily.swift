@@ -331,7 +331,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         }
     }
 
-    /// Creates a member, which only the machine keeps when this returns.
+    /// Creates a member, which this task does not keep any more when this returns.
     private func make(_ slot: Int, _ key: Key) async -> [Machine.Effect] {
         var result: Swift.Result<Member, any Swift.Error>?
         do {
@@ -355,7 +355,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         ways.onFailure?(key, loss ?? error)
     }
 
-    /// Closes a member, which only the machine keeps when this returns; returns the error if the member has to stay.
+    /// Closes a member, which this task does not keep any more when this returns; returns the error if it has to stay.
     private func close(_ slot: Int, _ key: Key) async -> (any Swift.Error)? {
         let member = member(of: slot)
         do {
