@@ -138,7 +138,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// - Parameters:
     ///   - event: The event.
     ///   - queue: The queue to convert on instead of the creator's own serial queue. Events on different queues may
-    ///     overtake each other, and so may events on one concurrent queue.
+    ///     overtake each other, and so may events on one concurrent queue. A converter whose
+    ///     ``FluxActionConverter/startsAtOnce`` is true uses it only for events that a scheduler has held back.
     /// - Returns: The task, which can be awaited, watched or cancelled; releasing it cancels nothing.
     /// - Complexity: O(1), amortised, plus that of the schedulers.
     @inlinable @discardableResult

@@ -114,7 +114,8 @@ nonisolated public final class FluxTask: Sendable {
 
     // MARK: - Cancelling
 
-    /// Whether the task was cancelled, by ``cancel()`` or by a scheduler, before it had ended.
+    /// Whether the task was cancelled, by ``cancel()`` or by a scheduler, before it had ended; of several events, any of
+    /// them.
     public var isCancelled: Bool { works.contains { $0.machine.withLock { $0.end?.isCancelled ?? false } } }
 
     /// Cancels the work: once this has returned, no further action of it passes to the stores (C9).

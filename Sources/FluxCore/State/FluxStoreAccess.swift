@@ -90,7 +90,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// - Parameters:
     ///   - state: The new state.
     ///   - action: Says why, for the observers.
-    ///   - revision: The revision to announce, higher than the newest and at most `Int64.max`; nil for the next one.
+    ///   - revision: The revision to announce, at most `Int64.max`. If it is nil, or not higher than the newest, the next
+    ///     one is used.
     /// - Returns: The revision.
     @discardableResult public mutating func replace(
         with state: State, by action: some FluxAction, revision: UInt64? = nil
