@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// An event that carries its own work for one store: one type per operation, and no switch to edit for a new one.
+/// An event that carries its own work for one store: one type per operation, with no switch to extend.
 ///
 /// ```swift
 /// struct Load: FluxCommand {
@@ -18,61 +18,66 @@
 /// let task = store.run(Load(page: 1), dependency: client)
 /// ```
 ///
-/// Only `execute` is required; what it returns needs a `reduce` of its own. See ``FluxCommandChanges`` for the other parts.
+/// Only `execute` is required. If it returns a value, implement `reduce(state:output:)` too. See ``FluxCommandChanges``
+/// for the other parts.
 ///
-/// Thread safety: `begin` and `reduce` run under the lock of the store, and are pure as `handle(action:)` is; `execute`
-/// runs in a Swift task of its own.
+/// Thread safety: `begin` and `reduce` run while the store's lock is held and must be pure, like `handle(action:)`.
+/// `execute` runs in its own Swift task.
 nonisolated public protocol FluxCommand<State>: FluxEvent, FluxCommandChanges {
-    // Repeated, so that the compiler infers them from the parts.
-    /// The state of the stores it is for.
+    // Redeclared so that the compiler infers them from the functions of the command.
+    /// The state of the stores that the command runs on.
     associatedtype State
-    /// What the work needs from outside.
+    /// The dependency that the work needs from outside.
     associatedtype Dependency: Sendable = Void
-    /// What the work brings.
+    /// The result of the work.
     associatedtype Output = Void
 
-    /// The rules between the commands of this type that run on one store; by default none.
+    /// The rules for commands of this type that run on the same store; none by default.
     static var rules: [FluxRule<Self>] { get }
-    /// What durations of the rules are measured with; by default the continuous clock.
+    /// The clock that measures the durations of the rules; the continuous clock by default.
     static var clock: any _Concurrency.Clock<Swift.Duration> { get }
 
-    /// Does the work.
+    /// Performs the work.
     ///
-    /// Up to where it first suspends, it runs where the work of all commands of the store starts, one after the other: what
-    /// computes for long there keeps the others from it. Await it in a task or an actor of its own.
+    /// Until it first suspends, it runs on the queue where the work of all commands of the store starts, one after the
+    /// other. A long computation there delays the other commands: move it to a separate task or actor, and await it.
     ///
     /// - Parameters:
-    ///   - state: The state when the work starts, soon after `begin`: what was applied in between is in it, too. What `begin` has
-    ///     fixed for the work is best a property of the command. Of a store that loads its state, after that.
-    ///   - dependency: What `run` was given.
-    /// - Returns: What goes into the state.
-    /// - Throws: Whatever goes wrong; it is retried if a rule says so.
+    ///   - state: The state when the work starts, which is after `begin` and, if the store loads its state, after the
+    ///     load. It includes what was applied in between. Keep a value that must stay as it was at `begin` in a
+    ///     property of the command.
+    ///   - dependency: The dependency that was passed to `run`.
+    /// - Returns: The output, which `reduce(state:output:)` applies to the state.
+    /// - Throws: Any error. The work is retried if a rule says so.
     func execute(state: State, dependency: Dependency) async throws -> Output
 }
 
 nonisolated extension FluxCommand {
-    /// By default commands of one type overlap as they come.
+    /// No rules by default: commands of one type may overlap.
     public static var rules: [FluxRule<Self>] { [] }
 
-    /// By default time is what the continuous clock says.
+    /// The continuous clock by default.
     public static var clock: any _Concurrency.Clock<Swift.Duration> { _Concurrency.ContinuousClock() }
 }
 
 nonisolated extension FluxStore {
     /// Runs a command on this store.
     ///
-    /// If no rule holds it back, what `begin` changes is in the state when this returns. Commands that one thread runs begin in
-    /// that order, also those of different types; those that rules have wait go on in no order with others (C3). Each change is
-    /// announced like that of an action. Cancelling the task leaves the state as it is then; while the store is still loading, `begin`
-    /// is held back as an action is, and comes to pass all the same. By the handle of a store that has ended no rules hold between its
-    /// commands any more.
+    /// If no rule holds the command back, the changes of `begin` are in the state when this returns. Commands that one
+    /// thread runs begin in that order, even if their types differ. Commands that rules hold back begin later, in no
+    /// particular order relative to others (C3). Each change is announced like that of an action.
+    ///
+    /// Cancelling the task leaves the state as it is at that moment. While the store is still loading, `begin` is held
+    /// back like an action, and is applied later even if the task is cancelled. Once a store has ended, rules no longer
+    /// apply between commands that are run through its handle.
     ///
     /// - Parameters:
-    ///   - command: What to do.
-    ///   - dependency: What its work needs from outside.
-    ///   - rules: What it has in common with commands of other types, behind the rules of its own: a ``FluxRules``.
-    /// - Returns: The work, to be awaited, watched or cancelled.
-    /// - Complexity: O(log *n*) of the commands of its type in flight; each part copies the collections that it changes.
+    ///   - command: The command to run.
+    ///   - dependency: The dependency that its work needs from outside.
+    ///   - rules: A scheduler shared with commands of other types, such as a ``FluxRules``. It applies after the
+    ///     command's own rules.
+    /// - Returns: The task of the command, which can be awaited, watched or cancelled.
+    /// - Complexity: O(log *n*) for *n* commands of its type in flight. Each part copies the collections it changes.
     @discardableResult
     public func run<Command: FluxCommand>(
         _ command: Command, dependency: Command.Dependency, rules: (any FluxScheduler)? = nil
@@ -80,12 +85,12 @@ nonisolated extension FluxStore {
         handle.run(command, dependency: dependency, rules: rules)
     }
 
-    /// Runs a command that needs nothing from outside on this store.
+    /// Runs a command without a dependency on this store.
     ///
     /// - Parameters:
-    ///   - command: What to do.
-    ///   - rules: What it has in common with commands of other types.
-    /// - Returns: The work, to be awaited, watched or cancelled.
+    ///   - command: The command to run.
+    ///   - rules: A scheduler shared with commands of other types.
+    /// - Returns: The task of the command, which can be awaited, watched or cancelled.
     @discardableResult
     public func run<Command: FluxCommand>(
         _ command: Command, rules: (any FluxScheduler)? = nil
@@ -93,7 +98,7 @@ nonisolated extension FluxStore {
         handle.run(command, dependency: (), rules: rules)
     }
 
-    /// Runs a command that works on its store: one whose dependency is the handle of that.
+    /// Runs a command whose dependency is the handle of this store.
     ///
     /// ```swift
     /// struct Clean: FluxCommand {
@@ -107,9 +112,9 @@ nonisolated extension FluxStore {
     /// ```
     ///
     /// - Parameters:
-    ///   - command: What to do.
-    ///   - rules: What it has in common with commands of other types.
-    /// - Returns: The work, to be awaited, watched or cancelled.
+    ///   - command: The command to run.
+    ///   - rules: A scheduler shared with commands of other types.
+    /// - Returns: The task of the command, which can be awaited, watched or cancelled.
     @discardableResult
     public func run<Command: FluxCommand>(
         _ command: Command, rules: (any FluxScheduler)? = nil

@@ -5,7 +5,7 @@ import Synchronization
     import FluxCore
 #endif
 
-/// One run of a command, with what it needs.
+/// One run of a command, with its dependency.
 nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent {
     let command: Command
     let dependency: Command.Dependency
@@ -16,16 +16,18 @@ nonisolated final class FluxCommandRun<Command: FluxCommand>: FluxEvent {
     }
 }
 
-/// Whether a command has no part that brings its failure into the state; apart from the run, for whoever keeps the action keeps
-/// this.
+/// Records whether a command lacks a part that applies its failure to the state.
+///
+/// It is an object apart from the run because the action of the failure captures it. Whatever keeps that action, such
+/// as a history, then does not keep the run.
 nonisolated final class FluxCommandSilence: Sendable {
     let isSet = Synchronization.Atomic<Bool>(false)
 }
 
-/// A change that a command makes; those who look on see it as an action.
+/// A change that a command makes; observers see it as an action.
 nonisolated struct FluxCommandStep<State>: FluxAction, CustomStringConvertible {
     let description: String
-    /// False: it changed nothing.
+    /// Makes the change; returns false if nothing changed.
     let body: @Sendable (inout State) -> Bool
 
     init(_ command: any Any.Type, _ part: String, _ body: @escaping @Sendable (inout State) throws -> Void) {
@@ -34,14 +36,14 @@ nonisolated struct FluxCommandStep<State>: FluxAction, CustomStringConvertible {
         self.body = { state in
             let before = state
             let hasChanged = fluxChanges(name) { try body(&state) }
-            // What it did change all the same would be seen by nobody.
+            // Undo what the part changed before it threw: no observer would be notified of that.
             if !hasChanged { state = before }
             return hasChanged
         }
     }
 }
 
-/// Runs a part of a command; false: it has thrown ``FluxUnchanged``.
+/// Runs a part of a command; returns false if it throws ``FluxUnchanged``.
 nonisolated func fluxChanges(_ part: @autoclosure () -> String, _ body: () throws -> Void) -> Bool {
     do {
         try body()
@@ -56,12 +58,14 @@ nonisolated func fluxChanges(_ part: @autoclosure () -> String, _ body: () throw
     }
 }
 
-/// Goes on, once, where a change is applied, or nobody is left who could: a store that loads holds changes back.
+/// Calls a closure once: when a change is applied, or when the change is released without having been applied.
+///
+/// A store that loads its state holds changes back, so `send` may return before the change is applied.
 nonisolated final class FluxCommandMark: Sendable {
-    /// In a struct of its own for the lock.
+    /// A struct around the closure, as `FluxLock` requires.
     private struct Next { let body: @Sendable () -> Void }
 
-    /// Nil once it has gone on: who keeps the action, such as a history, keeps nothing of the work.
+    /// Nil after the call, so that whatever keeps the action, such as a history, does not keep the work.
     private let next: FluxLock<Next?>
 
     init(_ next: @escaping @Sendable () -> Void) { self.next = FluxLock(Next(body: next)) }
@@ -73,7 +77,7 @@ nonisolated final class FluxCommandMark: Sendable {
     }
 }
 
-/// Runs commands of one type, as a form of converter.
+/// The form of converter that runs commands of one type.
 nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
     typealias Event = FluxCommandRun<Command>
     typealias Action = FluxCommandStep<Command.State>
@@ -88,8 +92,8 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
 
     static func start(_ conversion: FluxConversion<Self>) {
         let command = conversion.event.command
-        // Put on the queue where `begin` is applied, with the store's lock held: in the order of the beginnings, and up to
-        // where each first suspends.
+        // Enqueued where `begin` is applied, while the store's lock is held. So the work of commands starts in the
+        // order in which they begin, and each runs until it first suspends before the next one starts.
         let mark = FluxCommandMark {
             conversion.queue.async { conversion.perform { await execute(conversion) } }
         }
@@ -102,7 +106,8 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
     }
 
     nonisolated(nonsending) private static func execute(_ conversion: FluxConversion<Self>) async {
-        // Not before who began it has left the lock of the store: else what the conversion holds, which is the user's, might go there.
+        // Wait until the thread that applied `begin` has left the store's lock. Otherwise that thread might release the
+        // last reference to the conversion, and thereby the user's values, while it holds the lock.
         if conversion.isOver { return conversion.dependency.withAccess { _ in } }
         let run = conversion.event
         let command = run.command
@@ -118,7 +123,8 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
                 .failed(error),
                 sending: Action(Command.self, "reduce") { [silence = run.silence] state in
                     do { try command.tryReduce(&state, error: error) } catch {
-                        // Relaxed: the thread that reads it has applied this before, or it is held back and not known yet.
+                        // Relaxed: the thread that reads it has applied this change before, or else the change is held
+                        // back and the answer not known yet.
                         silence.isSet.store((error as? FluxUnchanged)?.isDefault == true, ordering: .relaxed)
                         throw error
                     }
@@ -127,7 +133,7 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
     }
 }
 
-/// What the commands of one type are run with on one store.
+/// Runs the commands of one type on one store.
 nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
     private let rules: [any FluxScheduler]
     private let creator: FluxActionCreator<FluxCommandForm<Command>>
@@ -138,7 +144,9 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
         creator = Self.creator(handle, self.rules)
     }
 
-    /// With rules that commands of other types share it is another one: as short-lived as one likes, as nobody keeps it.
+    /// Returns the store's creator for the commands or, if they share a scheduler with other types, a new creator.
+    ///
+    /// Nothing but its events keeps a new creator alive, so it may be short-lived.
     func creator(
         _ handle: FluxStoreHandle<Command.State>, sharing scheduler: (any FluxScheduler)?
     ) -> FluxActionCreator<FluxCommandForm<Command>> {
@@ -151,7 +159,7 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
         FluxActionCreator(
             dependency: handle, schedulers: schedulers,
             onFailure: { error, run in
-                // One that the state knows nothing of would be lost where nobody keeps the task.
+                // A failure that the state does not record would be lost if the caller does not keep the task.
                 // Relaxed: see where it is stored.
                 if !run.silence.isSet.load(ordering: .relaxed) { return }
                 fluxEffectsWarn(
@@ -162,7 +170,7 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
     }
 }
 
-/// Where the work of all commands of a store starts, in one order (C3).
+/// The queue on which the work of all commands of a store starts, in one order (C3).
 nonisolated final class FluxCommandQueue: Sendable {
     let queue = DispatchQueue(label: "FluxStore.commands", autoreleaseFrequency: .workItem, target: .global())
 }
@@ -171,10 +179,11 @@ nonisolated extension FluxStoreHandle {
     /// Runs a command on the store, as `run` of the store does.
     ///
     /// - Parameters:
-    ///   - command: What to do.
-    ///   - dependency: What its work needs from outside.
-    ///   - rules: What it has in common with commands of other types, behind the rules of its own: a ``FluxRules``.
-    /// - Returns: The work, to be awaited, watched or cancelled.
+    ///   - command: The command to run.
+    ///   - dependency: The dependency that its work needs from outside.
+    ///   - rules: A scheduler shared with commands of other types, such as a ``FluxRules``. It applies after the
+    ///     command's own rules.
+    /// - Returns: The task of the command, which can be awaited, watched or cancelled.
     @discardableResult
     public func run<Command: FluxCommand>(
         _ command: Command, dependency: Command.Dependency, rules: (any FluxScheduler)? = nil

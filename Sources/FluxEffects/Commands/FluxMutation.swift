@@ -4,22 +4,24 @@
 
 /// An action that makes its change itself.
 ///
-/// A state whose `Action` is such a type has its `handle(action:)` for free; ``FluxMutation`` is one.
+/// A state whose `Action` conforms to this protocol gets its `handle(action:)` for free. ``FluxMutation`` does.
 ///
-/// Thread safety: a value that any thread applies.
+/// Thread safety: a value; any thread may apply it.
 nonisolated public protocol FluxMutating<State>: FluxAction {
     /// The state that it changes.
     associatedtype State
 
-    /// Makes the change; called under the lock of the store, and pure as `handle(action:)` is.
+    /// Makes the change.
     ///
-    /// - Parameter state: What to change.
+    /// Called while the store's lock is held; must be pure, like `handle(action:)`.
+    ///
+    /// - Parameter state: The state to change.
     func apply(to state: inout State)
 }
 
-/// An action that is a named change, for those who prefer a function per change to a case in a switch.
+/// An action that is a named change: one function per change, instead of one case of a switch.
 ///
-/// A state whose `Action` is this type has its `handle(action:)` for free:
+/// A state whose `Action` is this type gets its `handle(action:)` for free:
 ///
 /// ```swift
 /// struct Profile: FluxState {
@@ -34,28 +36,29 @@ nonisolated public protocol FluxMutating<State>: FluxAction {
 /// store.dispatch(action: .rename(to: "Ada"))  // rename(Ada) to whoever looks on
 /// ```
 ///
-/// Thread safety: a value; its closure runs under the lock of the store, and is pure as `handle(action:)` is.
+/// Thread safety: a value; its closure runs while the store's lock is held and must be pure, like `handle(action:)`.
 nonisolated public struct FluxMutation<State>: FluxMutating, CustomStringConvertible {
-    /// What the change is called, by default the function that made it.
+    /// The name of the change; by default that of the function that created it.
     public let name: String
-    /// What it was made with, as far as it says so.
+    /// The arguments to show to observers; empty if none were given.
     public let arguments: [any Sendable]
     private let body: @Sendable (_ state: inout State) -> Void
 
-    /// Makes a named change; it is always announced.
+    /// Creates a named change, which is always announced.
     ///
     /// - Parameters:
-    ///   - name: What the change is called, for logs.
+    ///   - name: The name of the change, for logs.
     ///   - body: Changes the state.
     public init(_ name: String = #function, _ body: @escaping @Sendable (_ state: inout State) -> Void) {
         (self.name, arguments, self.body) = (name, [], body)
     }
 
-    /// Makes a named change that shows what it was made with; it is always announced.
+    /// Creates a named change that shows its arguments, and is always announced.
     ///
     /// - Parameters:
-    ///   - name: What the change is called, for logs; of a name such as `#function` the part before its parentheses.
-    ///   - arguments: What it was made with, for whoever looks at actions.
+    ///   - name: The name of the change, for logs. Of a name such as `#function`, logs show the part before its
+    ///     parentheses.
+    ///   - arguments: The arguments to show to observers of actions.
     ///   - body: Changes the state.
     public init(
         _ name: String, _ arguments: any Sendable..., body: @escaping @Sendable (_ state: inout State) -> Void
@@ -71,17 +74,17 @@ nonisolated public struct FluxMutation<State>: FluxMutating, CustomStringConvert
 
     /// Makes the change.
     ///
-    /// - Parameter state: What to change.
+    /// - Parameter state: The state to change.
     public func apply(to state: inout State) { body(&state) }
 }
 
-// Not for `FluxMutation` by its name: from that the compiler would infer the `Action` of every state whose own `handle(action:)` it
-// cannot take, and each of its actions would be ignored.
+// Constrained to the protocol, not to `FluxMutation`. From the concrete type the compiler would infer the `Action` of
+// every state whose own `handle(action:)` does not match the requirement, and its actions would be ignored.
 nonisolated extension FluxState where Action: FluxMutating<Self> {
     /// Makes the change that the action carries, and announces it.
     ///
     /// - Parameter action: The change.
-    /// - Returns: The state, as it is now.
+    /// - Returns: The changed state.
     public mutating func handle(action: Action) -> Self? {
         action.apply(to: &self)
         return self
