@@ -3,15 +3,17 @@
 #endif
 
 nonisolated extension FluxActionCreator {
-    /// Makes a creator with rules, whose actions go wherever a closure takes them.
+    /// Creates an action creator with rules that sends its actions through a closure.
     ///
     /// - Parameters:
-    ///   - dependency: What the converter needs from outside; every conversion gets it.
-    ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
-    ///   - observers: Who is told of events, such as instrumentation: of a store `{ store.handle.eventObservers }`; by default nobody.
-    ///   - send: Takes an action to where it is to be applied, and returns when it is (C2).
+    ///   - dependency: The dependency that the converter needs from outside. Every conversion gets it.
+    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
+    ///     held and must not use a store.
+    ///   - onFailure: Receives each error that a conversion ended with, and its event.
+    ///   - observers: Returns the observers of events, such as instrumentation; none by default. For the observers of a
+    ///     store, give `{ store.handle.eventObservers }`.
+    ///   - send: Takes an action to where it is applied, and returns once it has been applied (C2).
     @inlinable
     public convenience init(
         dependency: Converter.Dependency,
@@ -26,14 +28,15 @@ nonisolated extension FluxActionCreator {
             observers: observers, sending: send)
     }
 
-    /// Makes a creator with rules, whose actions go to a dispatcher or to what takes its place.
+    /// Creates an action creator with rules that sends its actions to a dispatcher or another `FluxDispatching`.
     ///
     /// - Parameters:
-    ///   - dependency: What the converter needs from outside; every conversion gets it.
-    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
-    ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - dependency: The dependency that the converter needs from outside. Every conversion gets it.
+    ///   - dispatcher: The destination of the actions. The creator and its events in flight keep it alive.
+    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
+    ///     held and must not use a store.
+    ///   - onFailure: Receives each error that a conversion ended with, and its event.
     @inlinable
     public convenience init(
         dependency: Converter.Dependency,
@@ -47,14 +50,15 @@ nonisolated extension FluxActionCreator {
             clock: clock, onFailure: onFailure)
     }
 
-    /// Makes a creator with rules, whose actions go straight to one store.
+    /// Creates an action creator with rules that sends its actions straight to one store.
     ///
     /// - Parameters:
-    ///   - dependency: What the converter needs from outside; every conversion gets it.
-    ///   - store: Where the actions go; kept alive by the creator and by its events in flight.
-    ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - dependency: The dependency that the converter needs from outside. Every conversion gets it.
+    ///   - store: The destination of the actions. The creator and its events in flight keep it alive.
+    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
+    ///     held and must not use a store.
+    ///   - onFailure: Receives each error that a conversion ended with, and its event.
     @inlinable
     public convenience init<State>(
         dependency: Converter.Dependency,
@@ -68,13 +72,14 @@ nonisolated extension FluxActionCreator {
             onFailure: onFailure)
     }
 
-    /// Makes a creator with rules that needs no dependency, whose actions go to a dispatcher or to what takes its place.
+    /// Creates an action creator with rules and no dependency that sends to a dispatcher or another `FluxDispatching`.
     ///
     /// - Parameters:
-    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
-    ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - dispatcher: The destination of the actions. The creator and its events in flight keep it alive.
+    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
+    ///     held and must not use a store.
+    ///   - onFailure: Receives each error that a conversion ended with, and its event.
     @inlinable
     public convenience init(
         dispatcher: some FluxDispatching = FluxDispatcher.shared,
@@ -85,13 +90,14 @@ nonisolated extension FluxActionCreator {
         self.init(dependency: (), dispatcher: dispatcher, rules: rules, clock: clock, onFailure: onFailure)
     }
 
-    /// Makes a creator with rules that needs no dependency, whose actions go straight to one store.
+    /// Creates an action creator with rules and no dependency that sends its actions straight to one store.
     ///
     /// - Parameters:
-    ///   - store: Where the actions go; kept alive by the creator and by its events in flight.
-    ///   - rules: Which events wait, replace others or are tried again, in this order.
-    ///   - clock: What durations are measured with, those of the rules too; its `now` is read under a lock, and uses no store.
-    ///   - onFailure: Gets each error that a conversion ended with, and its event.
+    ///   - store: The destination of the actions. The creator and its events in flight keep it alive.
+    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
+    ///     held and must not use a store.
+    ///   - onFailure: Receives each error that a conversion ended with, and its event.
     @inlinable
     public convenience init<State>(
         store: FluxStore<State>,
@@ -104,12 +110,12 @@ nonisolated extension FluxActionCreator {
 }
 
 nonisolated extension FluxActionConverter {
-    /// What applies rules to the events of a creator; without rules nothing has to.
+    /// Returns the scheduler that applies rules to the events of a creator; none if there are no rules.
     @usableFromInline
     static func schedulers(
         _ rules: [FluxRule<Event>], _ clock: any _Concurrency.Clock<Swift.Duration>
     ) -> [any FluxScheduler] {
-        // Only the callback form, which cannot throw, lets events share a conversion.
+        // Only converters of the callback form, which cannot throw, share conversions.
         if sharesConversions && rules.contains(where: \.form.isRetry) {
             fatalError(
                 """

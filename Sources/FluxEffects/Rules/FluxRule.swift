@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// A policy for the events of a creator: which run at once, which wait, which replace others, which are tried again.
+/// A policy for the events of a creator: which run at once, which wait, which replace others, which are retried.
 ///
 /// ```swift
 /// let creator = FluxActionCreator<SearchConverter>(
@@ -14,31 +14,33 @@
 ///     ])
 /// ```
 ///
-/// Rules apply in their order: an event that one of them holds back has not reached those behind it. A `key` says which
-/// events belong together: those for which it returns the same value; nil leaves an event out of the rule. Without a key
-/// all events do. Keys, conditions and rules of one's own are pure: they may not fire or dispatch.
+/// Rules apply in their order: an event that one rule holds back has not reached the rules behind it. Events for which
+/// a `key` returns the same value belong together; nil leaves an event out of the rule. Without a key, all events
+/// belong together. Keys, conditions and custom rules must be pure: they may not fire or dispatch.
 ///
-/// `Event` is `any FluxEvent` for rules over several types of event, which creators share by one ``FluxRules``.
+/// For rules over several types of event, `Event` is `any FluxEvent`. Creators share such rules through one
+/// ``FluxRules``.
 ///
-/// Thread safety: a value; its closures are called on any thread, under a lock.
+/// Thread safety: a value; its closures are called on any thread, while a lock is held.
 nonisolated public struct FluxRule<Event: Sendable>: Sendable {
-    /// Says which events a rule treats as one kind; nil: the rule does not cover the event.
+    /// Returns the key of an event: events with equal keys are one kind; nil means that the rule does not cover the
+    /// event.
     ///
-    /// They are compared as `AnyHashable` compares them: equal numbers of different types, such as `Int8(1)` and `UInt64(1)`, are
-    /// one kind. A value that does not equal itself, such as a NaN, is a kind of its own each time.
+    /// Keys are compared as `AnyHashable` compares them: equal numbers of different types, such as `Int8(1)` and
+    /// `UInt64(1)`, are one kind. A value that does not equal itself, such as a NaN, is a separate kind each time.
     public typealias Key = @Sendable (_ event: Event) -> (any Hashable & Sendable)?
-    /// Says whether a rule applies to a pair: the event that was fired, and one in flight with the same key.
+    /// Returns whether a rule applies to a pair: the event that was fired, and one in flight with the same key.
     ///
-    /// It may be asked of a pair more than once, also later, and has to answer the same each time.
+    /// It may be called several times for the same pair, also later, and must return the same result each time.
     public typealias Condition = @Sendable (_ dispatching: Event, _ executing: Event) -> Bool
 
-    /// Which of two events with one key gives way.
+    /// Which of two events with the same key gives way.
     ///
     /// Thread safety: a value.
     public enum Side: Sendable {
-        /// The one in flight is cancelled, and the other starts once no dispatch of it is under way: the latest wins.
+        /// The event in flight is cancelled; the new one starts once no dispatch of the old one runs: the latest wins.
         case earlier
-        /// The one that was fired is dropped: the first wins.
+        /// The event that was fired is dropped: the first wins.
         case later
     }
 
@@ -58,12 +60,12 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
 
     // MARK: - Rules
 
-    /// At most one event per key at a time.
+    /// Allows at most one event per key at a time.
     ///
     /// - Parameters:
-    ///   - side: Whether the event in flight is cancelled, or the one that was fired dropped.
-    ///   - key: Which events belong together; by default all of the creator.
-    ///   - condition: Which pairs of one key exclude each other; by default all.
+    ///   - side: Whether to cancel the event in flight, or to drop the one that was fired.
+    ///   - key: Which events belong together; by default all events of the creator.
+    ///   - condition: Which pairs with the same key exclude each other; by default all.
     /// - Returns: The rule.
     public static func unique(
         cancelling side: Side,
@@ -73,11 +75,11 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         FluxRule(.unique(cancelsEarlier: side == .earlier, ofAny(condition)), for: key)
     }
 
-    /// Events of one key run strictly one after the other, in the order fired, however each ends.
+    /// Runs events of one key strictly one after the other, in the order fired, however each ends.
     ///
     /// - Parameters:
-    ///   - key: Which events belong together, of one kind or of several; by default all of the creator.
-    ///   - condition: For which pairs of one key the later waits for the earlier; by default all.
+    ///   - key: Which events belong together, of one kind or of several; by default all events of the creator.
+    ///   - condition: For which pairs with the same key the later event waits for the earlier one; by default all.
     /// - Returns: The rule.
     public static func sequence(
         for key: @escaping Key = { _ in true }, when condition: Condition? = nil
@@ -85,11 +87,11 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         FluxRule(ofAny(condition).map { .sequence($0) } ?? .concurrency(1, waiting: nil), for: key)
     }
 
-    /// An event goes on once no other of its key was fired for a while; those before it are dropped.
+    /// Lets an event proceed once no other event of its key was fired for a while; earlier events are dropped.
     ///
     /// - Parameters:
-    ///   - key: Which events belong together; by default all of the creator.
-    ///   - duration: How long it has to be quiet.
+    ///   - key: Which events belong together; by default all events of the creator.
+    ///   - duration: How long no other event of the key may be fired.
     /// - Returns: The rule.
     public static func debounce(
         for key: @escaping Key = { _ in true }, _ duration: Swift.Duration
@@ -100,12 +102,12 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         return FluxRule(.debounce(duration), for: key)
     }
 
-    /// One event per key and interval: the first goes on at once, those that follow too soon are dropped.
+    /// Lets one event per key and interval proceed: the first one at once; those that follow too soon are dropped.
     ///
     /// - Parameters:
-    ///   - key: Which events belong together; by default all of the creator.
-    ///   - interval: How long after one event the next may go on.
-    ///   - latest: True to keep the last of those that came too soon, and let it go on at the end of the interval.
+    ///   - key: Which events belong together; by default all events of the creator.
+    ///   - interval: How long after one event the next one may proceed.
+    ///   - latest: True to keep the last event that came too soon, and let it proceed at the end of the interval.
     /// - Returns: The rule.
     public static func throttle(
         for key: @escaping Key = { _ in true }, _ interval: Swift.Duration, latest: Bool
@@ -116,12 +118,12 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         return FluxRule(.throttle(interval, latest: latest), for: key)
     }
 
-    /// Only so many events of one key are in flight behind this rule; the others wait in order.
+    /// Limits how many events of one key are in flight behind this rule; the others wait in order.
     ///
     /// - Parameters:
-    ///   - key: Which events belong together; by default all of the creator.
-    ///   - limit: How many, at least 1.
-    ///   - waiting: How many may wait; one more is dropped at once. nil, the default, for any number.
+    ///   - key: Which events belong together; by default all events of the creator.
+    ///   - limit: How many events may be in flight, at least 1.
+    ///   - waiting: How many events may wait; further ones are dropped at once. Nil, the default, means any number.
     /// - Returns: The rule.
     public static func concurrency(
         for key: @escaping Key = { _ in true }, _ limit: Int, waiting: Int? = nil
@@ -129,21 +131,21 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         FluxRule(.places(limit, waiting: waiting, of: "FluxRule.concurrency"), for: key)
     }
 
-    /// Only so many events are in flight in all creators that were given the same limit; the others wait in order.
+    /// Limits how many events are in flight in all creators that were given the same limit; the others wait in order.
     ///
-    /// Wherever it stands, it applies behind all other rules of the list.
+    /// It applies after all other rules of the list, wherever it stands.
     ///
-    /// - Parameter limit: The places that they share.
+    /// - Parameter limit: The limit that the creators share.
     /// - Returns: The rule.
     public static func concurrency(_ limit: FluxLimit) -> FluxRule { FluxRule(.shared(limit)) { _ in nil } }
 
-    /// A conversion that throws is tried again; for asynchronous converters.
+    /// Retries a conversion that throws; for asynchronous converters.
     ///
-    /// Of several that cover an event the first applies.
+    /// If several retry rules cover an event, the first one applies.
     ///
     /// - Parameters:
-    ///   - key: Which events it covers: those for which it is not nil; by default all.
-    ///   - limit: How often to try again after the first attempt, 0 for never.
+    ///   - key: Which events the rule covers: those whose key is not nil; by default all.
+    ///   - limit: How often to retry after the first attempt; 0 for never.
     ///   - backoff: How long to wait before each further attempt.
     /// - Returns: The rule.
     public static func retry(
@@ -153,11 +155,11 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         return FluxRule(.retry(limit: limit, backoff), for: key)
     }
 
-    /// A rule of one's own.
+    /// Applies a custom rule.
     ///
     /// - Parameters:
     ///   - ruling: Decides on each event that the rule covers.
-    ///   - key: Which events belong together: the rule sees those in flight of one key. By default all.
+    ///   - key: Which events belong together; by default all. The ruling sees the events in flight with the same key.
     /// - Returns: The rule.
     /// - Complexity: That of the ruling, and O(*m*) for the *m* events that it names.
     public static func custom(
@@ -173,11 +175,11 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
 
     // MARK: - Keys
 
-    /// A key: the name of the case of an enum event, without its payload; for others the type.
+    /// Returns the name of an enum event's case, without its payload, as a key; for other events the type.
     ///
-    /// A case without a payload is told by how the event describes itself, and by its hash where the event is `Hashable`, as an
-    /// enum without any payload is by itself. Of an enum that is not, and that describes two such cases alike, both would have one
-    /// key: give the rule a key of your own, `{ event in switch event { … } }`.
+    /// A case without a payload is identified by the description of the event and, if the event is `Hashable`, by its
+    /// hash. An enum without any payload is `Hashable` by itself. If an enum is not `Hashable` and describes two such
+    /// cases alike, both cases get the same key: give the rule your own key then, `{ event in switch event { … } }`.
     ///
     /// - Parameter event: The event that was fired.
     /// - Returns: The key.
@@ -194,38 +196,40 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     }
 }
 
-/// A rule of one's own, for ``FluxRule/custom(_:for:)``.
+/// A custom rule, for ``FluxRule/custom(_:for:)``.
 ///
-/// Thread safety: called on any thread, under a lock: one call at a time for all creators that share the rules.
+/// Thread safety: called on any thread while a lock is held; one call at a time for all creators that share the rules.
 nonisolated public protocol FluxRuling<Event>: Sendable {
-    /// The events it decides on.
+    /// The type of the events that it decides on.
     associatedtype Event: Sendable
 
-    /// Decides what becomes of an event; pure: it may not fire or dispatch.
+    /// Decides what happens to an event.
+    ///
+    /// Must be pure: it may not fire or dispatch.
     ///
     /// - Parameters:
     ///   - event: The event that has reached this rule.
-    ///   - inFlight: The events that have passed this rule before and have not ended, in that order.
-    /// - Returns: What to do.
+    ///   - inFlight: The events that have passed this rule and have not ended, in the order in which they passed it.
+    /// - Returns: The decision.
     func decide(on event: Event, inFlight: FluxInFlightEvents<Event>) -> FluxDecision
 }
 
 /// The events in flight that a ``FluxRuling`` may look at, in the order in which they passed it.
 ///
-/// Thread safety: it is for the call that it was given to.
+/// Thread safety: belongs to the call that it was given to.
 nonisolated public struct FluxInFlightEvents<Event: Sendable>: Swift.Sequence {
     let group: FluxRuleGroup
     let entries: [UInt64: FluxRuleMachine.Entry]
 
-    /// How many there are.
+    /// The number of events.
     ///
     /// - Complexity: O(1).
     public var count: Int { group.members.count }
 
-    /// Whether there is none.
+    /// Whether there are no events.
     public var isEmpty: Bool { group.members.isEmpty }
 
-    /// Begins with the one that passed the rule first.
+    /// Returns an iterator that begins with the event that passed the rule first.
     ///
     /// - Complexity: O(*k*) for *k* events.
     public func makeIterator() -> Array<FluxInFlight<Event>>.Iterator {
@@ -240,31 +244,31 @@ nonisolated public struct FluxInFlightEvents<Event: Sendable>: Swift.Sequence {
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxInFlight<Event: Sendable>: Sendable {
-    /// Names it in a ``FluxDecision``.
+    /// Identifies the event in a ``FluxDecision``.
     public let id: UInt64
     /// The event that was fired.
     public let event: Event
-    /// Whether its conversion has started, or waits for a ``FluxLimit``; false while a rule further on holds it back.
+    /// Whether its conversion has started or waits for a ``FluxLimit``; false while a later rule holds the event back.
     public let isExecuting: Bool
 }
 
-/// What a ``FluxRuling`` answers.
+/// The decision of a ``FluxRuling`` on an event.
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxDecision: Sendable {
-    /// The event goes on.
+    /// The event proceeds.
     case start
     /// The event is dropped.
     case drop
-    /// The events of these ids are cancelled, and the event goes on once they have ended.
+    /// The events with these ids are cancelled, and the event proceeds once they have ended.
     case cancel([UInt64])
-    /// The event goes on once those of these ids have ended; ids that are not in flight, its own too, do not count.
+    /// The event proceeds once those with these ids have ended; ids that are not in flight, and its own, are ignored.
     case wait([UInt64])
 }
 
-/// A rule with the type of its events closed over, so that what applies rules is compiled once, for all types.
+/// A rule with the type of its events erased, so that the code that applies rules is compiled once, for all types.
 ///
-/// ``FluxRules`` lets no event of another type come to it: so the casts in its closures succeed.
+/// ``FluxRules`` passes it no event of another type, so the casts in its closures succeed.
 nonisolated struct FluxRuleForm: Sendable {
     typealias Condition = @Sendable (_ dispatching: any FluxEvent, _ executing: any FluxEvent) -> Bool
     typealias Ruling = @Sendable (any FluxEvent, FluxRuleGroup, [UInt64: FluxRuleMachine.Entry]) -> FluxDecision
@@ -279,7 +283,7 @@ nonisolated struct FluxRuleForm: Sendable {
         case retry(limit: Int, FluxBackoff)
         case custom(Ruling)
 
-        /// At most so many at a time; of a limit that cannot be it stops with the name of what was given it.
+        /// Returns a limited concurrency; stops the program with a message if a number is out of range.
         static func places(_ limit: Int, waiting: Int?, of name: String) -> Kind {
             if limit < 1 {
                 fatalError("FluxCore: \(name): with a limit of \(limit) no event could ever run. Give it 1 or more.")

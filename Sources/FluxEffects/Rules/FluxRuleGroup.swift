@@ -1,27 +1,27 @@
-/// What a rule knows of the events of one key.
+/// What a rule knows about the events of one key.
 nonisolated struct FluxRuleGroup {
     typealias ID = UInt64
 
-    /// A place, of one that has passed the rule or of one that has left since.
+    /// The place of an event that has passed the rule, and may have left since.
     ///
-    /// Of a row of such that have left the last knows how many they are, and so does the first: the row is passed in one step. One
-    /// that has not left knows of none.
+    /// In a run of slots whose events have left, the last slot has the length of the run as `before`, and the first
+    /// slot has it as `behind`. So a search skips the run in one step. Both are 0 while the event has not left.
     private struct Slot {
         let place: UInt64
         var before = 0
         var behind = 0
     }
 
-    /// Those that have passed the rule, by their places in that order.
+    /// The events that have passed the rule, by their places in the order in which they passed.
     private(set) var members: [UInt64: ID] = [:]
-    /// Their places in order, and for a while those of some that have left.
+    /// The places of the members in order and, for a while, the places of some events that have left.
     private var order: ContiguousArray<Slot> = []
-    /// Those that the rule holds, by the order in which they came.
+    /// The events that the rule holds, by their places in the order in which they arrived.
     private(set) var held: [UInt64: ID] = [:]
-    /// No place before this one is taken by any that is held.
+    /// No held event has a place before this one.
     private var firstHeld: UInt64 = 0
     private var lastPlace: UInt64 = 0
-    /// When its timer elapses; nil: it has none.
+    /// When the timer of the group elapses; nil if it has none.
     var deadline: Swift.Duration?
 
     var isHolding: Bool { !held.isEmpty }
@@ -29,7 +29,7 @@ nonisolated struct FluxRuleGroup {
 
     var ids: [ID] { order.compactMap { members[$0.place] } }
 
-    /// The last that has passed the rule before a place, of those that are wanted.
+    /// Returns the last wanted event that has passed the rule before a place.
     func last(before place: UInt64, where isWanted: (ID) -> Bool) -> (place: UInt64, id: ID)? {
         var index = position(of: place) - 1
         while index >= 0 {
@@ -40,7 +40,7 @@ nonisolated struct FluxRuleGroup {
         return nil
     }
 
-    /// Where a place stands, or else the first behind it.
+    /// Returns the index of a place in `order` or, if it is not there, of the first place behind it.
     private func position(of place: UInt64) -> Int {
         var (low, high) = (0, order.count)
         while low < high {
@@ -64,7 +64,7 @@ nonisolated struct FluxRuleGroup {
         return lastPlace
     }
 
-    /// Takes the first out of those that are held.
+    /// Removes the first held event and returns it.
     mutating func next() -> ID? {
         while isHolding {
             defer { firstHeld += 1 }
@@ -73,7 +73,7 @@ nonisolated struct FluxRuleGroup {
         return nil
     }
 
-    /// One has ended that was in a place.
+    /// Gives up the place of an event that has ended.
     mutating func leave(_ place: UInt64) {
         if held.removeValue(forKey: place) == nil, members.removeValue(forKey: place) != nil {
             let index = position(of: place)
@@ -82,7 +82,7 @@ nonisolated struct FluxRuleGroup {
             order[index + behind].before = before + 1 + behind
             order[index - before].behind = before + 1 + behind
         }
-        // Taken out once they are half of all.
+        // Slots of events that have left are removed once they are more than half of all.
         if order.count > 2 * members.count {
             order.removeAll { members[$0.place] == nil }
         }

@@ -2,36 +2,37 @@
     import FluxCore
 #endif
 
-/// Decides which events run, wait or go, by the rules of a creator: a pure state machine without a clock or threads.
+/// Decides by rules which events run, wait or end: a pure state machine without a clock or threads.
 ///
-/// An event walks through the rules in their order. At each it is registered under its key until it ends, so a rule sees
-/// those that have passed it and not those behind. An event waits only for events that passed the same rule before it,
-/// so no two can wait for each other. What the end of an event lets go on is looked at after the event that ended it has
-/// gone as far as it can: no rule is applied in the middle of another.
+/// An event passes through the rules in their order. Each rule that it passes registers it under its key until the
+/// event ends. So a rule sees the events that have passed it, and not those that are still to come. An event waits only
+/// for events that passed the same rule before it, so no two events can wait for each other. If an event ends another
+/// one, the events that waited for the ended one continue only after the first event has advanced as far as it can: no
+/// rule is applied in the middle of another.
 ///
-/// Moments are told to it, as how long a clock has run by then. A timer whose moment has come elapses before an event comes under
-/// its rule, though nobody has woken up for it yet: what is over is a matter of the clock alone.
+/// The caller passes in each moment, as the time that a clock has run. A due timer elapses before an event reaches its
+/// rule, even if the sleep for the timer has not ended yet: the clock alone decides what is over.
 ///
-/// What is ended before it has started goes at once. What is cancelled while it runs stays, and is waited for, until `ended`:
-/// by then no dispatch of it is under way.
+/// An event that is ended before it has started is removed at once. An event that is cancelled while it runs stays, and
+/// others wait for it, until `ended`. By then none of its dispatches is running.
 ///
 /// | input     | result                                                                       |
 /// |-----------|------------------------------------------------------------------------------|
-/// | `fire`    | start, drop or hold the event; cancel others; ask for a timer                 |
-/// | `ended`   | start those that waited for it                                                |
-/// | `elapsed` | let go on what a debounce or throttle held                                    |
+/// | `fire`    | start, drop or hold the event; cancel others; request a timer                 |
+/// | `ended`   | start the events that waited for it                                           |
+/// | `elapsed` | pass on the event that a debounce or throttle held                            |
 ///
-/// Every input costs O(log n) for n events in flight, and O(k) where a condition has to look at the k of one key.
+/// Every input costs O(log n) for n events in flight, and O(k) if a condition has to check the k events of one key.
 nonisolated struct FluxRuleMachine {
     typealias ID = UInt64
 
-    /// Names the timer of one key at one rule.
+    /// Identifies the timer of one key at one rule.
     struct Timer: Hashable {
         let rule: Int
         let key: AnyHashable
     }
 
-    /// What to do, in this order.
+    /// What the caller has to do; it performs effects in the order returned.
     enum Effect {
         case start(ID)
         case end(ID, FluxTask.Outcome)
@@ -42,16 +43,16 @@ nonisolated struct FluxRuleMachine {
     struct Entry {
         let event: any FluxEvent
         let keys: [AnyHashable?]
-        /// The rule that it has to pass next.
+        /// The index of the rule that it has to pass next.
         var stage = 0
-        /// Its place in the group of each rule that it has passed, in their order, and last in that of the rule that holds it.
+        /// Its place in the group of each rule that it has passed, in order; last its place at the rule that holds it.
         var places: [(stage: Int, place: UInt64)] = []
         var blockers: Swift.Set<ID> = []
         var dependents: Swift.Set<ID> = []
-        /// The rule by whose condition it waits, and the place before which others may be that it has to wait for as well.
+        /// The rule whose condition it waits for, and a place: it may have to wait for events before that place, too.
         var looking: (stage: Int, place: UInt64)?
         var isExecuting = false
-        /// Cancelled while it ran: its end is still to come.
+        /// Whether it was cancelled while it ran, and its end is still to come.
         var isEnding = false
     }
 
@@ -62,13 +63,13 @@ nonisolated struct FluxRuleMachine {
     }
 
     let rules: [FluxRuleForm]
-    /// Whether it minds the moments: else they may be told to it as zero.
+    /// Whether a rule needs the moments; if not, the caller may pass zero.
     let isTimed: Bool
     private(set) var groups: [[AnyHashable: FluxRuleGroup]]
     private(set) var entries: [ID: Entry] = [:]
-    /// Keys that are needed no longer: they are the user's, and let go of once no lock is held.
+    /// Keys that are no longer needed. They are the user's values, and are released once no lock is held.
     private var gone: [AnyHashable] = []
-    /// The moment of the input at hand.
+    /// The moment of the current input.
     private var now = Swift.Duration.zero
     private var effects: [Effect] = []
     private var work: [Work] = []
@@ -88,21 +89,21 @@ nonisolated struct FluxRuleMachine {
         return takeEffects()
     }
 
-    /// The event has ended, of itself or because somebody cancelled it.
+    /// Removes an event that has run its course or was cancelled.
     mutating func ended(_ id: ID, at now: Swift.Duration) -> [Effect] {
         self.now = now
         remove(id)
         return takeEffects()
     }
 
-    /// Somebody who slept for a timer has woken up.
+    /// Lets a timer elapse whose sleep has ended.
     mutating func elapsed(_ timer: Timer, at now: Swift.Duration) -> [Effect] {
         self.now = now
         elapse(timer)
         return takeEffects()
     }
 
-    /// Does what has become possible: a loop, as a long row of events may end each other.
+    /// Performs the pending work; a loop rather than a recursion, because events may end each other in a long chain.
     private mutating func takeEffects() -> [Effect] {
         var next = 0
         while next < work.count {
@@ -120,7 +121,7 @@ nonisolated struct FluxRuleMachine {
 
     // MARK: - The walk of an event
 
-    /// Takes an event through its rules until one holds it or it starts.
+    /// Advances an event through its rules until one holds it or it starts.
     private mutating func advance(_ id: ID) {
         while let entry = entries[id], entry.blockers.isEmpty {
             if let (stage, place) = entry.looking {
@@ -140,7 +141,7 @@ nonisolated struct FluxRuleMachine {
         }
     }
 
-    /// Lets an event go on behind the rule that held it.
+    /// Advances an event past the rule that held it.
     private mutating func pass(_ id: ID) {
         guard let place = entries[id]?.places.popLast(), let key = entries[id]?.keys[place.stage] else { return }
         join(place.stage, id, key)
@@ -148,7 +149,7 @@ nonisolated struct FluxRuleMachine {
         advance(id)
     }
 
-    /// Applies one rule; false: the event does not go on for now.
+    /// Applies one rule; returns false if the event does not proceed for now.
     private mutating func apply(_ stage: Int, _ id: ID, _ event: any FluxEvent, _ key: AnyHashable) -> Bool {
         let timer = Timer(rule: stage, key: key)
         switch rules[stage].kind {
@@ -181,7 +182,7 @@ nonisolated struct FluxRuleMachine {
         case .retry, .shared:
             break
         case .custom(let ruling):
-            // What it is shown is shared, and gone before anything changes: so nothing is copied.
+            // The ruling shares this storage, and releases it before anything changes: so nothing is copied.
             switch ruling(event, groups[stage][key] ?? FluxRuleGroup(), entries) {
             case .start: break
             case .drop:
@@ -194,7 +195,7 @@ nonisolated struct FluxRuleMachine {
         return true
     }
 
-    /// Whether an event has passed a rule, with a key.
+    /// Returns whether an event has passed a rule with a key.
     private func isMember(_ id: ID, _ stage: Int, _ key: AnyHashable) -> Bool {
         guard let place = entries[id]?.places.first(where: { $0.stage == stage })?.place else { return false }
         return groups[stage][key]?.members[place] == id
@@ -229,7 +230,7 @@ nonisolated struct FluxRuleMachine {
         effects.append(.sleep(timer, until: deadline))
     }
 
-    /// A century: the clocks of the system stop the program where they are given more than they can count.
+    /// About a century, because the system's clocks stop the program if they are given more than they can count.
     static var longest: Swift.Duration { .seconds(Int64(3_000_000_000)) }
 
     private mutating func elapseIfDue(_ timer: Timer) {
@@ -256,9 +257,9 @@ nonisolated struct FluxRuleMachine {
         }
     }
 
-    /// Has an event wait for the last before a place that the condition is true of.
+    /// Makes an event wait for the last event before a place that meets the condition.
     ///
-    /// When that has ended, it looks for the next: so no event keeps more than one of all that it waits for.
+    /// When that event has ended, the waiting event looks for the next. So it registers with only one at a time.
     private mutating func look(_ id: ID, _ stage: Int, before place: UInt64) {
         entries[id]?.looking = nil
         guard let entry = entries[id], let key = entry.keys[stage], case .sequence(let condition) = rules[stage].kind,
@@ -269,13 +270,13 @@ nonisolated struct FluxRuleMachine {
         block(id, until: [last.id])
     }
 
-    /// Cancels others, and has an event wait for those that run.
+    /// Cancels other events, and makes an event wait for those that are running.
     private mutating func cancel(_ others: [ID], before id: ID) {
         for other in others { end(other, .cancelled) }
         block(id, until: others)
     }
 
-    /// Lets those go on for which there is room now, at a rule that limits how many of one key are in flight behind it.
+    /// Passes on held events while there is room behind a rule that limits how many events of one key are in flight.
     private mutating func refill(_ stage: Int, _ key: AnyHashable) {
         guard case .concurrency(let limit, _) = rules[stage].kind else { return }
         while groups[stage][key]?.members.count ?? 0 < limit, let next = groups[stage][key]?.next() { pass(next) }
@@ -292,7 +293,7 @@ nonisolated struct FluxRuleMachine {
     private mutating func remove(_ id: ID) {
         guard let entry = entries.removeValue(forKey: id) else { return }
         gone += entry.keys.compactMap { $0 }
-        // The later rule first: those that wait there were fired before those that wait at an earlier one.
+        // The later rule first: the events that wait there were fired before those that wait at an earlier rule.
         for (stage, place) in entry.places.reversed() { leave(stage, entry.keys[stage]!, place) }
         for blocker in entry.blockers { entries[blocker]?.dependents.remove(id) }
         for dependent in entry.dependents.sorted() {
@@ -307,7 +308,7 @@ nonisolated struct FluxRuleMachine {
         if groups[stage][key]?.isHolding == true {
             work.append(.refill(stage: stage, key: key))
         } else if case .debounce = rules[stage].kind, groups[stage][key]?.deadline != nil {
-            // The one that it slept for.
+            // The timer ran for this event alone.
             groups[stage][key]?.deadline = nil
             effects.append(.wake(Timer(rule: stage, key: key)))
         }
@@ -315,7 +316,7 @@ nonisolated struct FluxRuleMachine {
     }
 
     private mutating func tidy(_ stage: Int, _ key: AnyHashable) {
-        // The key of the group is that of the event that it began with.
+        // The stored key is that of the event that began the group: equal to `key`, but maybe another object.
         guard let index = groups[stage].index(forKey: key), groups[stage].values[index].isIdle else { return }
         gone.append(groups[stage].remove(at: index).key)
     }

@@ -2,9 +2,10 @@
     import FluxCore
 #endif
 
-/// Has the events of one creator, or of several, run by rules: the scheduler that those apply.
+/// The scheduler that applies rules to the events of one creator, or of several.
 ///
-/// Creators given `rules:` make one of their own. One that several creators share lets rules reach over types of event:
+/// A creator that is given `rules:` creates its own. One that several creators share applies its rules across event
+/// types:
 ///
 /// ```swift
 /// let orderly = FluxRules<any FluxEvent>([.sequence()])
@@ -13,17 +14,18 @@
 /// store.run(Load(page: 1), dependency: client, rules: orderly)
 /// ```
 ///
-/// Events that are of another type than its rules, as a cast by `as?` has it, go on at once.
+/// An event that `as?` cannot cast to the event type of the rules proceeds at once.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
     private let runner: FluxRuleRunner
 
-    /// Makes the scheduler of some rules.
+    /// Creates a scheduler that applies rules.
     ///
     /// - Parameters:
-    ///   - rules: What applies to the events, in this order.
-    ///   - clock: What durations of the rules are measured with; its `now` is read under a lock, and uses no store.
+    ///   - rules: The rules, in the order in which they apply.
+    ///   - clock: The clock that measures the durations of the rules. Its `now` is read while a lock is held and must
+    ///     not use a store.
     public init(
         _ rules: [FluxRule<Event>], clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
     ) {
@@ -32,34 +34,34 @@ nonisolated public final class FluxRules<Event: Sendable>: FluxScheduler {
 
     /// Takes an event through the rules.
     ///
-    /// - Parameter ticket: The event.
-    /// - Complexity: O(log *n*) for *n* events in flight; O(*k*) where a condition has to look at the *k* of one key.
+    /// - Parameter ticket: The ticket of the event.
+    /// - Complexity: O(log *n*) for *n* events in flight; O(*k*) if a condition has to check the *k* events of one key.
     public func fired(_ ticket: FluxTicket) { ticket.event is Event ? runner.fired(ticket) : ticket.start() }
 
-    /// Has an event tried again, if a rule says so.
+    /// Retries an event if a rule says so.
     ///
     /// - Parameters:
-    ///   - ticket: The event.
+    ///   - ticket: The ticket of the event.
     ///   - attempt: The attempt that failed, counted from 1.
-    ///   - error: What it failed with.
-    /// - Returns: Whether it is tried again.
+    ///   - error: The error that it failed with.
+    /// - Returns: Whether the event is retried.
     public func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Swift.Error) -> Bool {
         runner.retries(ticket, after: attempt)
     }
 
-    /// Lets those go on that an event has kept waiting.
+    /// Lets events proceed that have waited for an event that has now ended.
     ///
     /// - Parameters:
-    ///   - ticket: The event.
+    ///   - ticket: The ticket of the event that has ended.
     ///   - outcome: How it ended.
     public func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) { runner.ended(ticket) }
 }
 
-/// Where events come under rules, whatever their type.
+/// Applies rules to events of any type.
 nonisolated final class FluxRuleRunner: Sendable {
     private typealias Machine = FluxRuleMachine
 
-    /// What somebody sleeps for.
+    /// What a sleep is for.
     private enum Alarm: Hashable {
         case rule(Machine.Timer)
         /// The next attempt of an event.
@@ -68,7 +70,7 @@ nonisolated final class FluxRuleRunner: Sendable {
         var key: AnyHashable? { if case .rule(let timer) = self { timer.key } else { nil } }
     }
 
-    /// In place of a key that does not equal itself, and so would not be found again.
+    /// Replaces a key that does not equal itself, and so would not be found again.
     private struct Alone: Hashable { let id: UInt64 }
 
     /// An event, and the limits in which it needs a place once the rules let it start.
@@ -76,37 +78,40 @@ nonisolated final class FluxRuleRunner: Sendable {
         let ticket: FluxTicket
         let limits: ArraySlice<FluxLimit>
 
-        /// Under the lock of the limit before: that is why they are in one order everywhere.
+        /// Takes a place in the next limit or, after the last one, starts the event.
+        ///
+        /// Called while the lock of the previous limit is held. That is why limits have the same order everywhere.
         func goOn() {
             if let limit = limits.first { limit.places.take(ticket, limits.dropFirst()) } else { ticket.start() }
         }
     }
 
-    /// The machine, what its ids stand for, and those who sleep for it.
+    /// The machine, the events behind its ids, and the sleeps for its timers.
     private struct Table {
         var machine: Machine
         let clock: FluxRuleClock
-        /// By the ids of their tasks, which the machine knows them by.
+        /// The events, by the ids of their tasks; the machine uses the same ids.
         var entries: [UInt64: Entry] = [:]
-        /// Those who sleep, by a number each, with their tasks once these are known, and until when they are to sleep on.
+        /// The sleeps by number, each with its task once that is known, and the later deadline to sleep on to.
         ///
-        /// One who is wanted later sleeps on rather than be cancelled, for many a clock keeps a sleep that was cancelled until its time.
+        /// A sleep that is needed later sleeps on and is not cancelled, because many clocks keep a cancelled sleep
+        /// until its time.
         var sleeps: [UInt64: (alarm: Alarm, later: Swift.Duration?, task: _Concurrency.Task<Void, Never>?)] = [:]
         var alarms: [Alarm: UInt64] = [:]
         var lastNumber: UInt64 = 0
-        /// What is to be done without the lock.
+        /// The results of the current input: sleeps to start, and what to cancel and release once the lock is free.
         var started: [(number: UInt64, deadline: Swift.Duration)] = []
         var woken: [_Concurrency.Task<Void, Never>?] = []
         var gone: [AnyHashable] = []
 
-        /// The moment, where a rule minds it.
+        /// The current moment; zero if no rule needs it.
         private var now: Swift.Duration { machine.isTimed ? clock.now() : .zero }
 
         // MARK: - Inputs
 
         mutating func fired(_ entry: Entry) {
             let (id, event) = (entry.ticket.task.id, entry.ticket.event)
-            // It was here already, by way of another scheduler, and has its place.
+            // The event was here already, by way of another scheduler, and has its place.
             if entries.updateValue(entry, forKey: id) != nil { return entry.goOn() }
             let found = machine.rules.map { $0.key(event).map { AnyHashable($0) } }
             for case let key? in found where key != key { gone.append(key) }
@@ -114,7 +119,7 @@ nonisolated final class FluxRuleRunner: Sendable {
             perform(machine.fire(id, event, keys: keys, at: now))
         }
 
-        /// Of several rules that cover an event the first applies.
+        /// Retries an event if the first retry rule that covers it says so.
         mutating func retries(_ ticket: FluxTicket, after attempt: Int) -> Bool {
             let id = ticket.task.id
             for (rule, key) in zip(machine.rules, machine.entries[id]?.keys ?? []) where key != nil {
@@ -134,7 +139,7 @@ nonisolated final class FluxRuleRunner: Sendable {
             perform(machine.ended(id, at: now))
         }
 
-        /// Somebody has woken up, whom nobody may wait for any longer.
+        /// Handles the end of a sleep, which may no longer be needed.
         mutating func elapsed(_ number: UInt64) {
             guard let (alarm, later, _) = sleeps[number] else { return }
             sleeps[number]?.later = nil
@@ -187,7 +192,7 @@ nonisolated final class FluxRuleRunner: Sendable {
         }
     }
 
-    /// Each once, in an order that is the same everywhere.
+    /// The limits, each once, in an order that is the same everywhere.
     private let limits: [FluxLimit]
     private let table: FluxLock<Table>
 
@@ -209,26 +214,27 @@ nonisolated final class FluxRuleRunner: Sendable {
 
     func ended(_ ticket: FluxTicket) { end(ticket, limits[...]) }
 
-    /// Takes an event through the rules, and then through limits.
+    /// Takes an event through the rules and then through limits.
     private func take(_ ticket: FluxTicket, _ limits: ArraySlice<FluxLimit>) {
         decide { $0.fired(Entry(ticket: ticket, limits: limits)) }
     }
 
     private func end(_ ticket: FluxTicket, _ limits: ArraySlice<FluxLimit>) {
         decide { table in
-            // Those behind first: what goes on then finds its place there. And under this lock: nothing gets there meanwhile.
+            // The limits behind first, so that an event that proceeds then finds its place there. This lock is held, so
+            // that no event gets there meanwhile.
             if let limit = limits.first { limit.places.end(ticket, limits.dropFirst()) }
             table.ended(ticket)
         }
     }
 
-    /// Decides under the lock, and does outside it what is no matter of tickets.
+    /// Decides while the lock is held; afterwards releases keys and cancels sleeps.
     @discardableResult private func decide<Result>(_ body: (inout Table) -> Result) -> Result {
         let (result, woken, gone) = table.withLock { table in
             let result = FluxPureCode.run("a key, condition or FluxRuling of a FluxRule, or the now of its clock") {
                 body(&table)
             }
-            // With the lock held: whoever wakes up has been noted, and nobody is noted in the place of a later one.
+            // While the lock is held, so that a task is recorded before it wakes up, and never replaces a later task.
             for (number, deadline) in table.started where table.sleeps[number] != nil {
                 table.sleeps[number]?.task = _Concurrency.Task.detached { [weak self, clock = table.clock] in
                     await clock.sleep(deadline)
@@ -243,17 +249,17 @@ nonisolated final class FluxRuleRunner: Sendable {
         return result
     }
 
-    /// Once no lock is held: a clock of the user's is told of it.
+    /// Cancels sleeps once no lock is held, because that calls the user's clock.
     private func cancel(_ sleeps: [_Concurrency.Task<Void, Never>?]) {
         if sleeps.isEmpty { return }
         FluxPureCode.after { for task in sleeps { task?.cancel() } }
     }
 }
 
-/// A clock of any type, with moments that can be compared: how long it has run since the rules were made.
+/// A clock of any type; its moments are durations since the rules were created, so that they can be compared.
 nonisolated struct FluxRuleClock: Sendable {
     let now: @Sendable () -> Swift.Duration
-    /// Returns at a moment, or when the task is cancelled.
+    /// Sleeps until a moment, or until the clock throws, as it does when the task is cancelled.
     let sleep: @Sendable (_ deadline: Swift.Duration) async -> Void
 
     init(_ clock: some _Concurrency.Clock<Swift.Duration>) {

@@ -8,7 +8,7 @@
     import Android
 #endif
 
-/// Writes a line to the standard error output: for what would be lost in silence otherwise.
+/// Writes a line to the standard error output, for errors that would otherwise be lost silently.
 nonisolated func fluxEffectsWarn(_ message: String) {
     let line = Array("FluxCore: \(message)\n".utf8)
     _ = write(2, line, line.count)
