@@ -49,7 +49,7 @@ nonisolated struct FluxRuleMachine {
         var places: [(stage: Int, place: UInt64)] = []
         var blockers: Swift.Set<ID> = []
         var dependents: Swift.Set<ID> = []
-        /// The rule whose condition it waits for, and a place: it may have to wait for events before that place, too.
+        /// The rule whose condition makes it wait, and a place: it may have to wait for events before that place, too.
         var looking: (stage: Int, place: UInt64)?
         var isExecuting = false
         /// Whether it was cancelled while it ran, and its end is still to come.
@@ -67,7 +67,7 @@ nonisolated struct FluxRuleMachine {
     let isTimed: Bool
     private(set) var groups: [[AnyHashable: FluxRuleGroup]]
     private(set) var entries: [ID: Entry] = [:]
-    /// Keys that are no longer needed. They are the user's values, and are released once no lock is held.
+    /// Keys that are no longer needed; they are the user's values, and are released once no lock is held.
     private var gone: [AnyHashable] = []
     /// The moment of the current input.
     private var now = Swift.Duration.zero

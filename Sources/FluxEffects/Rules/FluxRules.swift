@@ -4,8 +4,7 @@
 
 /// The scheduler that applies rules to the events of one creator, or of several.
 ///
-/// A creator that is given `rules:` creates its own. One that several creators share applies its rules across event
-/// types:
+/// A creator that is given `rules:` creates its own. One that several creators share applies rules across event types:
 ///
 /// ```swift
 /// let orderly = FluxRules<any FluxEvent>([.sequence()])
