@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// Records what a store applies, to undo and redo it, to look back, and to run it again.
+/// Records what a store applies, to undo and redo it, to look back, and to replay it.
 ///
 /// ```swift
 /// let history = FluxHistory(store, limit: 100)
@@ -11,24 +11,24 @@
 /// history.redo()
 /// ```
 ///
-/// Undo and redo put a state back; they run no `handle`, no middleware and no converter, and record nothing. They are
-/// announced as changes of their own, under a new revision. An action that is applied after an undo takes the place of what
-/// was undone.
+/// Undo and redo restore a state. They run no `handle`, no middleware and no converter, and record nothing. Each is
+/// announced as a separate change, with a new revision. An action that is applied after an undo replaces what was
+/// undone.
 ///
-/// It records from when it is made until it goes, what comes by way of dispatchers too. It keeps its store, and up to
-/// `limit` + 1 states: with large ones choose a small limit, since each state that is kept makes the next `handle` copy what
-/// it changes.
+/// A history records from its creation until its release, including actions that arrive through dispatchers. It keeps
+/// its store, and up to `limit` + 1 states. Choose a small limit for large states, since each state that is kept makes
+/// the next `handle` copy what it changes.
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and middleware.
 nonisolated public final class FluxHistory<State: FluxState>: Sendable {
-    /// An action that was applied, and what it led to.
+    /// An action that was applied, and its result.
     ///
     /// Thread safety: a value.
     public struct Entry: Sendable {
         @usableFromInline let change: FluxChange<State>
-        /// The state after it.
+        /// The state after the action.
         public let state: State
-        /// The revision that the store was at after it.
+        /// The revision of the store after the action.
         public let revision: UInt64
 
         @inlinable init(change: FluxChange<State>, state: State, revision: UInt64) {
@@ -42,12 +42,12 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     @usableFromInline let store: FluxStore<State>
     @usableFromInline let recorder: FluxHistoryRecorder<State>
 
-    /// Starts to record.
+    /// Starts recording a store.
     ///
     /// - Parameters:
-    ///   - store: Whose actions.
-    ///   - limit: How many actions to keep, at least 1; the oldest is forgotten first.
-    /// - Complexity: O(1), and so is what each action costs, whatever the limit.
+    ///   - store: The store to record.
+    ///   - limit: How many actions to keep, at least 1. The oldest is forgotten first.
+    /// - Complexity: O(1). Recording an action costs O(1) too, whatever the limit.
     @inlinable public init(_ store: FluxStore<State>, limit: Int) {
         guard limit > 0 else {
             Swift.fatalError("FluxCore: FluxHistory(limit: \(limit)) keeps nothing: give a limit of 1 or more.")
@@ -64,18 +64,18 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     }
 
     deinit {
-        // Let go of with some lock held it is cleared away once there is none.
+        // If this history is released while a lock is held, the recorder is removed once the lock is free.
         FluxPureCode.after { [store, recorder] in store.handle.withAccess { $0.remove(recorder) } }
     }
 
     // MARK: - Looking back
 
-    /// What is kept, the oldest first; those behind the current position were undone.
+    /// The recorded entries, oldest first; those after the current position were undone.
     ///
     /// - Complexity: O(*n*) for *n* entries.
     public var entries: [Entry] { recorder.machine.withLock { $0.entries } }
 
-    /// How many of the ``entries`` are in the state of the store: the others were undone.
+    /// How many of the ``entries`` are part of the store's state; the others were undone.
     public var position: Int { recorder.machine.withLock { $0.position } }
 
     /// The state before the first of the ``entries``.
@@ -83,30 +83,32 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     // MARK: - Going back and forth
 
-    /// Takes the last action back.
+    /// Undoes the last action.
     ///
-    /// - Returns: The new revision; nil if there is nothing to take back, or while the store holds changes back: as long as it loads,
-    ///   and always if it is that of a `FluxReplica`, whose state follows from a log alone.
+    /// - Returns: The new revision. Nil if there is nothing to undo, or while the store holds changes back: during a
+    ///   load, and always for the store of a `FluxReplica`, whose state follows from a log alone.
     /// - Complexity: O(1).
     @discardableResult
     public func undo() -> UInt64? { move { $0.undo() } }
 
-    /// Puts back the action that was taken back last.
+    /// Redoes the action that was undone last.
     ///
-    /// Whatever is applied meanwhile, announced or not, ends that.
+    /// Any change that is applied in between, announced or not, makes this impossible.
     ///
-    /// - Returns: The new revision, which is that of no entry; nil if there is nothing to put back.
+    /// - Returns: The new revision, which no entry has. Nil if there is nothing to redo, or while the store holds
+    ///   changes back.
     /// - Complexity: O(1).
     @discardableResult
     public func redo() -> UInt64? { move { $0.redo() } }
 
-    /// Puts back the state that an entry left, or the one before the first.
+    /// Restores the state after an entry, or the state before the first entry.
     ///
-    /// Of several entries with one revision the last is meant: what was not announced has that of the change before it. Where the
-    /// first entry was not announced, ``undo()`` alone leads to the state before it.
+    /// If several entries have the same revision, the last of them counts: an entry that was not announced has the
+    /// revision of the change before it. If the first entry was not announced, only ``undo()`` leads to the state
+    /// before it.
     ///
-    /// - Parameter revision: The revision of the entry, and not one that a move has returned.
-    /// - Returns: The new revision; nil if none is kept of that revision.
+    /// - Parameter revision: The revision of the entry; not one that ``undo()``, ``redo()`` or this function returned.
+    /// - Returns: The new revision. Nil if no state with that revision is kept, or while the store holds changes back.
     /// - Complexity: O(*n*) for *n* entries.
     @discardableResult
     public func jump(to revision: UInt64) -> UInt64? { move { $0.jump(to: revision) } }
@@ -126,21 +128,21 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     /// Applies what was recorded, up to the current position, to a fresh state.
     ///
-    /// Only `handle(action:)` and reactions run: no middleware, no converter, no subscription, so no side effect a second
-    /// time.
+    /// Only `handle(action:)` and reactions run. No middleware, converter or subscription runs, so no side effect
+    /// happens a second time.
     ///
-    /// - Parameter state: The state to begin with; nil for the one before the first entry.
-    /// - Returns: The state after each entry. From ``start`` on they are those of the entries.
+    /// - Parameter state: The state to begin with; nil for ``start``, the state before the first entry.
+    /// - Returns: The state after each entry. If it begins with ``start``, these are the states of the entries.
     /// - Complexity: O(*n*) for *n* entries.
     public func replay(onto state: State? = nil) -> [State] {
         let (start, entries, position) = recorder.machine.withLock { ($0.start.state, $0.entries, $0.position) }
         return Self.replay(entries.prefix(position).map { ($0.change, $0.state) }, onto: state ?? start)
     }
 
-    /// Applies actions to a fresh state, as a store would, and nothing else.
+    /// Applies actions to a fresh state, as a store would, and does nothing else.
     ///
     /// - Parameters:
-    ///   - actions: The actions, first things first.
+    ///   - actions: The actions, in the order in which to apply them.
     ///   - state: The state to begin with.
     /// - Returns: The state after each action.
     /// - Complexity: O(*n*) for *n* actions.
@@ -150,7 +152,7 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
 
     private static func replay(_ steps: [(change: FluxChange<State>, left: State)], onto state: State) -> [State] {
         var state = state
-        // As in a store: a `handle` that dispatches stops here too.
+        // As in a store, a `handle` that dispatches stops the program.
         return FluxPureCode.run("FluxState.handle(action:)") {
             steps.map { step in
                 switch step.change {
@@ -164,18 +166,18 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     }
 }
 
-/// Says, to those who look on, that a history put another state in the place of the one that was there.
+/// The action that shows observers that a history has replaced the state.
 nonisolated struct FluxHistoryMove: FluxAction, CustomStringConvertible {
-    /// Whose: to any other it is a change like those of actions.
+    /// The recorder of that history; any other recorder records the move like an action.
     let recorder: ObjectIdentifier
 
-    /// As logs show it.
+    /// The text that logs show.
     var description: String { "undo, redo or jump of a FluxHistory" }
 }
 
-/// Records what one store applies; locked after the store.
+/// Records what one store applies; its lock is taken while the store's lock is held.
 ///
-/// Open to the client's module, which specialises it.
+/// Visible to the client's module, which specialises it.
 @usableFromInline nonisolated final class FluxHistoryRecorder<State: FluxState>: FluxStoreObserver {
     @usableFromInline let machine: FluxLock<FluxHistoryMachine<State>>
 
@@ -191,7 +193,7 @@ nonisolated struct FluxHistoryMove: FluxAction, CustomStringConvertible {
         return forgotten.isEmpty ? nil : FluxForgotten(forgotten)
     }
 
-    /// Takes what a history has put back, or what was loaded before the first action; nil: it is a change like others.
+    /// Handles a state that this history restored or that was loaded before the first action; nil for any other.
     @usableFromInline func replaced(
         by action: any FluxAction, _ state: State, _ revision: UInt64?, _ machine: inout FluxHistoryMachine<State>
     ) -> FluxHistoryMachine<State>.Forgotten? {
@@ -204,7 +206,7 @@ nonisolated struct FluxHistoryMove: FluxAction, CustomStringConvertible {
     }
 }
 
-/// Lets go, once no lock is held, of what a history has forgotten: that may be the last to know it.
+/// Releases what a history has forgotten once no lock is held, because the history may have the last reference.
 @usableFromInline nonisolated final class FluxForgotten<Value: Sendable>: FluxSettling {
     private let value: Value
 

@@ -2,21 +2,21 @@
     import FluxCore
 #endif
 
-/// What a history keeps, and where in it the store is: a pure state machine.
+/// What a history keeps, and the position of the store in it: a pure state machine.
 ///
 /// | input     | result                                                                                    |
 /// |-----------|-------------------------------------------------------------------------------------------|
-/// | `restart` | once, before the first `record`: a state that was loaded takes the place of the first         |
-/// | `record`  | what was undone is forgotten; kept as the newest; over the limit the oldest is forgotten      |
-/// | `undo`    | the state before the step the store is at; nil where nothing older is kept                    |
-/// | `redo`    | the state after the next step; nil where nothing was undone                                   |
-/// | `jump`    | the state that had a revision; nil where it is not kept                                       |
+/// | `restart` | once, before the first `record`: a loaded state replaces the start                            |
+/// | `record`  | forgets what was undone; keeps the change as the newest; over the limit, forgets the oldest   |
+/// | `undo`    | the state before the current entry; nil if nothing older is kept                              |
+/// | `redo`    | the state after the next entry; nil if nothing was undone                                     |
+/// | `jump`    | the state that had a revision; nil if it is not kept                                          |
 @usableFromInline nonisolated struct FluxHistoryMachine<State: FluxState> {
     @usableFromInline typealias Entry = FluxHistory<State>.Entry
 
-    /// What is to be let go of outside the lock.
+    /// Values to release once the lock is free.
     @usableFromInline struct Forgotten: Sendable {
-        /// Apart from those that were undone, for most often it is the only one.
+        /// Apart from `undone`, because it is usually the only entry.
         @usableFromInline var oldest: Entry?
         @usableFromInline var start: State?
         @usableFromInline var undone: ContiguousArray<Entry> = []
@@ -29,11 +29,11 @@
     @usableFromInline let limit: Int
     /// The state before the oldest entry, and its revision.
     @usableFromInline var start: (state: State, revision: UInt64)
-    /// A ring: the oldest entry is at `first`, and a slot that holds none is nil.
+    /// A ring buffer: the oldest entry is at `first`, and an empty slot is nil.
     @usableFromInline var slots: ContiguousArray<Entry?> = []
     @usableFromInline var first = 0
     @usableFromInline var count = 0
-    /// How many of the entries are in the store's state: those behind were undone.
+    /// How many of the entries are part of the store's state; the later ones were undone.
     @usableFromInline var position = 0
     /// The revision of the store.
     @usableFromInline var revision: UInt64
@@ -49,7 +49,7 @@
 
     var entries: [Entry] { (0..<count).compactMap { slots[slot($0)] } }
 
-    /// Begins with a state that was loaded: once, before the first record.
+    /// Begins with a state that was loaded; called once, before the first record.
     mutating func restart(_ state: State, _ revision: UInt64) -> Forgotten {
         self.revision = revision
         isLoading = false
@@ -59,7 +59,7 @@
         return forgotten
     }
 
-    /// Records a change; what announces nothing has the revision of the last that did.
+    /// Records a change; one that was not announced gets the revision of the last announced change.
     @inlinable mutating func record(_ change: FluxChange<State>, _ state: State, _ revision: UInt64?) -> Forgotten {
         isLoading = false
         var forgotten = Forgotten()

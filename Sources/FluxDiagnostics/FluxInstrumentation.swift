@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// Looks at what happens on a dispatcher or a store: each function is told of one thing, and does nothing by default.
+/// Observes what happens on a dispatcher or a store: each function is one notification, and does nothing by default.
 ///
 /// ```swift
 /// struct Printing: FluxInstrumentation {
@@ -13,60 +13,60 @@
 /// let registration = dispatcher.instrument(Printing())
 /// ```
 ///
-/// On a dispatcher it is told of the events of the creators that dispatch there, of what is dispatched, and of what came of
-/// that in each store. On a store it is told of what that store applies, wherever it comes from.
-/// While nobody looks, there is nothing to pay.
+/// On a dispatcher, it observes the events of the creators that dispatch there, the actions that are dispatched, and
+/// their results in each store. On a store, it observes the events of the creators that send there, and what that store
+/// applies, whatever the source. Without instrumentation there is no cost.
 ///
-/// It is called on the thread that dispatches: one that blocks holds up that thread, and no subscription (C8). Hand what takes long to
-/// a queue.
+/// It is called on the thread that dispatches. If it blocks, it delays that thread, but no subscription (C8). Move long
+/// work to a queue.
 ///
-/// Thread safety: it is called on many threads at once, with no lock held but for `dispatched` of a store.
+/// Thread safety: called on many threads at once, with no lock held, except for `dispatched` on a store.
 nonisolated public protocol FluxInstrumentation: Sendable {
-    /// An event was fired.
+    /// Receives an event that was fired.
     ///
     /// - Parameters:
     ///   - event: The event.
-    ///   - origin: What its actions will carry.
+    ///   - origin: The origin that its actions will carry.
     func fired(_ event: any FluxEvent, origin: FluxOrigin)
 
-    /// The conversion of an event has failed for good.
+    /// Receives an event whose conversion has failed and will not be retried.
     ///
     /// - Parameters:
     ///   - event: The event.
-    ///   - error: What it failed with.
-    ///   - origin: What its actions carry.
+    ///   - error: The error that it failed with.
+    ///   - origin: The origin that its actions carry.
     func failed(_ event: any FluxEvent, error: any Swift.Error, origin: FluxOrigin)
 
-    /// The conversion of an event has failed and will be tried again.
+    /// Receives an event whose conversion has failed and will be retried.
     ///
     /// - Parameters:
     ///   - event: The event.
-    ///   - attempt: Which attempt failed, from 1 on.
-    ///   - error: What it failed with.
-    ///   - origin: What its actions carry.
+    ///   - attempt: The attempt that failed, counted from 1.
+    ///   - error: The error that it failed with.
+    ///   - origin: The origin that its actions carry.
     func retried(_ event: any FluxEvent, attempt: Int, error: any Swift.Error, origin: FluxOrigin)
 
-    /// An action is on its way, and has not been applied.
+    /// Receives an action that is on its way and has not been applied.
     ///
-    /// Nothing more is told of one that middleware stops, nor, on a store, of a reaction or a part of a command that turns out to
-    /// change nothing.
+    /// `applied` does not follow if middleware stops the action. On a store, it also does not follow if a reaction or a
+    /// part of a command turns out to change nothing.
     ///
-    /// On a dispatcher this comes before any middleware of a lower priority than `Int.max`. On a store it comes when nothing else
-    /// can come between, so it is called under the lock of the store: there it must be quick, and use no store, dispatcher or
-    /// creator.
+    /// On a dispatcher, this is called before any middleware with a priority lower than `Int.max`. On a store, it is
+    /// called when nothing can come in between any more, which means while the store's lock is held. There it must be
+    /// quick, and use no store, dispatcher or creator.
     ///
     /// - Parameters:
     ///   - action: The action.
-    ///   - origin: The event that it came from; nil if it was not fired.
+    ///   - origin: The origin of the action; nil if it came from no event.
     func dispatched(_ action: any FluxAction, origin: FluxOrigin?)
 
-    /// A store has applied an action.
+    /// Receives an action that a store has applied.
     ///
     /// - Parameters:
     ///   - action: The action.
-    ///   - store: Where.
-    ///   - revision: The revision that announces it; nil if there was nothing to announce.
-    ///   - duration: How long that took; on a dispatcher the wait for it included.
+    ///   - store: The store.
+    ///   - revision: The revision that announces the change; nil if there was nothing to announce.
+    ///   - duration: How long that took; on a dispatcher, this includes the wait for the store.
     func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Swift.Duration)
 }
 
@@ -89,20 +89,20 @@ nonisolated extension FluxInstrumentation {
     ) {}
 }
 
-/// Follows an event through its actions: all that a converter sends for one event carries the same.
+/// Identifies an event in its actions: all actions that a converter sends for one event carry the same origin.
 ///
-/// Middleware that goes on later, or on another thread, keeps it.
+/// It is preserved when middleware continues later, or on another thread.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxOrigin: Hashable, Sendable {
     /// A number that no other event of this run of the program has.
     public let id: UInt64
 
-    /// The origin of what some work sends.
+    /// Creates the origin of what the work of an event sends.
     ///
-    /// - Parameter task: The work.
+    /// - Parameter task: The task of that work.
     @inlinable public init(_ task: FluxTask) { id = task.id }
 
-    /// The event whose action is being dispatched on this thread; nil if there is none.
+    /// The origin of the action that is being dispatched on this thread; nil if there is none.
     @inlinable public static var current: FluxOrigin? { FluxTask.current.map { FluxOrigin($0) } }
 }

@@ -3,16 +3,17 @@
 #endif
 
 nonisolated extension FluxDispatcher {
-    /// Lets somebody look at what happens on this dispatcher.
+    /// Adds instrumentation for what happens on this dispatcher.
     ///
-    /// Of what a child sees, that child tells.
+    /// What a child dispatcher does is reported by that child only.
     ///
-    /// - Parameter instrumentation: Who is told.
-    /// - Returns: What to end it by; letting go of that ends nothing.
+    /// - Parameter instrumentation: The instrumentation to add.
+    /// - Returns: A registration, to remove the instrumentation. Releasing it removes nothing.
     @discardableResult
     public func instrument(_ instrumentation: some FluxInstrumentation) -> FluxRegistration {
-        // At the front it is told what was dispatched, and at the back what became of that. Of those with the same priority the one
-        // that was added first comes first. The front is there for longer, so that nothing is applied that was not dispatched.
+        // The front reports what was dispatched, and the back reports the results. Among interceptors with the same
+        // priority, the one that was added first comes first. The front is added first and removed last, so that no
+        // action is reported as applied without having been reported as dispatched.
         let front = add(FluxDispatchedInstrument(instrumentation: instrumentation), priority: .max)
         let back = add(FluxAppliedInstrument(instrumentation: instrumentation), priority: .min)
         return FluxRegistration {
@@ -23,10 +24,12 @@ nonisolated extension FluxDispatcher {
 }
 
 nonisolated extension FluxStore {
-    /// Lets somebody look at what this store applies, wherever it comes from, and at the events of creators that send here.
+    /// Adds instrumentation for what this store applies, whatever the source, and for events of creators that send
+    /// here.
     ///
-    /// - Parameter instrumentation: Who is told.
-    /// - Returns: What to end it by; letting go of that ends nothing. Until then it keeps the state in memory, and the store not.
+    /// - Parameter instrumentation: The instrumentation to add.
+    /// - Returns: A registration, to remove the instrumentation. Releasing it removes nothing. Until it is removed or
+    ///   released, it keeps the state in memory, but not the store.
     @inlinable @discardableResult
     public func instrument(_ instrumentation: some FluxInstrumentation) -> FluxRegistration {
         let observer = FluxStoreInstrument(handle, instrumentation)
@@ -41,7 +44,7 @@ nonisolated extension FluxStore {
 
 // MARK: - Events
 
-/// Tells of the events of creators.
+/// Reports the events of creators.
 @usableFromInline nonisolated protocol FluxEventInstrument: FluxEventObserver {
     var instrumentation: any FluxInstrumentation { get }
 }
@@ -62,7 +65,7 @@ nonisolated extension FluxEventInstrument {
 
 // MARK: - A dispatcher
 
-/// Tells of each action that is dispatched.
+/// Reports each action that is dispatched.
 nonisolated private struct FluxDispatchedInstrument: FluxDispatchInterceptor, FluxEventInstrument {
     let instrumentation: any FluxInstrumentation
 
@@ -72,17 +75,18 @@ nonisolated private struct FluxDispatchedInstrument: FluxDispatchInterceptor, Fl
     }
 }
 
-/// Tells what became of each action in the stores, with what middleware made of it.
+/// Reports the results of each action in the stores, with the action that middleware made of it.
 nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
     let instrumentation: any FluxInstrumentation
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
-        // Noted under the locks, and told once none is held.
+        // Recorded while locks are held, and reported once none is held.
         let times = FluxTimes()
         let announced = next.telling { store, revision, _ in times.note(store, revision) }(action)
         times.each { applied in
-            // Where this is a child, those behind come up as well. One that has left or moved by now is told of by each on the way.
-            // The place is looked at last: one that moves in between is told of.
+            // If this is a child, `next` also reaches stores of other dispatchers, which report these themselves. A
+            // store that has left or moved by now is reported by every dispatcher on the way. The place is checked
+            // last, so that a store that moves during this check is reported.
             let current = applied.store.dispatcher
             if let current, current !== dispatcher, applied.store.place == applied.place { return }
             instrumentation.applied(
@@ -92,14 +96,15 @@ nonisolated private struct FluxAppliedInstrument: FluxDispatchInterceptor {
     }
 }
 
-/// What the stores of one dispatch took.
+/// The times that the stores of one dispatch took.
 nonisolated private final class FluxTimes: Sendable {
-    /// The first is kept by itself, for there is often one alone, and an array would have to be allocated.
+    /// The first result is kept separately, because it is often the only one, and an array would need an allocation.
     private let noted = FluxLock((last: fluxNow(), first: FluxApplied?.none, more: ContiguousArray<FluxApplied>()))
 
     func note(_ store: FluxStoreInfo, _ revision: UInt64?) {
         noted.withLock { noted in
-            // With the lock held: of two stores whose dispatchers apply it at once the later one has the later time.
+            // While the lock is held: if two stores apply the action at once, by different dispatchers, the later one
+            // gets the later time.
             let now = fluxNow()
             let applied = FluxApplied(store: store, place: store.place, revision: revision, duration: now &- noted.last)
             if noted.first == nil { noted.first = applied } else { noted.more.append(applied) }
@@ -114,10 +119,10 @@ nonisolated private final class FluxTimes: Sendable {
     }
 }
 
-/// How long a store took for the action of one dispatch, in nanoseconds, and what came of it.
+/// The result of one dispatch in a store, and how long the store took, in nanoseconds.
 nonisolated private struct FluxApplied {
     let store: FluxStoreInfo
-    /// Where it was then.
+    /// The place of the store at that time.
     let place: UInt64
     let revision: UInt64?
     let duration: UInt64

@@ -14,9 +14,9 @@ import Synchronization
     import Android
 #endif
 
-/// Tells of each action that a store applies.
+/// Reports each action that a store applies.
 ///
-/// Open to the client's module, which specialises it, or each action would cost five times as much.
+/// Visible to the client's module, which specialises it. Otherwise each action would cost five times as much.
 @usableFromInline nonisolated final class FluxStoreInstrument<State: FluxState>: FluxStoreObserver, FluxEventInstrument
 {
     @usableFromInline let teller: FluxStoreTeller
@@ -28,7 +28,7 @@ import Synchronization
     @usableFromInline var instrumentation: any FluxInstrumentation { teller.instrumentation }
 
     @inlinable func applying(_ change: FluxChange<State>) {
-        // Of a state that is put in the place of another nobody is told, by either way to do that.
+        // A state that replaces another is not reported, whichever way it came in.
         if case .replaced = change { return }
         teller.begin(change.action)
     }
@@ -39,17 +39,17 @@ import Synchronization
     }
 }
 
-/// Tells, of a store of any type, when an action begins and, once the lock of the store is free, that it was applied.
+/// Reports, for a store of any type, that an action begins and, once the store's lock is free, that it was applied.
 ///
-/// It serves again and again, for to make one costs as much as all the rest; while it is taken another does.
+/// It is reused, because creating one costs as much as everything else. While it is taken, a new one is used.
 @usableFromInline nonisolated final class FluxStoreTeller: FluxSettling {
     let instrumentation: any FluxInstrumentation
-    /// It has the store's lock around all this; the store lets go of it when it ends.
+    /// The store whose lock is held during all this; the reference cycle ends when the store ends.
     private let store: FluxStoreInfo
-    /// When the action at hand began; it is used under the store's lock alone.
+    /// When the current action began; used only while the store's lock is held.
     private let start = Synchronization.Atomic<UInt64>(0)
     private let isTaken = Synchronization.Atomic<Bool>(false)
-    /// Safe: it belongs to who has taken this, under the store's lock, until that thread settles it.
+    /// Safe: it belongs to the thread that took this object, holding the store's lock, until that thread settles it.
     @exclusivity(unchecked) private nonisolated(unsafe) var action: any FluxAction = FluxNoAction()
     /// 0 if nothing was announced.
     @exclusivity(unchecked) private nonisolated(unsafe) var revision: UInt64 = 0
@@ -69,7 +69,8 @@ import Synchronization
 
     @usableFromInline func end(_ action: any FluxAction, _ revision: UInt64?) -> (any FluxSettling)? {
         let start = start.load(ordering: .relaxed)
-        // Acquiring: what settled it last has read the fields that are written here. To take it needs no more than the lock.
+        // Acquiring: the thread that settled it last has read the fields that are written here. Taking it needs only
+        // the store's lock.
         let teller = isTaken.load(ordering: .acquiring) ? FluxStoreTeller(store, instrumentation) : self
         teller.isTaken.store(true, ordering: .relaxed)
         (teller.action, teller.revision, teller.duration) = (action, revision ?? 0, fluxNow() &- start)
@@ -79,17 +80,17 @@ import Synchronization
     @usableFromInline func settle() {
         let (action, revision, duration) = (action, revision, duration)
         self.action = FluxNoAction()
-        // What it tells may lead to the next action.
+        // Freed before the report, because the report may lead to the next action.
         isTaken.store(false, ordering: .releasing)
         instrumentation.applied(
             action, to: store, revision: revision == 0 ? nil : revision, in: .nanoseconds(Int64(duration)))
     }
 }
 
-/// Stands where no action is; an optional one would take 100 instructions more to take out.
+/// The placeholder for no action; taking out an optional action would cost 100 more instructions.
 nonisolated private struct FluxNoAction: FluxAction {}
 
-/// A moment, in nanoseconds since some other; the clocks of the standard library take twice as long.
+/// Returns the time in nanoseconds since an arbitrary moment; the clocks of the standard library take twice as long.
 nonisolated func fluxNow() -> UInt64 {
     var time = timespec()
     clock_gettime(CLOCK_MONOTONIC, &time)
