@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// A store that is the same on many nodes: its actions are those of a shared log, applied in the order of the log.
+/// A store that is the same on many nodes: every node applies the actions of a shared log in the log's order.
 ///
 /// ```swift
 /// let replica = try await FluxReplica.joined(log: boards.log(for: "b1"), initialState: Board(), coding: coding)
@@ -10,39 +10,42 @@
 /// print(replica.store.state.titles)
 /// ```
 ///
-/// `handle(action:)` has to give the same result on every node, from the state and the action alone. A checksum of the state travels
-/// with some entries: a node that has another one says so by its ``status``, refuses to serve, and starts over from the newest
-/// snapshot. So what is right is always the snapshot and the entries after it.
+/// `handle(action:)` has to give the same result on every node, from the state and the action alone. Some entries carry
+/// a checksum of the state. A node with a different checksum reports that in its ``status``, refuses to serve, and
+/// starts over from the newest snapshot. The correct state is always the one that the snapshot and the entries after it
+/// lead to.
 ///
-/// A replica that is let go of is closed.
+/// Releasing a replica closes it.
 ///
-/// Thread safety: all of it may be used from any thread; not inside `FluxState.handle(action:)`.
+/// Thread safety: all members may be used from any thread, but not inside `FluxState.handle(action:)`.
 nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     private let core: FluxReplicaCore<State>
 
     private init(_ core: FluxReplicaCore<State>) { self.core = core }
 
-    // It may be let go of in a `handle(action:)`.
+    // The last reference may be released inside a `handle(action:)`.
     deinit { FluxPureCode.after { [core] in core.end() } }
 
     // MARK: - Joining
 
-    /// Loads the newest snapshot, applies the entries after it, and returns once all is applied that was in the log at the call.
+    /// Loads the newest snapshot and applies the entries after it; returns once all entries that were in the log at the
+    /// call are applied.
     ///
     /// - Parameters:
-    ///   - log: The log; all nodes give the same one.
-    ///   - initialState: What the first entry of the log is applied to; all nodes give the same one.
+    ///   - log: The log; the same one on all nodes.
+    ///   - initialState: The state before the first entry of the log; the same one on all nodes.
     ///   - coding: How actions and states become bytes.
-    ///   - checkEvery: After how many entries, 1 or more, the state is encoded for a checksum, if the last is an action, for which who has
-    ///     dispatched that waits; all nodes give the same number.
-    ///   - snapshotEvery: After how many entries, 1 or more, a node saves a snapshot, for the encoding of which who has dispatched the
-    ///     last of them waits, and the log is trimmed up to the one before; all nodes give the same number.
-    ///   - backoff: How long to wait before the log is asked again.
-    ///   - clock: What measures all durations.
-    ///   - duration: How long this may take.
+    ///   - checkEvery: The number of entries, 1 or more, after which the state is encoded for a checksum, if the last
+    ///     of them is an action. The dispatch of that action waits for the encoding. The same number on all nodes.
+    ///   - snapshotEvery: The number of entries, 1 or more, after which one node saves a snapshot, and the log is
+    ///     trimmed up to the snapshot before it. The dispatch of the last entry waits for the encoding. The same number
+    ///     on all nodes.
+    ///   - backoff: How long to wait before the log is called again after a failure.
+    ///   - clock: The clock that measures all durations.
+    ///   - duration: How long joining may take.
     /// - Returns: The replica.
-    /// - Throws: ``FluxReplicaError/unavailable(_:)`` where it took longer; ``FluxReplicaError/stopped(_:)`` where something in the
-    ///   log is not known to this program; ``FluxReplicaError/cancelled``. There is no replica then.
+    /// - Throws: ``FluxReplicaError/unavailable(_:)`` if joining took longer; ``FluxReplicaError/stopped(_:)`` if the
+    ///   log has something that this program does not know; ``FluxReplicaError/cancelled``. No replica exists then.
     public static func joined(
         log: any FluxSharedLog<[UInt8]>,
         initialState: State,
@@ -69,27 +72,28 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
 
     // MARK: - Reading
 
-    /// The store: to read, to watch and to look on at as any other, on this node alone and without waiting.
+    /// The local store, which can be read, subscribed to and observed like any other store, without waiting.
     ///
-    /// Its state may be behind the log, and the other nodes. To dispatch an action to the store itself stops the program with a
-    /// message, as does one that comes from a dispatcher.
+    /// Its state may be behind the log and the other nodes. An action that is dispatched to the store itself, or that
+    /// reaches it from a dispatcher, stops the program with a message.
     public var store: FluxStore<State> { core.store }
 
-    /// How the replica is doing, to read and to watch.
+    /// The condition of the replica, as a store to read and to watch.
     public var status: FluxStore<FluxReplicaStatus> { core.status }
 
-    /// The position of the last entry of the log that is in the state; it goes back only where a diverged node starts over.
+    /// The position of the last log entry that the state includes; it goes back only when a diverged node starts over.
     public var position: UInt64 { core.position }
 
-    /// By how many positions the state is behind the log, as far as this node has heard; 0 where it has heard of nothing newer.
+    /// How many positions the state is behind the log, as far as this node knows; 0 if it knows of nothing newer.
     public var lag: UInt64 { core.lag }
 
-    /// Waits until the state has all that was acknowledged on any node before the call: a read after it is linearizable.
+    /// Waits for every action acknowledged on any node before the call; a read after it is linearizable.
     ///
-    /// - Parameter duration: How long to wait; a time below zero is over already.
-    /// - Returns: The position that is reached.
-    /// - Throws: ``FluxReplicaError/unavailable(_:)`` where the log did not answer in time, or could not be read;
-    ///   ``FluxReplicaError/diverged(_:)``, ``FluxReplicaError/stopped(_:)``, ``FluxReplicaError/closed``, ``FluxReplicaError/cancelled``.
+    /// - Parameter duration: How long to wait; a negative duration has already elapsed.
+    /// - Returns: The position of the state.
+    /// - Throws: ``FluxReplicaError/unavailable(_:)`` if the log did not answer in time or could not be read;
+    ///   ``FluxReplicaError/diverged(_:)``, ``FluxReplicaError/stopped(_:)``, ``FluxReplicaError/closed``,
+    ///   ``FluxReplicaError/cancelled``.
     @discardableResult public func upToDate(
         within duration: Swift.Duration = .seconds(10)
     ) async throws(FluxReplicaError) -> UInt64 {
@@ -98,18 +102,19 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
 
     // MARK: - Dispatching
 
-    /// Appends an action to the log, and returns when this node has applied it; every other node applies it at the same place.
+    /// Appends an action to the log and returns once this node has applied it; all nodes apply it at the same place.
     ///
-    /// What fails for now is tried again under the same key until the time is up; the action is applied once, however often
-    /// it got into the log. Actions that are dispatched one after the other are applied in that order, also where one of them has
-    /// thrown: that one comes before those that were dispatched later, or never.
+    /// A temporary failure is retried with the same key until the time is up. The action is applied once, however often
+    /// it got into the log. Actions that are dispatched one after the other are applied in that order. If a dispatch
+    /// has thrown, its action is applied before those that were dispatched later, or never.
     ///
     /// - Parameters:
     ///   - action: The change to make.
-    ///   - duration: How long to try and to wait; a time below zero is over already.
-    /// - Returns: The position of the action in the log, or of a snapshot that has it.
-    /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` where the time is up, the task is cancelled, or the replica was closed or has
-    ///   stopped, after the action was on its way; any other error where it was not applied and will not be.
+    ///   - duration: How long to retry and to wait; a negative duration has already elapsed.
+    /// - Returns: The position of the action in the log, or of a snapshot that includes it.
+    /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` if the time is up, the task is cancelled, or the replica is
+    ///   closed or has stopped, after the action was sent; any other error if the action was not applied and never will
+    ///   be.
     @discardableResult public func dispatch(
         action: State.Action, within duration: Swift.Duration = .seconds(10)
     ) async throws(FluxReplicaError) -> UInt64 {
@@ -118,9 +123,10 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
 
     // MARK: - Closing
 
-    /// Reads no more, refuses what comes, and lets out who waits; the store stays to be read.
+    /// Stops reading the log, refuses new calls and ends all waits; the store remains readable.
     ///
-    /// It waits until the log has ended what it does for this replica, and has saved a snapshot that was due when a `dispatch` here
-    /// returned; or until the task of one who closes it is cancelled: then that may be saved or not, as where a replica is let go of.
+    /// Waits until the log has ended all calls of this replica. This includes saving a snapshot that was due when a
+    /// `dispatch` of this replica returned. If the calling task is cancelled, it stops waiting; that snapshot may then
+    /// be saved or not, as when a replica is released.
     public func close() async { await core.close() }
 }

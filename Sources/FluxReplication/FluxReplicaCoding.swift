@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// How actions and states become bytes, and what versions of them a program knows.
+/// How actions and states become bytes, and which versions of them a program knows.
 ///
 /// ```swift
 /// let coding = FluxReplicaCoding<Todo>(
@@ -10,10 +10,10 @@
 ///     encodeState: { try encoder.bytes($0) }, decodeState: { bytes, _ in try decoder.state(bytes) })
 /// ```
 ///
-/// Equal states have to become equal bytes on every node, or checksums differ where states do not: sort the keys of
-/// dictionaries and the members of sets.
+/// Equal states have to become equal bytes on every node. Otherwise the checksums of equal states differ. Sort the keys
+/// of dictionaries and the members of sets.
 ///
-/// Thread safety: the closures are called on any thread, and may be called at the same time.
+/// Thread safety: the closures may be called on any thread, and concurrently.
 nonisolated public struct FluxReplicaCoding<State: FluxState>: Sendable {
     let version: Int
     let versionOf: @Sendable (State.Action) -> Int
@@ -22,17 +22,19 @@ nonisolated public struct FluxReplicaCoding<State: FluxState>: Sendable {
     let encodeState: @Sendable (State) throws -> [UInt8]
     let decodeState: @Sendable ([UInt8], Int) throws -> State
 
-    /// Makes a coding.
+    /// Creates a coding.
     ///
     /// - Parameters:
-    ///   - version: The newest version of actions and of the state that this program knows, 0 or more. A node stops before an
-    ///     action with a higher one.
-    ///   - versionOf: The oldest version that knows an action, so that old nodes go on for as long as no action is new to them;
-    ///     nil: `version`, of all actions.
-    ///   - encode: Makes bytes of an action.
-    ///   - decode: Makes an action of bytes and their version. Where it throws, the node stops before the action.
-    ///   - encodeState: Makes bytes of a state, equal ones of equal states. Where it throws, the replica's status says so.
-    ///   - decodeState: Makes a state of bytes and the version of the program that wrote them.
+    ///   - version: The newest version of actions and of the state that this program knows, 0 or more. A node stops
+    ///     before an action with a higher version.
+    ///   - versionOf: Returns the oldest version that knows an action. Nodes with an older version then keep running
+    ///     until they meet an action that is new to them. With nil, `version` applies to all actions.
+    ///   - encode: Turns an action into bytes.
+    ///   - decode: Turns bytes and their version into an action. If it throws, the node stops before the action.
+    ///   - encodeState: Turns a state into bytes; equal states into equal bytes. If it throws, the replica's status
+    ///     reports it.
+    ///   - decodeState: Turns bytes and the version of the program that wrote them into a state. If it throws, the node
+    ///     stops.
     public init(
         version: Int = 1,
         versionOf: (@Sendable (_ action: State.Action) -> Int)? = nil,

@@ -2,16 +2,18 @@
     import FluxCore
 #endif
 
-/// The writers of the replicas that this process has closed, each with its next number, for the next replicas of the same logs.
+/// The writers of the replicas that this process has closed, with their next numbers; later replicas of the same logs
+/// reuse them.
 ///
-/// Each ledger keeps a writer until it was silent for long, and a replica that is opened and put away again and again would be a new
-/// one each time. It goes on as an old one instead: to everybody else it is that replica, after a pause.
+/// A ledger keeps a writer until it has been silent for a long time. Without reuse, a replica that is opened and closed
+/// repeatedly would add a new writer each time. To the other nodes, a replica that reuses a writer looks like the old
+/// replica after a pause.
 nonisolated private let fluxClosedWriters = FluxLock<[UInt64: UInt64]>([:])
 
-/// Does what the machine of a replica decides: reads the log, applies, appends, saves.
+/// Carries out the decisions of a replica's machine: reads the log, applies, appends and saves.
 nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
-    /// What runs on its own until the replica is closed, one of each: `asking` the log for somebody who waits, or appending an
-    /// objection, under the number of that.
+    /// The background jobs of an open replica, at most one of each; `asking` calls the log for a waiting caller or
+    /// appends an objection, and is identified by the number of the wait or of the objection.
     private enum Job: Hashable { case reading, saving, probing, asking(UInt64) }
 
     private typealias End = (end: Swift.Duration, duration: Swift.Duration)
@@ -19,9 +21,9 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     private struct Jobs {
         var tasks: [Job: _Concurrency.Task<Void, Never>] = [:]
-        /// When the time of somebody who waits is up, and how long that was.
+        /// When the time of each waiting caller is up, and the duration that it was given.
         var ends: [UInt64: End] = [:]
-        /// What sleeps for all of them, until the first end or an earlier one.
+        /// The task that sleeps for all of them, until the first end or earlier.
         var alarm: (end: Swift.Duration, task: Alarm)?
         var isClosed = false
     }
@@ -57,13 +59,13 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
     }
 
-    // MARK: - What is known
+    // MARK: - Positions
 
-    // Under the lock of the store: so it is the position of the state that is read there.
+    // Holds the store's lock, because `receive` changes the position and the state while holding it.
     var position: UInt64 { store.handle.withAccess { _ in machine.withLock { $0.position } } }
     var lag: UInt64 { machine.withLock { $0.lag } }
 
-    // MARK: - Those who wait
+    // MARK: - Waiting callers
 
     func dispatch(_ action: State.Action, within duration: Swift.Duration) async throws(FluxReplicaError) -> UInt64 {
         if _Concurrency.Task.isCancelled { throw .cancelled }
@@ -91,18 +93,18 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         let position = try await wait(id, latch, within: duration) { log in
             await Self.result { () async throws(FluxSharedLogError) in try await log.end() }
         }
-        // Not before: only what it has read says which of them are of this log.
+        // Only after joining: the ledger that was read shows which of the closed writers belong to this log.
         if joins { machine.withLock { machine in fluxClosedWriters.withLock { machine.takeOver(from: &$0) } } }
         return position
     }
 
-    /// Asks the log again and again, and waits for what the machine makes of the answer, for so long.
+    /// Calls the log until it answers, and waits at most for a duration until the machine has an answer for the caller.
     private func wait(
         _ id: UInt64, _ latch: FluxLatch, within duration: Swift.Duration,
         _ ask: @escaping @Sendable (any FluxSharedLog<[UInt8]>) async -> Swift.Result<UInt64, FluxSharedLogError>
     ) async throws(FluxReplicaError) -> UInt64 {
         let end = clock.end(after: duration)
-        // It is not waited for: a log, or a clock of the user's, may go on all the same.
+        // The asking task is not awaited: the user's log or clock may ignore its cancellation.
         let (asking, oldAlarm) = jobs.withLock { jobs -> (_Concurrency.Task<Void, Never>?, Alarm?) in
             guard let asking = start(.asking(id), &jobs, { await $0.ask(for: id, ask) }) else { return (nil, nil) }
             jobs.ends[id] = (end, duration)
@@ -111,23 +113,24 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
         oldAlarm?.cancel()
         await latch.wait()
-        // The answer may come from another thread than what made it possible, which is to tell of that.
+        // The thread whose change made this answer possible may not have published the status yet.
         tellStatus()
         let answer = machine.withLock { $0.finish(id) }
         jobs.withLock { $0.ends[id] = nil }
-        // Only now: what a log says to one who was cancelled is no answer.
+        // Not earlier, because a log's reply to a cancelled task is not an answer.
         asking?.cancel()
         return try answer.get()
     }
 
-    /// One task sleeps for all who wait: one each would cost more than the rest of a dispatch.
+    /// Starts the task that sleeps for all waiting callers; one task each would cost more than the rest of a dispatch.
     ///
-    /// Returns the one in whose place it is, to be cancelled once the lock is free: a clock of the user's is told of that.
+    /// Returns the alarm that it replaces. The caller cancels it once the lock is free, because a cancellation runs
+    /// code of the user's clock.
     private func setAlarm(_ end: Swift.Duration, _ jobs: inout Jobs) -> Alarm? {
         let old = jobs.alarm?.task
         let sleeping = _Concurrency.Task.detached { [self] in
             await clock.sleepUntil(end)
-            // Cancelled: another is in its place, or all is over.
+            // A cancelled alarm was replaced, or the replica has ended.
             if !_Concurrency.Task.isCancelled { timeIsUp(end) }
         }
         jobs.alarm = (end, sleeping)
@@ -135,10 +138,10 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func timeIsUp(_ end: Swift.Duration) {
-        // All whose time is up by now, or each would need an alarm of its own.
+        // Expires every wait whose time is up by now. Otherwise each would need its own alarm.
         let time = Swift.max(end, clock.end(after: .zero))
         let late = jobs.withLock { jobs -> [UInt64: End] in
-            // One that wakes just before it is cancelled.
+            // This alarm woke just before it was cancelled.
             if jobs.isClosed || jobs.alarm?.end != end { return [:] }
             let late = jobs.ends.filter { $0.value.end <= time }
             for id in late.keys { jobs.ends[id] = nil }
@@ -149,13 +152,13 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         for (id, wait) in late { perform { $0.expired(id, wait.duration, &$1) } }
     }
 
-    /// Asks the log until it has answered.
+    /// Calls the log for a waiting caller until it has answered.
     private func ask(
         for id: UInt64, _ ask: (any FluxSharedLog<[UInt8]>) async -> Swift.Result<UInt64, FluxSharedLogError>
     ) async {
         await retry {
             let answer = await ask(log)
-            // What a log says to one who was cancelled says nothing about the log.
+            // A log's reply to a cancelled task says nothing about the log.
             return _Concurrency.Task.isCancelled || !perform { $0.answered(id, answer, &$1) }
         }
     }
@@ -164,7 +167,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     func start() { start(.reading) { await $0.follow() } }
 
-    /// Reads the log until the end, from a snapshot on wherever that is needed.
+    /// Reads the log until the replica ends, and loads a snapshot first whenever one is needed.
     private func follow() async {
         var failures = 0
         repeat {
@@ -250,7 +253,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         perform { $0.stopped(stop, &$1) }
     }
 
-    // MARK: - What follows
+    // MARK: - Effects
 
     @discardableResult private func perform<Result>(
         _ decide: (inout FluxReplicaMachine, inout FluxReplicaEffects) -> Result
@@ -262,7 +265,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func tellStatus() {
-        // Read under the lock of the store that tells it: of two that come at once the newer one is told last.
+        // Read while holding the status store's lock: of two concurrent calls, the one with the newer status is applied
+        // last.
         status.handle.withAccess { access in
             let newest = machine.withLock { $0.status }
             if newest != access.state { access.apply(.action(FluxReplicaStatus.Action(status: newest))) }
@@ -276,15 +280,15 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func follow(_ step: FluxReplicaStep) {
-        // Before anybody is let out, so that what he dispatches next tells the checksum, and closing this finds the snapshot under way.
+        // Before any caller resumes: its next dispatch then carries the checksum, and `close()` finds the running save.
         if step.isCheckDue || step.saves != nil { encode(step) }
         follow(step.effects)
         if let objection = step.objection { start(.asking(objection.number)) { await $0.append(objection) } }
     }
 
-    /// Takes a checksum of the state, and saves a snapshot of it, where that is due.
+    /// Computes a checksum of the state, and saves a snapshot of it, if they are due.
     private func encode(_ step: FluxReplicaStep) {
-        // Nobody but the task that reads changes the two.
+        // Only the reading task, which calls this, changes these two.
         let (state, ledger) = (store.state, machine.withLock { $0.ledger })
         let trim = step.saves.flatMap { trim in perform { $0.beginSaving(&$1) } ? trim : nil }
         if !step.isCheckDue && trim == nil { return }
@@ -301,7 +305,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
     }
 
-    /// Appends what nobody waits for: without it another node would go on with what is wrong.
+    /// Appends an objection, which no caller waits for; without it another node would continue with a wrong state.
     private func append(_ envelope: FluxReplicaEnvelope) async {
         await retry {
             let answer = await Self.result { [log] () async throws(FluxSharedLogError) in
@@ -323,7 +327,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         perform { $0.saved(failure, &$1) }
     }
 
-    /// Asks for the end of the log until it answers.
+    /// Asks the log for its end until it answers and is read again.
     private func probe() async {
         var attempt = 1
         while await pause(after: attempt) {
@@ -335,18 +339,19 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     // MARK: - The end
 
-    /// Ends all that runs; does not wait for it.
+    /// Ends all jobs without waiting for them.
     @discardableResult func end() -> [_Concurrency.Task<Void, Never>] {
         perform { $0.closed(&$1) }
         let (last, isFirst) = jobs.withLock { jobs in
             defer { jobs.isClosed = true }
             return (jobs, !jobs.isClosed)
         }
-        // By the first alone: somebody may have taken it since.
+        // Only the first call does this: another replica may have taken the writer over since.
         if isFirst { machine.withLock { machine in fluxClosedWriters.withLock { machine.handOver(to: &$0) } } }
         last.alarm?.task.cancel()
         let tasks = Array(last.tasks.values)
-        // Not what saves a snapshot: where each is closed soon after its last action, none would ever come to be.
+        // A save is not cancelled: if each replica is closed soon after its last action, no snapshot would ever be
+        // saved.
         for task in tasks where task != last.tasks[.saving] { task.cancel() }
         return tasks
     }
@@ -358,19 +363,19 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             ended.open()
         }
         await ended.wait()
-        // Only where this task was cancelled is there anything left: a save that does not end keeps the replica no longer.
+        // Has an effect only if this task was cancelled: then a save that does not end is cancelled too.
         for task in tasks { task.cancel() }
     }
 
-    /// Starts a job; nil: it is closed.
+    /// Starts a job; returns nil if the replica is closed.
     private func start(
         _ job: Job, _ jobs: inout Jobs, _ body: @escaping @Sendable (FluxReplicaCore) async -> Void
     ) -> _Concurrency.Task<Void, Never>? {
         if jobs.isClosed { return nil }
-        // With the lock held: what has ended takes itself out, and so not before it is in there.
+        // The lock is held, so that a job that ends at once cannot remove itself before it has been added.
         let task = _Concurrency.Task.detached { [self] in
             await body(self)
-            // In the place of any other there may be the next.
+            // For any other job, the entry may already be that of the next one.
             if case .asking = job { self.jobs.withLock { $0.tasks[job] = nil } }
         }
         jobs.tasks[job] = task
@@ -383,7 +388,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     // MARK: - Time
 
-    /// Does something until it says that this was all, with a pause before it is tried again.
+    /// Repeats an operation until it returns true, and pauses between the attempts.
     private func retry(_ isAll: () async -> Bool) async {
         var attempt = 0
         repeat {
@@ -392,12 +397,12 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         } while await pause(after: attempt)
     }
 
-    /// Waits before what has failed is tried again; false: it is not.
+    /// Waits before the next attempt; returns false if there must not be one.
     private func pause(after attempt: Int) async -> Bool {
         if machine.withLock({ $0.isOver }) { return false }
         let delay = backoff.delay(after: attempt)
         let (end, latch) = (clock.end(after: delay), FluxLatch())
-        // By itself: a clock may go on with what was cancelled, and who closes the replica waits for this.
+        // Sleeps in a separate task, because a clock may ignore cancellation and `close()` waits for this one.
         let sleeping = _Concurrency.Task.detached { [clock] in
             await clock.sleepUntil(end)
             latch.open()
@@ -414,10 +419,10 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 }
 
-/// A clock of any type, by the time since it came here.
+/// A clock of any type, whose times are durations since the creation of this value.
 nonisolated private struct FluxReplicaClock: Sendable {
     private let now: @Sendable () -> Swift.Duration
-    /// Returns when that time has come, or the task is cancelled.
+    /// Returns once that time has come or the task is cancelled.
     let sleepUntil: @Sendable (Swift.Duration) async -> Void
 
     init(_ clock: some _Concurrency.Clock<Swift.Duration>) {
@@ -426,17 +431,19 @@ nonisolated private struct FluxReplicaClock: Sendable {
         sleepUntil = { try? await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
     }
 
-    /// When so long from this call on is over: a clock that is moved on by hand may be moved right after.
+    /// Returns when a duration that begins with this call ends.
+    ///
+    /// This is not left to the sleeping task: a clock that is advanced by hand may be advanced before that task runs.
     func end(after duration: Swift.Duration) -> Swift.Duration {
-        // A century at most: the clocks of the system stop the program where they are given more than they can count.
+        // About a century at most: the system's clocks stop the program on durations that they cannot represent.
         now() + Swift.max(.zero, Swift.min(duration, .seconds(Int64(3_000_000_000))))
     }
 }
 
-/// Says that a snapshot took the place of the state, to those who look on at the store.
+/// Tells observers of the store that a snapshot has replaced the state.
 nonisolated struct FluxReplicaLoaded: FluxAction {}
 
-/// What this program cannot decode, and why.
+/// The version of content that this program cannot decode, and the reason.
 nonisolated private struct FluxReplicaUnknown: Swift.Error, CustomStringConvertible {
     let version: Int
     let description: String

@@ -2,17 +2,18 @@
     import FluxCore
 #endif
 
-/// An action as it stands in a shared log, with what makes it apply once and what the nodes compare.
+/// An entry of a shared log: an action, the numbers by which it is applied only once, and a checksum for other nodes to
+/// compare.
 ///
-/// All numbers have 8 bytes, the lowest first.
+/// All numbers have 8 bytes, in little-endian order.
 ///
 /// | bytes    |                                                                                    |
 /// |----------|------------------------------------------------------------------------------------|
 /// | 0        | the version of this format, 1                                                      |
-/// | 1        | 1 where there is a checksum, plus 2 where there is an action                       |
+/// | 1        | 1 if there is a checksum, plus 2 if there is an action                             |
 /// | 2..<34   | the writer, the number, the floor, the base: see `FluxReplicaLedger`               |
-/// | 8 and 8 each | how many numbers are given up, and these                                       |
-/// | 24       | if there is a checksum: after how many entries, of which version, the checksum     |
+/// | 8 and 8 each | the count of numbers that were given up, and these numbers                     |
+/// | 24       | if there is a checksum: the count of entries, the version, the checksum            |
 /// | the rest | if there is an action: its version, and the user's bytes                           |
 nonisolated struct FluxReplicaEnvelope: Equatable {
     static let format: UInt8 = 1
@@ -23,10 +24,10 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
     var base: UInt64
     var givenUp: [UInt64]
     var check: FluxReplicaCheck?
-    /// None where a node only says what its state is.
+    /// Nil if a node only reports the checksum of its state.
     var action: FluxReplicaContent?
 
-    /// What an engine knows it by.
+    /// The key by which an engine can recognise the entry.
     var key: String { "\(String(writer, radix: 36))-\(String(number, radix: 36))" }
 
     var bytes: [UInt8] {
@@ -55,22 +56,22 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
     }
 }
 
-/// What a node had for a checksum after so many entries; comparable with those of nodes that encode the same version.
+/// A node's checksum after a number of entries; comparable only with those of nodes that encode the same version.
 nonisolated struct FluxReplicaCheck: Equatable {
     var count: UInt64
     var version: Int
     var sum: UInt64
 }
 
-/// What the user's code has encoded, and as which version.
+/// The bytes that the user's code has encoded, and their version.
 nonisolated struct FluxReplicaContent: Equatable {
     var version: Int
     var bytes: [UInt8]
 }
 
-/// A snapshot as it stands in a shared log: the version of this format, 1; the version of the state; the ledger; the user's bytes.
+/// A snapshot in a shared log: the version of this format, 1; the version of the state; the ledger; the user's bytes.
 ///
-/// It is the same on all nodes that have read the same entries, so its checksum is what they compare.
+/// It is the same on all nodes that have read the same entries, so the nodes compare its checksum.
 nonisolated struct FluxReplicaImage: Equatable {
     static let format: UInt8 = 1
 
@@ -95,7 +96,7 @@ nonisolated struct FluxReplicaImage: Equatable {
         let version = try reader.version()
         ledger = FluxReplicaLedger()
         (ledger.position, ledger.count) = try (reader.number(), reader.number())
-        // Positions rise by one or more, so that the count never passes what a number holds.
+        // Positions rise by one or more, so a valid count never exceeds the position and cannot overflow.
         if ledger.count > ledger.position {
             throw FluxReplicaMalformed(description: "it has \(ledger.count) entries up to \(ledger.position)")
         }
@@ -109,12 +110,12 @@ nonisolated struct FluxReplicaImage: Equatable {
     }
 }
 
-/// Bytes that no replica can have written.
+/// The error for bytes that no replica can have written.
 nonisolated struct FluxReplicaMalformed: Swift.Error, Equatable, CustomStringConvertible {
     var description: String
 }
 
-/// Bytes as they are taken apart.
+/// A reader of encoded bytes, with the functions to encode them.
 nonisolated struct FluxReplicaBytes {
     private let bytes: [UInt8]
     private var next = 0
@@ -133,7 +134,7 @@ nonisolated struct FluxReplicaBytes {
         return number
     }
 
-    /// How many there are, and these.
+    /// Reads a count, and as many numbers.
     mutating func numbers() throws(FluxReplicaMalformed) -> [UInt64] {
         var numbers: [UInt64] = []
         for _ in 0..<(try number()) { numbers.append(try number()) }
@@ -159,7 +160,7 @@ nonisolated struct FluxReplicaBytes {
         numbers.flatMap { number in (0..<8).lazy.map { UInt8(truncatingIfNeeded: number >> (8 * $0)) } }
     }
 
-    /// FNV-1a, of 64 bits.
+    /// Returns the 64-bit FNV-1a hash.
     static func checksum(_ bytes: [UInt8]) -> UInt64 {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in bytes { sum = (sum ^ UInt64(byte)) &* 0x100_0000_01b3 }

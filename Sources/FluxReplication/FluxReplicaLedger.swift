@@ -2,27 +2,30 @@
     import FluxCore
 #endif
 
-/// Which entries count, as every node works it out alike: an entry that is in the log twice, or that comes too late, is passed over.
+/// Decides which entries count, identically on every node: an entry that is in the log twice or comes too late is
+/// passed over.
 ///
-/// It is a part of each snapshot, and it is bounded. Each entry names its writer, its number, the lowest number that its writer
-/// still waits for (the floor), those above it that it has given up, and how many entries it had read then (the base).
+/// The ledger is part of each snapshot, and its size is bounded. Each entry names its writer, its number, the lowest
+/// number that its writer still waits for (the floor), the higher numbers that its writer has given up, and how many
+/// entries its writer had read by then (the base).
 ///
-/// - Below the floor of a writer nothing is applied any more, so only the numbers above it are kept. Nor is what it has given up: so
-///   that which came to nothing, as far as a client knows, is not applied behind what the client has sent after it.
-/// - Where more than `spread` numbers are kept, the floor is raised past the older half of them.
-/// - What comes more than `window` entries after its base is not decided. So a writer that was silent for so long can be forgotten:
-///   whatever of it is still under way comes too late.
+/// - An entry below its writer's floor is no longer applied, so only the numbers from the floor on are kept. A number
+///   that its writer has given up is not applied either. So an action whose dispatch has ended unconfirmed is never
+///   applied after the client's later actions.
+/// - If more than `spread` numbers are kept, the floor is raised past the older half of them.
+/// - An entry that comes more than `window` entries after its base is passed over. So a writer that was silent for that
+///   long can be forgotten: any of its entries that are still under way come too late.
 nonisolated struct FluxReplicaLedger: Equatable {
-    /// Part of the format: all nodes have to have the same.
+    /// Part of the format: it has to be the same on all nodes.
     private let window: UInt64
     private let spread: Int
 
-    /// What is kept of one writer.
+    /// The record of one writer.
     struct Writer: Equatable {
         var floor: UInt64 = 0
-        /// The numbers from the floor on that were applied or given up, in order.
+        /// The numbers from the floor on that were applied or given up, in ascending order.
         var decided: [UInt64] = []
-        /// How many entries there were when the last of this writer came.
+        /// The count of entries as of this writer's last entry.
         var last: UInt64 = 0
 
         fileprivate mutating func admit(_ envelope: FluxReplicaEnvelope, spread: Int) -> Bool {
@@ -49,7 +52,7 @@ nonisolated struct FluxReplicaLedger: Equatable {
             place < decided.count && decided[place] == number
         }
 
-        /// Where a number stands or would stand: at the end, for most.
+        /// Returns the index of a number, or the one at which to insert it; for most numbers that is the end.
         fileprivate func place(of number: UInt64) -> Int {
             var (low, high) = (0, decided.count)
             if let last = decided.last, last < number { return high }
@@ -63,7 +66,7 @@ nonisolated struct FluxReplicaLedger: Equatable {
 
     /// The position of the last entry.
     var position: UInt64 = 0
-    /// How many entries there were, those that were passed over too.
+    /// How many entries were read, including those that were passed over.
     var count: UInt64 = 0
     var writers: [UInt64: Writer] = [:]
 
@@ -71,7 +74,7 @@ nonisolated struct FluxReplicaLedger: Equatable {
         (self.window, self.spread) = (window, spread)
     }
 
-    /// Takes the next entry; false: it is passed over.
+    /// Records the next entry; returns false if it is passed over.
     mutating func admit(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> Bool {
         self.position = position
         count += 1
@@ -81,13 +84,15 @@ nonisolated struct FluxReplicaLedger: Equatable {
         return writers[envelope.writer, default: Writer()].admit(envelope, spread: spread)
     }
 
-    /// Whether a number that was not given up is applied; nil: it is not known any more, and will not be applied from now on.
+    /// Returns whether a number that was not given up has been applied; nil if that is no longer known.
+    ///
+    /// With nil it will not be applied from now on.
     func hasApplied(_ number: UInt64, of writer: UInt64, base: UInt64) -> Bool? {
         let writer = writers[writer] ?? Writer()
         if writer.has(number, at: writer.place(of: number)) { return true }
         return base < oldest || number < writer.floor ? nil : false
     }
 
-    /// What was made before so many entries comes too late.
+    /// The lowest base that is accepted; an entry with a lower one comes too late.
     private var oldest: UInt64 { count > window ? count - window : 0 }
 }
