@@ -12,8 +12,9 @@ nonisolated private let fluxClosedWriters = FluxLock<[UInt64: UInt64]>([:])
 
 /// Carries out the decisions of a replica's machine: reads the log, applies, appends and saves.
 nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
-    /// The background jobs of an open replica, at most one of each; `asking` calls the log for a waiting caller or
-    /// appends an objection, and is identified by the number of the wait or of the objection.
+    /// The background jobs of an open replica, at most one of each.
+    ///
+    /// `asking` calls the log for a waiting caller or appends an objection; its value is the number of either.
     private enum Job: Hashable { case reading, saving, probing, asking(UInt64) }
 
     private typealias End = (end: Swift.Duration, duration: Swift.Duration)

@@ -134,7 +134,7 @@ nonisolated struct FluxReplicaBytes {
         return number
     }
 
-    /// Reads a count, and as many numbers.
+    /// Reads a count and that many numbers.
     mutating func numbers() throws(FluxReplicaMalformed) -> [UInt64] {
         var numbers: [UInt64] = []
         for _ in 0..<(try number()) { numbers.append(try number()) }

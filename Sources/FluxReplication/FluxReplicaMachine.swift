@@ -2,82 +2,83 @@
     import FluxCore
 #endif
 
-/// What a replica decides: a pure state machine.
+/// Makes all decisions of a replica, as a pure state machine.
 ///
-/// | input                  | what follows                                                                              |
-/// |------------------------|-------------------------------------------------------------------------------------------|
-/// | `dispatch`, `read`     | somebody waits under a number; or why not: stopped, closed, diverged                      |
-/// | `answered`             | an action waits to be read from the log, a read for the position that is the end; or again |
-/// | `expired`, `finish`    | who waits is let out; his number counts as given up: below the floor, or named while an older one waits |
-/// | `receive`              | apply or pass over; who waited for it is let out; a checksum or a snapshot is due; or diverged |
-/// | `loaded`               | goes on from a snapshot; who waited for what is in it is let out                          |
-/// | `readingEnded`         | it cannot be read, until something is; or entries are gone, so that a snapshot is needed   |
-/// | `takeOver`, `handOver` | the numbers go on behind those of a closed replica of this process; or are left to the next |
-/// | `stopped`, `closed`    | everybody is let out, nothing follows any more                                            |
+/// | input                  | effect                                                                                  |
+/// |------------------------|-----------------------------------------------------------------------------------------|
+/// | `dispatch`, `read`     | the caller waits with a number, or is refused: stopped, closed, diverged                |
+/// | `answered`             | a dispatch waits for its entry, a fresh read for the end; or the log is called again    |
+/// | `expired`, `finish`    | the wait ends; an unconfirmed number is given up: below the floor or named by entries   |
+/// | `receive`              | apply or pass over; end the waits for it; a checksum or snapshot is due; or diverged    |
+/// | `loaded`               | continue from a snapshot; end the waits for entries that it includes                    |
+/// | `readingEnded`         | unread until a reading succeeds; or entries are gone and a snapshot is needed           |
+/// | `takeOver`, `handOver` | continue the numbers of a closed replica of this process; or leave them to the next     |
+/// | `stopped`, `closed`    | all waits end, and nothing happens any more                                             |
 nonisolated struct FluxReplicaMachine {
     typealias Answer = Swift.Result<UInt64, FluxReplicaError>
 
-    /// Somebody who waits: for an action of his to be read from the log, or for a position.
+    /// A waiting caller: until its action is read from the log, or until a position is reached.
     struct Wait {
         enum Kind { case dispatch, read, join }
 
         let latch: FluxLatch
         let kind: Kind
-        /// How many entries there were when it began.
+        /// How many entries had been read when the wait began.
         let base: UInt64
-        /// What the log has said, if it has not done it; the action may have got into it all the same.
+        /// The reason of the log's last failure; the action may be in the log all the same.
         var reason: String?
         var answer: Answer?
 
-        /// What it is told where nothing is known.
+        /// Returns the error for a result that is not known.
         func unknown(_ reason: String) -> FluxReplicaError {
             kind == .dispatch ? .unconfirmed(reason) : .unavailable(reason)
         }
     }
 
-    /// Tells the entries of this replica from those of all others.
+    /// Distinguishes the entries of this replica from those of all others.
     private(set) var writer: UInt64
-    /// The version that the states of this program are encoded as.
+    /// The version with which this program encodes states.
     private let version: Int
     private let checkEvery: UInt64
     private let snapshotEvery: UInt64
 
     private(set) var ledger = FluxReplicaLedger()
-    /// Why it serves nobody: it has diverged, has stopped or was closed; nil: it serves.
+    /// Why the replica refuses calls: it has diverged, has stopped or was closed; nil if it serves.
     private var refusal: FluxReplicaError?
-    /// Whether the next entry follows what is there, and no snapshot has to be loaded first.
+    /// Whether the next entry continues the present state; otherwise a snapshot has to be loaded first.
     private(set) var isLoaded = false
-    /// The snapshot that is needed has at least this position.
+    /// The lowest position of a snapshot from which the log can still be read.
     private(set) var trimmed: UInt64 = 0
-    /// The highest position that was heard of.
+    /// The highest position that this replica knows of.
     private var end: UInt64 = 0
-    /// Why the log does not answer who asks; nil: it does, as far as is known.
+    /// Why the log does not answer calls; nil if it does, as far as this replica knows.
     private var silence: String?
-    /// Why it could not be read last; nil: it is read, as far as is known.
+    /// Why the last reading of the log ended; nil if the log is being read, as far as this replica knows.
     private var unread: String?
     private var isReading = false
     private var isProbing = false
     private var isSaving = false
     private var snapshotFailure: String?
 
-    /// The next number, of an action or of somebody who reads.
+    /// The next number for a dispatch, a fresh read or an objection.
     private var next: UInt64 = 1
     /// No action with a lower number waits.
     private var floor: UInt64 = 1
-    /// The actions above the floor that nobody waits for any more, though they may be in the log: they are too late for it now.
+    /// The numbers above the floor whose dispatch has ended unconfirmed; later entries name them, so that they come
+    /// earlier or never.
     private var givenUp: [UInt64] = []
     private(set) var waits: [UInt64: Wait] = [:]
-    /// The positions that are waited for, by the number of who does.
+    /// The positions that callers wait for, by the numbers of their waits.
     private var goals: [UInt64: UInt64] = [:]
 
-    /// What this node has had for checksums, the newest last.
+    /// The last checksums of this node, the newest last.
     private var checks: [FluxReplicaCheck] = []
     private var checksumFailure: String?
-    /// After how many entries the checksum was that this node has told last.
+    /// The count of entries of the checksum that this node sent last.
     private var told: UInt64 = 0
-    /// What other nodes have up to here has been looked into by reading the log again.
+    /// Divergences up to this count of entries have already led this node to read the log again.
     private var settled: UInt64 = 0
-    /// Where the last snapshot was due.
+    /// The position at which the last snapshot was due.
     private var lastDue: UInt64 = 0
 
     init(writer: UInt64, version: Int, checkEvery: Int, snapshotEvery: Int) {
@@ -85,12 +86,12 @@ nonisolated struct FluxReplicaMachine {
         (self.checkEvery, self.snapshotEvery) = (UInt64(checkEvery), UInt64(snapshotEvery))
     }
 
-    // MARK: - What is known
+    // MARK: - Reading
 
     var position: UInt64 { ledger.position }
     var lag: UInt64 { end > position ? end - position : 0 }
 
-    /// Whether it reads no more.
+    /// Whether the replica has stopped or was closed, and so reads no more.
     var isOver: Bool {
         switch refusal {
         case .stopped?, .closed?: true
@@ -110,16 +111,16 @@ nonisolated struct FluxReplicaMachine {
             condition: condition, snapshotFailure: snapshotFailure, checksumFailure: checksumFailure)
     }
 
-    // MARK: - Who waits
+    // MARK: - Waiting callers
 
-    /// Somebody dispatches an action.
+    /// Begins the dispatch of an action.
     ///
-    /// - Returns: What goes to the log around the action, and what opens once there is an answer.
+    /// - Returns: The envelope for the action, and the latch that opens once there is an answer.
     mutating func dispatch() -> Swift.Result<(envelope: FluxReplicaEnvelope, latch: FluxLatch), FluxReplicaError> {
         if let refusal { return .failure(refusal) }
         while floor < next, !isUnderWay(floor) { floor += 1 }
         givenUp.removeAll { $0 < floor }
-        // Each entry names them.
+        // Each entry names all of them, so their number is limited.
         if givenUp.count >= 1_000 { return .failure(.notApplied("1000 are unconfirmed behind one that still waits")) }
         let (number, latch) = wait(.dispatch)
         var envelope = FluxReplicaEnvelope(
@@ -128,7 +129,7 @@ nonisolated struct FluxReplicaMachine {
         return .success((envelope, latch))
     }
 
-    /// Somebody wants to read what is new; who joins waits also while the node starts over.
+    /// Begins a fresh read; a joining caller waits even while the node starts over.
     mutating func read(joins: Bool = false) -> Swift.Result<(id: UInt64, latch: FluxLatch), FluxReplicaError> {
         if let refusal, isOver || !joins { return .failure(refusal) }
         return .success(wait(joins ? .join : .read))
@@ -145,9 +146,9 @@ nonisolated struct FluxReplicaMachine {
         waits[number].map { $0.kind == .dispatch && $0.answer == nil } ?? false
     }
 
-    /// The log has answered: with the position of an action, or with its end, or not.
+    /// Handles the log's answer to a call: the position of an action, the log's end, or an error.
     ///
-    /// - Returns: Whether it is to be asked again.
+    /// - Returns: Whether the log has to be called again.
     mutating func answered(
         _ id: UInt64, _ answer: Swift.Result<UInt64, FluxSharedLogError>, _ effects: inout FluxReplicaEffects
     ) -> Bool {
@@ -175,14 +176,14 @@ nonisolated struct FluxReplicaMachine {
         }
     }
 
-    /// The time of somebody is up.
+    /// Ends a wait whose time is up.
     mutating func expired(_ id: UInt64, _ duration: Swift.Duration, _ effects: inout FluxReplicaEffects) {
         guard let wait = waits[id] else { return }
         let last = (wait.reason ?? unread).map { "; the log said last: \($0)" } ?? ""
         give(id, .failure(wait.unknown("nothing within \(duration)\(last)")), &effects)
     }
 
-    /// Somebody goes, with an answer, or without one because his task was cancelled.
+    /// Removes a wait, and returns its answer; without one, the task was cancelled.
     mutating func finish(_ id: UInt64) -> Answer {
         guard let wait = waits.removeValue(forKey: id) else { return .failure(.cancelled) }
         let isDispatch = wait.kind == .dispatch
@@ -198,22 +199,22 @@ nonisolated struct FluxReplicaMachine {
         effects.opens.append(wait.latch)
     }
 
-    // MARK: - What comes from the log
+    // MARK: - Entries and snapshots of the log
 
-    /// The log is about to be read, from the position on that is there.
+    /// Records that the log is about to be read after the current position.
     mutating func readingBegins() { isReading = true }
 
-    /// The newest of the entries that have come is at a position.
+    /// Records the position of the newest entry that was read.
     mutating func read(upTo position: UInt64, _ effects: inout FluxReplicaEffects) {
         if unread != nil { (unread, effects.tellsStatus) = (nil, true) }
         heard(of: position, &effects)
     }
 
-    /// Takes the next entry; nil: none is to come.
+    /// Handles the next entry; returns nil if the reading has to end.
     mutating func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> FluxReplicaStep? {
         guard isLoaded, !isOver else { return nil }
         var step = FluxReplicaStep()
-        // A log that was asked again may repeat itself.
+        // A log that is read again may repeat entries.
         if position <= ledger.position { return step }
         if let check = envelope.check, let own = differing(check) {
             diverge(FluxReplicaDivergence(position: position, count: check.count, own: own, other: check.sum), &step)
@@ -224,28 +225,29 @@ nonisolated struct FluxReplicaMachine {
         if envelope.writer == writer {
             give(
                 envelope.number, isNew ? .success(position) : .failure(.notApplied("it came too late")), &step.effects)
-            // Who has been let out does not speak for the log any more.
+            // After the answer, because a wait that has one no longer shows that the log is silent.
             heard(of: position, &step.effects)
         }
         reached(&step.effects)
         catchUp(&step)
-        // Only of an action: each objection would have others forget the checksum that the next is about.
+        // Only for an action: otherwise each objection would bring a new checksum, and other nodes would forget the one
+        // that the next objection is about.
         step.isCheckDue = envelope.action != nil && ledger.count.isMultiple(of: checkEvery)
         if ledger.count.isMultiple(of: snapshotEvery) {
-            // Of all nodes one does it: the one that has written the entry.
+            // Only the node that has written the entry saves the snapshot.
             if envelope.writer == writer { step.saves = lastDue }
             lastDue = position
         }
         return step
     }
 
-    /// Goes on from a snapshot, or from nothing; nil: it goes on no more.
+    /// Continues from a snapshot or from the initial state; returns nil if the replica has stopped or was closed.
     mutating func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? {
         if isOver { return nil }
         var step = FluxReplicaStep()
         (self.ledger, isLoaded, checks, lastDue) = (ledger, true, [], ledger.position)
         step.effects.tellsStatus = true
-        // Who starts over from a snapshot that was saved there has to know which of two was right.
+        // A node that starts over from a snapshot at a check needs this checksum to find out which node was right.
         step.isCheckDue = ledger.count > 0 && ledger.count.isMultiple(of: checkEvery)
         for number in waits.keys.sorted() where isUnderWay(number) {
             switch ledger.hasApplied(number, of: writer, base: waits[number]!.base) {
@@ -260,7 +262,7 @@ nonisolated struct FluxReplicaMachine {
         return step
     }
 
-    /// Lets out who has waited for a position.
+    /// Ends the waits for positions that are reached.
     private mutating func reached(_ effects: inout FluxReplicaEffects) {
         let position = ledger.position
         for (id, goal) in goals where goal <= position {
@@ -269,13 +271,13 @@ nonisolated struct FluxReplicaMachine {
         }
     }
 
-    /// Nothing comes from the log any more, until it is read again.
+    /// Handles the end of a reading; no entries come until the log is read again.
     mutating func readingEnded(_ error: any Swift.Error, _ effects: inout FluxReplicaEffects) {
         isReading = false
         switch error {
-        // One that is not behind needs none of them, and would only go back.
+        // A replica that has already read these entries needs no snapshot, which would only take it back.
         case FluxSharedLogError.trimmed(let position) where position > ledger.position:
-            // A snapshot takes the place of the entries.
+            // A snapshot has to replace the entries.
             (isLoaded, trimmed) = (false, Swift.max(trimmed, position))
             effects.tellsStatus = true
         case is FluxReplicaDivergence: break
@@ -288,26 +290,26 @@ nonisolated struct FluxReplicaMachine {
 
     // MARK: - Checksums
 
-    /// This node has a checksum of what it has now.
+    /// Records the checksum of this node's present state.
     mutating func checked(_ sum: UInt64, _ effects: inout FluxReplicaEffects) {
         checks.append(FluxReplicaCheck(count: ledger.count, version: version, sum: sum))
-        // Others tell theirs with their next entry, which comes soon or is of no use.
+        // A few are enough: other nodes send theirs with their next entry, and a late comparison is of no use.
         if checks.count > 8 { checks.removeFirst() }
         (checksumFailure, effects.tellsStatus) = (nil, true)
     }
 
-    /// The checksum that is due now cannot be taken.
+    /// Records that the checksum that is due could not be computed.
     mutating func notChecked(_ failure: String, _ effects: inout FluxReplicaEffects) {
         (checksumFailure, effects.tellsStatus) = (failure, true)
     }
 
-    /// What this node has had where another had something else; nil: the same, or not to be compared.
+    /// Returns this node's checksum if another node's differs from it; nil if they are equal or cannot be compared.
     private func differing(_ check: FluxReplicaCheck) -> UInt64? {
         if check.count <= settled || check.version != version { return nil }
         return checks.first { $0.count == check.count && $0.sum != check.sum }?.sum
     }
 
-    /// What is right is the snapshot and the entries after it, so this node starts over from there.
+    /// Makes this node start over, since the snapshot and the entries after it define the correct state.
     private mutating func diverge(_ divergence: FluxReplicaDivergence, _ step: inout FluxReplicaStep) {
         (refusal, isLoaded, settled) = (.diverged(divergence), false, divergence.count)
         step.diverges = divergence
@@ -315,12 +317,13 @@ nonisolated struct FluxReplicaMachine {
         for (id, wait) in waits where wait.kind == .read { give(id, .failure(.diverged(divergence)), &step.effects) }
     }
 
-    /// Serves again once all is applied that was applied when it diverged.
+    /// Makes a diverged node serve again, once it has read the entry that showed the divergence.
     private mutating func catchUp(_ step: inout FluxReplicaStep) {
         guard case .diverged(let divergence)? = refusal, ledger.position >= divergence.position else { return }
         refusal = nil
         step.effects.tellsStatus = true
-        // Has the log led to the same once more, the other node is wrong. It may not know, if nobody else writes: so this one does.
+        // If the log has led to the same checksum again, the other node is wrong. It cannot notice that unless another
+        // node appends an entry with a checksum, so this node does.
         if let again = checks.first(where: { $0.count == divergence.count }), again.sum != divergence.other {
             step.objection = FluxReplicaEnvelope(writer: writer, number: next, floor: floor, base: ledger.count)
             step.objection?.check = again
@@ -330,7 +333,7 @@ nonisolated struct FluxReplicaMachine {
 
     // MARK: - Whether the log answers
 
-    /// The log does not answer.
+    /// Records that the log does not answer.
     mutating func unavailable(_ reason: String, _ effects: inout FluxReplicaEffects) {
         if isOver { return }
         silence = reason
@@ -342,7 +345,7 @@ nonisolated struct FluxReplicaMachine {
         if !isProbing { (isProbing, effects.probes) = (true, true) }
     }
 
-    /// The log was asked for its end, to know whether it is back; false: it is to be asked again, as it does not answer or is not read.
+    /// Handles the answer to a probe; returns false if the log is still silent or unread, and has to be probed again.
     mutating func probed(
         _ answer: Swift.Result<UInt64, FluxSharedLogError>, _ effects: inout FluxReplicaEffects
     ) -> Bool {
@@ -351,13 +354,13 @@ nonisolated struct FluxReplicaMachine {
         return !isProbing
     }
 
-    /// The log has answered, and there is an entry at a position.
+    /// Records that the log has answered, and reaches at least to a position.
     mutating func heard(of position: UInt64, _ effects: inout FluxReplicaEffects) {
         end = Swift.max(end, position)
-        // That the log can be read only an entry shows, or that none is to come while it is being read.
+        // The log can be read if it delivers an entry, or if a reading has begun and there is no newer entry.
         let isReadAgain = unread != nil && isReading && isLoaded && lag == 0
         if silence == nil && !isReadAgain { return }
-        // That it takes entries only an entry shows.
+        // Only an entry shows that the log accepts entries: while a failed dispatch still waits, its reason stays.
         silence = waits.values.first { $0.kind == .dispatch && $0.answer == nil && $0.reason != nil }?.reason
         if isReadAgain { unread = nil }
         effects.tellsStatus = true
@@ -365,9 +368,9 @@ nonisolated struct FluxReplicaMachine {
 
     // MARK: - Snapshots
 
-    /// Whether a snapshot may be saved now: there is one save at a time, and what is due meanwhile is left to the next.
+    /// Returns whether a snapshot may be saved now; only one save runs at a time, and others are skipped meanwhile.
     ///
-    /// That is said, for a save may never return, and no clock is here to tell.
+    /// The status reports a skipped save, because a save may never return and no timeout would notice that.
     mutating func beginSaving(_ effects: inout FluxReplicaEffects) -> Bool {
         if isSaving { (snapshotFailure, effects.tellsStatus) = ("the one before it is still being saved", true) }
         return !Swift.exchange(&isSaving, with: true) && !isOver
@@ -378,29 +381,30 @@ nonisolated struct FluxReplicaMachine {
         effects.tellsStatus = true
     }
 
-    // MARK: - One replica after the other
+    // MARK: - Reuse of writers
 
-    /// Goes on as the writer of a closed replica of the same log, if there is one; nobody waits yet.
+    /// Continues as the writer of a closed replica of the same log, if there is one; no caller waits yet.
     ///
-    /// What is still under way of the other is applied before what this one sends, or never: its numbers are below the floor.
+    /// Entries of the closed replica that are still under way are applied before those of this one or never, because
+    /// their numbers are below the floor.
     ///
-    /// - Parameter closed: The writers of closed replicas, whatever their logs are, each with its next number.
+    /// - Parameter closed: The writers of closed replicas of all logs, each with its next number.
     mutating func takeOver(from closed: inout [UInt64: UInt64]) {
         guard let old = ledger.writers.keys.first(where: { closed[$0] != nil }) else { return }
         (writer, next) = (old, Swift.max(closed.removeValue(forKey: old)!, next))
         floor = next
     }
 
-    /// Leaves its writer to the next replica; once, and after the end.
+    /// Leaves the writer to the next replica; called once, after the end.
     func handOver(to closed: inout [UInt64: UInt64]) {
-        // The memory for them is bounded: each of their logs gets one more writer then.
+        // Bounds the memory. Each of their logs then gets one more writer.
         if closed.count >= 65_536 { closed = [:] }
         if ledger.writers[writer] != nil { closed[writer] = next }
     }
 
     // MARK: - The end
 
-    /// It goes no further than it is.
+    /// Stops the replica before an entry or a snapshot that it does not know.
     mutating func stopped(_ stop: FluxReplicaStop, _ effects: inout FluxReplicaEffects) {
         if !isOver { end(.stopped(stop), "the replica has stopped: \(stop)", &effects) }
     }
@@ -418,26 +422,26 @@ nonisolated struct FluxReplicaMachine {
     }
 }
 
-/// What is to be done once the lock is free.
+/// The work to do once the lock is free.
 nonisolated struct FluxReplicaEffects {
-    /// Those who are let out.
+    /// The latches of the waits that have their answer.
     var opens: [FluxLatch] = []
-    /// Whether the status may be another.
+    /// Whether the status may have changed.
     var tellsStatus = false
-    /// Whether the log is to be asked for its end until it answers.
+    /// Whether to begin probing the log, until it answers and is read.
     var probes = false
 }
 
-/// What follows from an entry or from a snapshot.
+/// The consequences of an entry or of a snapshot.
 nonisolated struct FluxReplicaStep {
     /// Whether the action of the entry is applied.
     var applies = false
-    /// If the state is not that of another node: the entry waits, and a snapshot is loaded first.
+    /// Set if the state differs from another node's: the entry is not applied yet, and a snapshot is loaded first.
     var diverges: FluxReplicaDivergence?
     var isCheckDue = false
-    /// If this node is to save a snapshot: up to where the log may be trimmed then.
+    /// Set if this node has to save a snapshot: the position up to which the log may be trimmed afterwards.
     var saves: UInt64?
-    /// What is appended for another node to see that it is wrong.
+    /// An entry to append, from which another node can see that it is wrong.
     var objection: FluxReplicaEnvelope?
     var effects = FluxReplicaEffects()
 }

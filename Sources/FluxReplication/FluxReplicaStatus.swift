@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// How a replica is doing; the state of ``FluxReplica/status``.
+/// The condition of a replica, and its failures; the state of ``FluxReplica/status``.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
@@ -10,63 +10,63 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
     ///
     /// Thread safety: a value.
     public enum Condition: Sendable, Equatable {
-        /// It follows the log.
+        /// The replica follows the log.
         case following
-        /// It loads a snapshot: it is new, or was behind for so long that entries that it needs are gone.
+        /// The replica is loading a snapshot: it is new, or so far behind that entries it needs are gone.
         case loading
-        /// The log did not answer, or could not be read, and is asked again and again; why: what is read may be old.
+        /// The log did not answer or could not be read, for this reason: retries continue, and the state may be old.
         ///
-        /// Where a reading has ended, the next one counts as soon as it brings an entry, or has begun and the log answers that there
-        /// is none.
+        /// After a reading has ended, the log counts as read again once the next reading brings an entry, or once that
+        /// reading has begun and the log answers that there is no newer entry.
         case unavailable(String)
-        /// Its state is not that of another node: it is loading a snapshot, and serves nobody until it has caught up.
+        /// The state differs from another node's; the replica loads a snapshot, and does not serve until it has caught up.
         case diverged(FluxReplicaDivergence)
-        /// It has stopped for good before what it does not know: what is read is old.
+        /// The replica has stopped permanently before something that it does not know; its state is old.
         case stopped(FluxReplicaStop)
-        /// It was closed: what is read is old.
+        /// The replica was closed; its state is old.
         case closed
     }
 
-    /// Takes the place of the old status; only replicas make one.
+    /// Replaces the status; only replicas create this action.
     ///
     /// Thread safety: a value.
     public struct Action: FluxAction {
         let status: FluxReplicaStatus
     }
 
-    /// What it can do.
+    /// What the replica can do at the moment.
     public let condition: Condition
-    /// Why this node could not save a snapshot, or not trim the log after it, when it last tried; nil if it could.
+    /// Why this node's last attempt to save a snapshot, or to trim the log after it, failed; nil if it succeeded.
     ///
-    /// Until a node does, the log grows. One that is due while the one before it is still being saved is not saved; this says so
-    /// until that save has ended.
+    /// The log grows until a node succeeds. A snapshot that is due while the previous one is still being saved is
+    /// skipped; this property reports that until the previous save has ended.
     public let snapshotFailure: String?
-    /// Why this node could not take the last checksum that was due; nil if it could.
+    /// Why this node could not compute the last checksum that was due; nil if it could.
     ///
-    /// Until it can, it does not notice whether its state is that of the other nodes, and neither do they.
+    /// Until it can, neither this node nor the others notice whether its state differs from theirs.
     public let checksumFailure: String?
 
-    /// Takes the place of the old status.
+    /// Replaces the status with that of the action.
     ///
-    /// - Parameter action: The new one.
-    /// - Returns: The new one.
+    /// - Parameter action: The action with the new status.
+    /// - Returns: The new status.
     public mutating func handle(action: Action) -> FluxReplicaStatus? { action.status }
 }
 
-/// Two nodes that have read the same entries, and have different states: one of the two is wrong.
+/// The error when two nodes have read the same entries but have different states: one of the two is wrong.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxReplicaDivergence: Swift.Error, Equatable, CustomStringConvertible {
-    /// The position of the entry that told what the other node has.
+    /// The position of the entry that carried the other node's checksum.
     public let position: UInt64
-    /// After how many entries the two were compared.
+    /// The number of entries after which the two states were compared.
     public let count: UInt64
-    /// The checksum of this node then.
+    /// The checksum of this node at that point.
     public let own: UInt64
-    /// The checksum of the other.
+    /// The checksum of the other node at that point.
     public let other: UInt64
 
-    /// One line that says so.
+    /// One line that describes the divergence.
     public var description: String {
         """
         after \(count) entries this node has the checksum \(String(own, radix: 16)), and the writer of the entry at \
@@ -75,20 +75,22 @@ nonisolated public struct FluxReplicaDivergence: Swift.Error, Equatable, CustomS
     }
 }
 
-/// An entry or a snapshot that this program does not know: it was made by a newer one, or is damaged.
+/// An entry or a snapshot that this program does not know: it was created by a newer program, or is damaged.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxReplicaStop: Swift.Error, Equatable, CustomStringConvertible {
-    /// The position of what is not known: of an entry, then what comes before it is applied; or of a snapshot, which the reason says.
+    /// The position of the entry or of the snapshot.
+    ///
+    /// The entries before an unknown entry have been applied. If it is a snapshot, ``FluxReplicaStop/reason`` says so.
     public let position: UInt64
-    /// Its version; nil where it is too damaged to have one.
+    /// The version of the entry or snapshot; nil if it is too damaged to have one.
     public let version: Int?
     /// The newest version that this program knows.
     public let known: Int
-    /// What is wrong with it.
+    /// What is wrong with the entry or snapshot.
     public let reason: String
 
-    /// One line that says so.
+    /// One line that describes the unknown entry or snapshot.
     public var description: String {
         """
         what is at \(position), of version \(version.map(String.init) ?? "unknown"), is not known to this program, which \
@@ -97,31 +99,32 @@ nonisolated public struct FluxReplicaStop: Swift.Error, Equatable, CustomStringC
     }
 }
 
-/// Why a replica did not do what it was asked for.
+/// The reason why a call of a replica failed.
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxReplicaError: Swift.Error, Equatable, CustomStringConvertible {
-    /// The action was not applied and will not be, so it may be dispatched again; why.
+    /// The action was not applied and will not be, for this reason; it may be dispatched again.
     ///
-    /// The log has refused it, it came too late, it does not encode; or 1,000 dispatches of this replica are unconfirmed behind one
-    /// that still waits: then the next is taken once that one has its answer, or its time is up.
+    /// The log refused the action, it came too late, or it could not be encoded. Or 1,000 dispatches of this replica
+    /// are unconfirmed behind one that still waits: then the replica accepts the next one once that dispatch has its
+    /// answer or its time is up.
     case notApplied(String)
-    /// It is not known whether the action was applied; why.
+    /// It is not known whether the action was applied, for this reason.
     ///
-    /// It may still be, until a later one of the same replica is.
+    /// It may still be applied, until a later action of the same replica is applied.
     case unconfirmed(String)
-    /// The log did not answer in time, or could not be read; what it said last.
+    /// The log did not answer in time, or could not be read; with the last failure that it reported.
     case unavailable(String)
-    /// The state of this node is not that of another, which it is about to mend; nothing was done.
+    /// The state of this node differs from another node's, and the node is starting over; nothing was done.
     case diverged(FluxReplicaDivergence)
-    /// The replica has stopped for good before what it does not know; nothing was done.
+    /// The replica has stopped permanently before something that it does not know; nothing was done.
     case stopped(FluxReplicaStop)
     /// The replica was closed; nothing was done.
     case closed
     /// The task was cancelled; nothing was done.
     case cancelled
 
-    /// One line that says so.
+    /// One line that describes the error.
     public var description: String {
         switch self {
         case .notApplied(let reason): "the action was not applied: \(reason)"

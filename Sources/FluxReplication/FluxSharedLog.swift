@@ -2,126 +2,133 @@
     import FluxCore
 #endif
 
-/// A log that many processes write and read, each entry at one place for all of them: what replicas stand on.
+/// A log that many processes write and read, with each entry at the same place for all of them; replicas build on it.
 ///
-/// Whoever implements it hands over what an engine guarantees: a consensus among its servers, or a database. One value is the log
-/// of one key; an engine's own object makes them: `let boards = try await JetStreamLog(…)`, `boards.log(for: "b1")`.
+/// A conformance passes on the guarantees of an engine: a consensus among its servers, or a database. One value is the
+/// log of one key. The engine's own object creates these values: `let boards = try await JetStreamLog(…)`,
+/// `boards.log(for: "b1")`.
 ///
-/// Positions are above 0 and rise in the order of the entries. They may have gaps, as where many keys share one stream.
-/// A log that is deleted and made anew is another one: the replicas of the old one are closed first, for they would wait for the
-/// positions behind theirs, and pass the others over.
-/// What fails in a way that trying again may cure throws ``FluxSharedLogError/unavailable(_:)``. So does what ends because its
-/// task was cancelled, soon then; a `read` may also just return. Where the engine is silent each call has to end by itself after a
-/// while: no clock here ends it, closing a replica waits for it, one that is let go of is kept by it, and until then its status
-/// does not tell.
-/// Hand your log to `FluxConformance.sharedLog` of `FluxTesting`.
+/// Positions are above 0 and rise in the order of the entries. They may have gaps, for example if many keys share one
+/// stream.
 ///
-/// Thread safety: all of it may be used from any thread, by many tasks at once.
+/// A log that is deleted and created again is a different log. Close the replicas of the old log first: they would wait
+/// for the positions after their own, and pass over all others.
+///
+/// A call throws ``FluxSharedLogError/unavailable(_:)`` if it fails in a way that a retry may cure. It does the same,
+/// promptly, if its task is cancelled; a `read` may also return instead. If the engine is silent, each call has to time
+/// out by itself, because a replica sets no time limit for it. Until the call ends, closing the replica waits for it, a
+/// released replica stays in memory, and the status does not report the silence.
+///
+/// Test your log with `FluxConformance.sharedLog` of `FluxTesting`.
+///
+/// Thread safety: all members may be used from any thread, by many tasks at once.
 nonisolated public protocol FluxSharedLog<Entry>: Sendable {
-    /// What is in an entry and in a snapshot: bytes, for an engine.
+    /// The content of an entry and of a snapshot; bytes, for an engine.
     associatedtype Entry: Sendable
 
-    /// Adds an entry at the end, and returns once the engine has it where no failure that it stands reaches it.
+    /// Appends an entry; returns once it is stored safely against every failure that the engine tolerates.
     ///
     /// - Parameters:
     ///   - entry: The entry.
-    ///   - key: The same at each attempt to add it, and no other entry's, for the de-duplication of an engine that has one. An
-    ///     entry whose key was seen before may be answered with its first position, or be added again: readers apply each once.
-    /// - Returns: Its position.
-    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` where it may be in the log all the same, or get in there later;
-    ///   ``FluxSharedLogError/refused(_:)`` where it is not and never will be.
+    ///   - key: A key for engines that de-duplicate: the same for each attempt to append the entry, and different from
+    ///     that of every other entry. For a key that was seen before, the log may return the first position or append
+    ///     the entry again: readers apply each entry once.
+    /// - Returns: The position of the entry.
+    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` if the entry may be in the log all the same, or may still get
+    ///   there; ``FluxSharedLogError/refused(_:)`` if it is not in the log and never will be.
     func append(_ entry: Entry, key: String) async throws(FluxSharedLogError) -> UInt64
 
-    /// Reads all entries after a position, in order, and goes on with new ones as they come.
+    /// Reads all entries after a position, in order, and continues with new entries as they come.
     ///
     /// - Parameters:
-    ///   - position: The last that is known; 0 to read from the start.
-    ///   - receive: Gets the next entries, at least one. There is no next call before it has returned.
-    /// - Throws: ``FluxSharedLogError/trimmed(through:)`` where an entry after the position may be gone; what `receive` throws; and
-    ///   what ends the reading otherwise. It may return without an error only where its task was cancelled.
+    ///   - position: The last position that the reader knows; 0 to read from the start.
+    ///   - receive: Receives the next entries, at least one. It is not called again before it has returned.
+    /// - Throws: ``FluxSharedLogError/trimmed(through:)`` if an entry after the position may be gone; the error that
+    ///   `receive` throws; and any other error that ends the reading. It may return without an error only if its task
+    ///   was cancelled.
     func read(after position: UInt64, _ receive: ([FluxSharedEntry<Entry>]) async throws -> Void) async throws
 
-    /// The end of the log: whatever was acknowledged to anybody before the call is not behind it.
+    /// Returns the end of the log; no entry that was acknowledged on any node before the call is after it.
     ///
-    /// - Returns: The position of the last entry; 0 where there never was one.
-    /// - Throws: Why the engine cannot tell; it does not answer from what a server remembers that may have been left behind.
+    /// - Returns: The position of the last entry; 0 if there never was one.
+    /// - Throws: The reason why the engine cannot tell. A server that may be out of date must not answer from memory.
     func end() async throws(FluxSharedLogError) -> UInt64
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     ///
-    /// - Returns: The snapshot; nil where none was saved.
-    /// - Throws: Why it could not be read.
+    /// - Returns: The snapshot; nil if none was saved.
+    /// - Throws: The reason why it could not be read.
     func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<Entry>?
 
-    /// Saves a snapshot in the place of the one that is there; without effect where that is of the same position or a later one.
+    /// Saves a snapshot in place of the present one; has no effect if that has the same position or a later one.
     ///
     /// - Parameter snapshot: The snapshot.
-    /// - Throws: Why it was not saved, or may not have been.
+    /// - Throws: The reason why it was not saved, or may not have been.
     func save(_ snapshot: FluxSharedSnapshot<Entry>) async throws(FluxSharedLogError)
 
-    /// Says that nobody needs the entries up to a position, since there is a snapshot; the log removes them, now or later.
+    /// Allows the log to remove the entries up to a position, now or later, because a snapshot includes them.
     ///
-    /// The end stays what it is, and no position is given a second time: a log may keep its last entry for that.
+    /// The end does not change, and no position is used a second time; a log may keep its last entry to ensure that.
     ///
-    /// - Parameter position: The position of the last that may go.
-    /// - Throws: Why they were not removed.
+    /// - Parameter position: The position of the last entry to remove.
+    /// - Throws: The reason why they were not removed.
     func trim(through position: UInt64) async throws(FluxSharedLogError)
 }
 
-/// An entry as it stands in a shared log.
+/// An entry of a shared log, with its position.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxSharedEntry<Entry: Sendable>: Sendable {
-    /// Its place in the order.
+    /// The place of the entry in the order.
     public let position: UInt64
-    /// What was appended.
+    /// The content that was appended.
     public let entry: Entry
 
-    /// Makes an entry.
+    /// Creates an entry.
     ///
     /// - Parameters:
-    ///   - position: Its place in the order, above 0.
-    ///   - entry: What was appended.
+    ///   - position: The place of the entry in the order, above 0.
+    ///   - entry: The content that was appended.
     public init(position: UInt64, entry: Entry) {
         self.position = position
         self.entry = entry
     }
 }
 
-/// What stands for all entries of a shared log up to a position.
+/// The state that replaces all entries of a shared log up to a position.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxSharedSnapshot<Entry: Sendable>: Sendable {
-    /// The position of the last entry that is in it.
+    /// The position of the last entry that the snapshot includes.
     public let position: UInt64
-    /// What they have led to.
+    /// The result of these entries.
     public let state: Entry
 
-    /// Makes a snapshot.
+    /// Creates a snapshot.
     ///
     /// - Parameters:
-    ///   - position: The position of the last entry that is in it.
-    ///   - state: What they have led to.
+    ///   - position: The position of the last entry that the snapshot includes.
+    ///   - state: The result of these entries.
     public init(position: UInt64, state: Entry) {
         self.position = position
         self.state = state
     }
 }
 
-/// Why a shared log did not do what it was asked for.
+/// The reason why a call of a shared log failed.
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxSharedLogError: Swift.Error, Equatable, CustomStringConvertible {
-    /// It cannot at the moment, as in an election or with the network down; it may be tried again.
+    /// The log cannot do it at the moment, for example during an election or a network outage; the call may be retried.
     ///
-    /// It may have been done all the same.
+    /// The call may have taken effect all the same.
     case unavailable(String)
-    /// It was not done, and never will be: too large, not permitted, a wrong configuration.
+    /// The call had no effect and never will: the entry is too large, not permitted, or the configuration is wrong.
     case refused(String)
-    /// Entries up to this position are gone, and some of those that were asked for may be among them: there is a snapshot.
+    /// Entries up to this position are gone, and may include some of those requested; there is a snapshot.
     case trimmed(through: UInt64)
 
-    /// One line that says so.
+    /// One line that describes the error.
     public var description: String {
         switch self {
         case .unavailable(let reason): "the log is not available: \(reason)"
