@@ -266,8 +266,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func tellStatus() {
-        // Read while holding the status store's lock: of two concurrent calls, the one with the newer status is applied
-        // last.
+        // Read while holding the status store's lock, so that of two concurrent calls the newer status is applied last.
         status.handle.withAccess { access in
             let newest = machine.withLock { $0.status }
             if newest != access.state { access.apply(.action(FluxReplicaStatus.Action(status: newest))) }
@@ -351,8 +350,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         if isFirst { machine.withLock { machine in fluxClosedWriters.withLock { machine.handOver(to: &$0) } } }
         last.alarm?.task.cancel()
         let tasks = Array(last.tasks.values)
-        // A save is not cancelled: if each replica is closed soon after its last action, no snapshot would ever be
-        // saved.
+        // A save is not cancelled: replicas that are closed soon after their last action would never save a snapshot.
         for task in tasks where task != last.tasks[.saving] { task.cancel() }
         return tasks
     }

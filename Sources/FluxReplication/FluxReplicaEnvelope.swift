@@ -2,8 +2,7 @@
     import FluxCore
 #endif
 
-/// An entry of a shared log: an action, the numbers by which it is applied only once, and a checksum for other nodes to
-/// compare.
+/// An entry of a shared log: an action, the numbers that make it apply once, and a checksum for nodes to compare.
 ///
 /// All numbers have 8 bytes, in little-endian order.
 ///

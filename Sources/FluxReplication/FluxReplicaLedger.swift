@@ -2,8 +2,7 @@
     import FluxCore
 #endif
 
-/// Decides which entries count, identically on every node: an entry that is in the log twice or comes too late is
-/// passed over.
+/// Decides which entries count, identically on every node: an entry that is repeated or comes too late is passed over.
 ///
 /// The ledger is part of each snapshot, and its size is bounded. Each entry names its writer, its number, the lowest
 /// number that its writer still waits for (the floor), the higher numbers that its writer has given up, and how many

@@ -14,12 +14,13 @@ nonisolated public struct FluxReplicaStatus: FluxState, Equatable {
         case following
         /// The replica is loading a snapshot: it is new, or so far behind that entries it needs are gone.
         case loading
-        /// The log did not answer or could not be read, for this reason: retries continue, and the state may be old.
+        /// The log did not answer or could not be read, for this reason; the state may be old.
         ///
-        /// After a reading has ended, the log counts as read again once the next reading brings an entry, or once that
-        /// reading has begun and the log answers that there is no newer entry.
+        /// The replica keeps trying. After a reading has ended, the log counts as read again once the next reading
+        /// brings an entry, or once that reading has begun and the log answers that there is no newer entry.
         case unavailable(String)
-        /// The state differs from another node's; the replica loads a snapshot, and does not serve until it has caught up.
+        /// The state differs from another node's; the replica loads a snapshot, and does not serve until it has caught
+        /// up.
         case diverged(FluxReplicaDivergence)
         /// The replica has stopped permanently before something that it does not know; its state is old.
         case stopped(FluxReplicaStop)
