@@ -3,7 +3,7 @@ import Dispatch
 /// A state that can be read and watched: a store, a view of stores, or a source of your own.
 ///
 /// ```swift
-/// struct Badge { let cart: any FluxSource<Cart> }  // needs to know a cart, and not whose store it is in
+/// struct Badge { let cart: any FluxSource<Cart> }  // needs a cart, and not the store that holds it
 /// ```
 ///
 /// Every other way to watch is built on these requirements, once for all sources.

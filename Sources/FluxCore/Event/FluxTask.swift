@@ -114,8 +114,7 @@ nonisolated public final class FluxTask: Sendable {
 
     // MARK: - Cancelling
 
-    /// Whether the task was cancelled, by ``cancel()`` or by a scheduler, before it had ended; of several events, any of
-    /// them.
+    /// Whether the task, or any of its events, was cancelled before it had ended, by ``cancel()`` or by a scheduler.
     public var isCancelled: Bool { works.contains { $0.machine.withLock { $0.end?.isCancelled ?? false } } }
 
     /// Cancels the work: once this has returned, no further action of it passes to the stores (C9).

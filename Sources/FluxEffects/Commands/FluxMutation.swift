@@ -33,7 +33,7 @@ nonisolated public protocol FluxMutating<State>: FluxAction {
 ///     static func rename(to name: String) -> Self { Self("rename", name) { $0.name = name } }
 /// }
 ///
-/// store.dispatch(action: .rename(to: "Ada"))  // rename(Ada) to whoever looks on
+/// store.dispatch(action: .rename(to: "Ada"))  // observers see rename(Ada)
 /// ```
 ///
 /// Thread safety: a value; its closure runs while the store's lock is held and must be pure, like `handle(action:)`.
