@@ -50,7 +50,7 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     /// - Complexity: O(1). Recording an action costs O(1) too, whatever the limit.
     @inlinable public init(_ store: FluxStore<State>, limit: Int) {
         guard limit > 0 else {
-            Swift.fatalError("FluxCore: FluxHistory(limit: \(limit)) keeps nothing: give a limit of 1 or more.")
+            Swift.fatalError("FluxCore: FluxHistory(limit: \(limit)) would keep nothing. Give a limit of 1 or more.")
         }
         FluxPureCode.forbid("FluxHistory.init")
         self.store = store

@@ -47,7 +47,7 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
     /// Stops the program where there is room for nothing.
     static func checked(_ limit: Int) -> Int {
         if limit > 0 { return limit }
-        fatalError("FluxCore: a delivery with room for \(limit) changes delivers none. Give it room for 1 at least.")
+        fatalError("FluxCore: a delivery with room for \(limit) changes delivers none. Give it room for at least 1.")
     }
 
     @usableFromInline func bound<Element>() -> FluxQueueDelivery<Element>.Bound {

@@ -54,7 +54,7 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
     /// Takes what is first; an iterator that finds nothing is kept until there is something.
     mutating func take(orKeep iterator: Waiter) -> FluxTaken<Element>? {
         if let taken = take() { return taken }
-        if waiter != nil { fatalError("FluxCore: two tasks wait with one iterator. Make one for each.") }
+        if waiter != nil { fatalError("FluxCore: two tasks wait with one iterator. Give each its own.") }
         waiter = iterator
         return nil
     }

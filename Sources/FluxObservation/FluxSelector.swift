@@ -25,7 +25,7 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
     _ compute: @escaping @Sendable (repeat each Input) -> Value
 ) -> @Sendable (State) -> Value {
     if capacity < 1 {
-        fatalError("FluxCore: a selector that keeps \(capacity) values computes each time. Let it keep 1 at least.")
+        fatalError("FluxCore: a selector that keeps \(capacity) values computes each time. Let it keep at least 1.")
     }
     /// The values computed last, with what they were computed from.
     let memory = FluxLock<[(inputs: (repeat each Input), value: Value)]>([])

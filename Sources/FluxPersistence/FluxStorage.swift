@@ -32,7 +32,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
         onFailure: (@Sendable (FluxPersistenceFailure) -> Void)?
     ) {
         if let loadTimeout, loadTimeout < .zero {
-            fatalError("FluxCore: a loadTimeout cannot be negative (\(loadTimeout)). Give nil to wait for good.")
+            fatalError("FluxCore: a loadTimeout cannot be negative (\(loadTimeout)). Give nil for no limit.")
         }
         if compactEvery < 1 {
             fatalError(

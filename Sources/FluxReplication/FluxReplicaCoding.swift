@@ -43,7 +43,7 @@ nonisolated public struct FluxReplicaCoding<State: FluxState>: Sendable {
         encodeState: @escaping @Sendable (_ state: State) throws -> [UInt8],
         decodeState: @escaping @Sendable (_ bytes: [UInt8], _ version: Int) throws -> State
     ) {
-        if version < 0 { fatalError("FluxCore: FluxReplicaCoding was given the version \(version). Give 0 or more.") }
+        if version < 0 { fatalError("FluxCore: FluxReplicaCoding was given version \(version). Give 0 or more.") }
         self.version = version
         self.versionOf = versionOf ?? { _ in version }
         (self.encode, self.decode) = (encode, decode)

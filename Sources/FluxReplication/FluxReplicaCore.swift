@@ -53,7 +53,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
                     fatalError(
                         """
                         FluxCore: \(String(reflecting: type(of: change.action))) was dispatched to the store of a FluxReplica, so no other node \
-                        would have it. Use dispatch(action:) of the replica, and attach its store to no dispatcher.
+                        would have it. Use dispatch(action:) of the replica, and do not attach its store to a dispatcher.
                         """)
                 }
             }
@@ -182,7 +182,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
                     failures = 0
                     try self.receive(entries)
                 }
-                throw FluxSharedLogError.unavailable("the reading has ended")
+                throw FluxSharedLogError.unavailable("the log ended the reading without an error")
             } catch {
                 perform { $0.readingEnded(error, &$1) }
             }
@@ -227,7 +227,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
         if ledger.position < needed {
             throw FluxSharedLogError.unavailable(
-                "the entries up to \(needed) are gone, and the newest snapshot is at \(ledger.position)")
+                "the entries up to \(needed) are gone, but the newest snapshot is at \(ledger.position)")
         }
         let step = store.handle.withAccess { access in
             let step = machine.withLock { $0.loaded(ledger) }
@@ -322,7 +322,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             isSaved = true
             if trim > 0 { try await log.trim(through: trim) }
         } catch {
-            failure = isSaved ? "it is saved, but the entries before it were not trimmed: \(error)" : "\(error)"
+            failure = isSaved ? "saved, but the entries before it were not trimmed: \(error)" : "\(error)"
         }
         perform { $0.saved(failure, &$1) }
     }

@@ -122,7 +122,7 @@ nonisolated struct FluxReplicaBytes {
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
     mutating func byte() throws(FluxReplicaMalformed) -> UInt8 {
-        guard next < bytes.count else { throw FluxReplicaMalformed(description: "there are only \(next) bytes of it") }
+        guard next < bytes.count else { throw FluxReplicaMalformed(description: "it ends after \(next) bytes") }
         defer { next += 1 }
         return bytes[next]
     }
@@ -143,7 +143,7 @@ nonisolated struct FluxReplicaBytes {
     mutating func version() throws(FluxReplicaMalformed) -> Int {
         let number = try number()
         guard let version = Int(exactly: number) else {
-            throw FluxReplicaMalformed(description: "\(number) is no version")
+            throw FluxReplicaMalformed(description: "\(number) is not a version")
         }
         return version
     }

@@ -179,8 +179,8 @@ nonisolated struct FluxReplicaMachine {
     /// Ends a wait whose time is up.
     mutating func expired(_ id: UInt64, _ duration: Swift.Duration, _ effects: inout FluxReplicaEffects) {
         guard let wait = waits[id] else { return }
-        let last = (wait.reason ?? unread).map { "; the log said last: \($0)" } ?? ""
-        give(id, .failure(wait.unknown("nothing within \(duration)\(last)")), &effects)
+        let last = (wait.reason ?? unread).map { "; the log failed: \($0)" } ?? ""
+        give(id, .failure(wait.unknown("no answer within \(duration)\(last)")), &effects)
     }
 
     /// Removes a wait, and returns its answer; without one, the task was cancelled.
@@ -253,7 +253,7 @@ nonisolated struct FluxReplicaMachine {
             switch ledger.hasApplied(number, of: writer, base: waits[number]!.base) {
             case true?: give(number, .success(ledger.position), &step.effects)
             case false?: break
-            case nil: give(number, .failure(.unconfirmed("a snapshot took the place of the entries")), &step.effects)
+            case nil: give(number, .failure(.unconfirmed("a snapshot replaced the entries")), &step.effects)
             }
         }
         read(upTo: ledger.position, &step.effects)
@@ -372,7 +372,7 @@ nonisolated struct FluxReplicaMachine {
     ///
     /// The status reports a skipped save, because a save may never return and no timeout would notice that.
     mutating func beginSaving(_ effects: inout FluxReplicaEffects) -> Bool {
-        if isSaving { (snapshotFailure, effects.tellsStatus) = ("the one before it is still being saved", true) }
+        if isSaving { (snapshotFailure, effects.tellsStatus) = ("the previous snapshot is still being saved", true) }
         return !Swift.exchange(&isSaving, with: true) && !isOver
     }
 

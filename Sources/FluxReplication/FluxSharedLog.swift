@@ -132,7 +132,7 @@ nonisolated public enum FluxSharedLogError: Swift.Error, Equatable, CustomString
     public var description: String {
         switch self {
         case .unavailable(let reason): "the log is not available: \(reason)"
-        case .refused(let reason): "the log has refused it: \(reason)"
+        case .refused(let reason): "the log refused the call: \(reason)"
         case .trimmed(through: let position): "the entries of the log up to \(position) are gone"
         }
     }

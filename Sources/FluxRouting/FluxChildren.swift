@@ -8,8 +8,8 @@
 nonisolated public struct FluxCycle: Swift.Error, CustomStringConvertible {
     /// A message for a log that says what happened and what to do instead.
     public var description: String {
-        "A dispatcher cannot be attached to one that it leads to, or to itself: actions would go round. Take out the other "
-            + "attachment first, or attach both to a third dispatcher."
+        "A dispatcher cannot be attached to itself or to a dispatcher that it leads to: actions would circulate. Detach the "
+            + "other one first, or attach both to a third dispatcher."
     }
 }
 

@@ -13,8 +13,8 @@ nonisolated public struct FluxNameTaken: Swift.Error, CustomStringConvertible {
 
     /// A message for a log that says what happened and what to do instead.
     public var description: String {
-        "The name \"\(name)\" is taken by a FluxStore<\(holder.stateType)> on this dispatcher: detach that one first, or "
-            + "take another name."
+        "The name \"\(name)\" is taken by a FluxStore<\(holder.stateType)> on this dispatcher: detach that store first, or "
+            + "use another name."
     }
 }
 

@@ -39,34 +39,34 @@ nonisolated public enum FluxConformance {
         _ make: () async throws -> Persistence
     ) async throws where Persistence.State: Equatable {
         guard let last = states.last, let other = states.first(where: { $0 != last }) else {
-            throw Failure(description: "the check needs two states that differ")
+            throw Failure(description: "the check needs at least two different states")
         }
         var place: String?
         try await with(make) { persistence in
             place = persistence.place
-            try await expect("what is loaded before the first save", persistence.load(), nil)
-            try await expect("what is loaded again before the first save", persistence.load(), nil)
+            try await expect("the state loaded before the first save", persistence.load(), nil)
+            try await expect("the state loaded again before the first save", persistence.load(), nil)
             for state in states {
                 try await persistence.save(state)
-                try await expect("what is loaded after a save", persistence.load(), state)
+                try await expect("the state loaded after a save", persistence.load(), state)
             }
         }
         for (last, state) in zip(states.suffix(1) + states, states) {
             try await with(make) { persistence in
                 try expect("the place of the same storage, opened again", persistence.place, place)
-                try await expect("what is loaded when it is opened again", persistence.load(), last)
+                try await expect("the state loaded when the storage is opened again", persistence.load(), last)
                 try await persistence.save(state)
                 try await persistence.save(last)
-                try await expect("what is loaded after what had been loaded was saved again", persistence.load(), last)
+                try await expect("the state loaded after the loaded state was saved again", persistence.load(), last)
                 try await persistence.save(state)
                 try await persistence.save(state)
-                try await expect("what is loaded after the same state was saved twice", persistence.load(), state)
+                try await expect("the state loaded after the same state was saved twice", persistence.load(), state)
             }
         }
         try await with(make) { try await $0.save(other) }
         // Twice, because loading must not remove anything.
         for _ in 0..<2 {
-            try await with(make) { try await expect("what is loaded after a save without a load", $0.load(), other) }
+            try await with(make) { try await expect("the state loaded after a save without a load", $0.load(), other) }
         }
     }
 
@@ -90,7 +90,7 @@ nonisolated public enum FluxConformance {
         beginningWithSnapshot isSnapshotFirst: Bool = true,
         _ make: () async throws -> Log
     ) async throws where Log.State: Equatable {
-        guard actions.count > 3 else { throw Failure(description: "the check needs four actions") }
+        guard actions.count > 3 else { throw Failure(description: "the check needs at least four actions") }
         var model = FluxLogModel(initialState: initialState, actions: actions)
 
         try await with(make) { log in
@@ -128,7 +128,7 @@ nonisolated public enum FluxConformance {
             try await model.expect("after the same snapshot again", log.load())
             _ = model.next(1)
             try await log.compact(model.snapshot(dropping: 0))
-            try await model.expect("after a snapshot of the one action that was never appended", log.load())
+            try await model.expect("after a snapshot that includes an action that was never appended", log.load())
         }
         try await with(make) { log in
             try await model.expect("after the snapshots and opening it again", log.load())

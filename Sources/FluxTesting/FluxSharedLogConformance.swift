@@ -69,7 +69,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             known.append(FluxSharedEntry(position: again, entry: [7]))
             try ascending(known)
         }
-        try await within("what came since the log was empty", of: reader) { [count = known.count] in
+        try await within("the entries since the log was empty", of: reader) { [count = known.count] in
             await reader.entries.count(count)
         }
         try same(reader.entries.elements, known)
@@ -83,7 +83,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
 
         let (reader, failing) = (FluxSharedLogReader(other, after: 0), FluxSharedLogReader(log, after: 0, fails: true))
         defer { for reader in [reader, failing] { reader.cancel() } }
-        try await within("the error of who reads") { await failing.ended.count(1) }
+        try await within("the error of the reader") { await failing.ended.count(1) }
         try expect("what a reading ends with", "\(failing.ended.elements)", "\([FluxSharedLogReader<Log>.failure])")
         try await within("the entries that are there", of: reader) { await reader.entries.count(known.count) }
         // The same bytes as an earlier entry. It has to come next: no earlier entry may come a second time before it.
@@ -121,9 +121,9 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             return try await group.reduce(into: []) { $0 += $1 }.sorted { $0.position < $1.position }
         }
         for reader in readers {
-            try await within("what came while it read", of: reader) { await reader.entries.count(appended.count) }
+            try await within("the entries of a busy log", of: reader) { await reader.entries.count(appended.count) }
             try same(reader.entries.elements, appended)
-            try expect("what it got beside entries, one after the other", reader.faults.withLock { $0 }, [])
+            try expect("the faults of the reading", reader.faults.withLock { $0 }, [])
         }
         // Two readings at the same time by one client: each has its own position.
         let half = appended.count / 2
@@ -189,12 +189,12 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
     private func nothingIsMissing(after position: UInt64, _ trimmed: Known.SubSequence) async throws {
         let reader = FluxSharedLogReader(other, after: position)
         defer { reader.cancel() }
-        try await within("an answer to who asks for what was trimmed") { await reader.either.count(1) }
+        try await within("an answer to a read of trimmed entries") { await reader.either.count(1) }
         guard let end = reader.ended.elements.first else {
             return try same([reader.entries.elements[0]], Array(trimmed.prefix(1)))
         }
         if trimmed.contains(where: { end == "\(FluxSharedLogError.trimmed(through: $0.position))" }) { return }
-        throw FluxConformance.Failure(description: "who asks for what was trimmed is told \"\(end)\"")
+        throw FluxConformance.Failure(description: "a read of trimmed entries ended with \"\(end)\"")
     }
 
     nonisolated(nonsending) func trimmingAll(_ known: Known, _ make: () async throws -> Log) async throws {
@@ -234,7 +234,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         if let end = reader.ended.elements.first {
             let through = all[...20].map { "\(FluxSharedLogError.trimmed(through: $0.position))" }
             try expect(
-                "whether who reads is told by \"\(end)\" of entries that were trimmed", through.contains(end), true)
+                "whether the reader's error \"\(end)\" reports the trimmed entries", through.contains(end), true)
         }
     }
 
@@ -244,7 +244,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
             while !_Concurrency.Task.isCancelled { await _Concurrency.Task.yield() }
             do throws(FluxSharedLogError) { _ = try await log.append([9], key: key) } catch {
                 if case .unavailable = error { return }
-                throw FluxConformance.Failure(description: "an append that was cancelled throws \(error)")
+                throw FluxConformance.Failure(description: "a cancelled append throws \(error)")
             }
         }
         appending.cancel()

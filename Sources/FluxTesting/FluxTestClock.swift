@@ -143,7 +143,7 @@ nonisolated public final class FluxTestClock: _Concurrency.Clock {
     /// - Parameter duration: How far; a negative duration stops the program.
     /// - Complexity: O(*n* log *n*) for *n* sleepers.
     public func advance(by duration: Swift.Duration) {
-        if duration < .zero { fatalError("FluxCore: FluxTestClock.advance: a clock cannot go back (\(duration))") }
+        if duration < .zero { fatalError("FluxCore: FluxTestClock.advance: a clock cannot go backwards (\(duration))") }
         let due = lock.withLock { machine in
             machine.now = machine.now.advanced(by: duration)
             let due = machine.sleepers.filter { $0.value.deadline <= machine.now }

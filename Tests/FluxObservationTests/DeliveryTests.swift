@@ -232,7 +232,7 @@ import Testing
         }
         for result in [result, failing, states] {
             let message = result.said
-            #expect(message.contains("room for 0 changes delivers none. Give it room for 1 at least."))
+            #expect(message.contains("room for 0 changes delivers none. Give it room for at least 1."))
         }
     }
 

@@ -259,7 +259,7 @@ extension SelectionTests {
             _ = fluxSelector(\Shop.filter, capacity: 0) { $0 }
         }
         let message = result.said
-        #expect(message.contains("a selector that keeps 0 values computes each time. Let it keep 1 at least."))
+        #expect(message.contains("a selector that keeps 0 values computes each time. Let it keep at least 1."))
     }
 
     @Test(.timeLimit(.minutes(1)))

@@ -17,7 +17,7 @@ import Testing
                 loadTimeout: .seconds(-1))
         }
         expect(
-            persistence, says: "FluxCore: a loadTimeout cannot be negative (-1.0 seconds). Give nil to wait for good.")
+            persistence, says: "FluxCore: a loadTimeout cannot be negative (-1.0 seconds). Give nil for no limit.")
         let log = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxStore(
                 initialState: Counter(), dispatcher: nil, log: MemoryLog<Counter>(), loadTimeout: .nanoseconds(-1))
@@ -46,7 +46,7 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFile<Counter>(path: "/nowhere", version: -2, encode: { _ in [] }, decode: { _ in Counter() })
         }
-        expect(result, says: "FluxCore: the version of a FluxFile cannot be negative (-2). Count them from 0 or 1.")
+        expect(result, says: "FluxCore: the version of a FluxFile cannot be negative (-2). Start with 0 or 1.")
     }
 
     struct Dispatching: FluxState {

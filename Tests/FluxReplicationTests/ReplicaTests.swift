@@ -76,8 +76,8 @@ import Testing
         // The task that reads, the one that asks whether the log is back, one each of those who wait, and one for their time.
         await clock.sleepers(5)
         clock.advance(by: .seconds(5))
-        #expect(await dispatch.value == .unconfirmed("nothing within 5.0 seconds; the log said last: the log is down"))
-        #expect(await read.value == .unavailable("nothing within 5.0 seconds; the log said last: the log is down"))
+        #expect(await dispatch.value == .unconfirmed("no answer within 5.0 seconds; the log failed: the log is down"))
+        #expect(await read.value == .unavailable("no answer within 5.0 seconds; the log failed: the log is down"))
         #expect(replica.store.state == Journal())
 
         log.isAvailable = true
@@ -119,7 +119,7 @@ import Testing
             #expect(Set(ended.elements.dropFirst(before)) == Set(numbers))
         }
         for (number, seconds) in [5.0, 2, 8, 2].enumerated() {
-            #expect(await dispatches[number]?.value == .unconfirmed("nothing within \(seconds) seconds"))
+            #expect(await dispatches[number]?.value == .unconfirmed("no answer within \(seconds) seconds"))
         }
     }
 
@@ -134,7 +134,7 @@ import Testing
             let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(5)) } }
             while log.entries.count < number { await Task.yield() }
             clock.advance(by: .seconds(5))
-            #expect(await dispatch.value == .unconfirmed("nothing within 5.0 seconds"))
+            #expect(await dispatch.value == .unconfirmed("no answer within 5.0 seconds"))
         }
     }
 
@@ -146,7 +146,7 @@ import Testing
         let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(1)) } }
         while clock.asleep < 2 { await Task.yield() }
         clock.wake()
-        #expect(await dispatch.value == .unconfirmed("nothing within 1.0 seconds"))
+        #expect(await dispatch.value == .unconfirmed("no answer within 1.0 seconds"))
     }
 
     @Test("Each pause is longer than the one before; behind an entry that was read the first is as short as it was")
@@ -263,7 +263,7 @@ import Testing
         }
         await clock.sleepers(4)
         clock.advance(by: .seconds(3))
-        #expect(await joining.value == .unavailable("nothing within 3.0 seconds; the log said last: the log is down"))
+        #expect(await joining.value == .unavailable("no answer within 3.0 seconds; the log failed: the log is down"))
     }
 
     @Test("A log that refuses is told of, and an action that does not encode goes nowhere")
@@ -272,7 +272,7 @@ import Testing
         let replica = try await join(log)
         #expect(
             await failure { try await replica.dispatch(action: [1, 1]) }
-                == .notApplied("the log has refused it: too large"))
+                == .notApplied("the log refused the call: too large"))
         #expect(
             await failure { try await replica.dispatch(action: [201, 1]) }
                 == .notApplied("it cannot be encoded: Odd()"))
@@ -281,7 +281,7 @@ import Testing
     @Test("A reading that ends by itself is told of as one that has failed")
     func readingEnds() async throws {
         let replica = try await join(EndingLog(), backoff: .constant(.milliseconds(1)))
-        #expect(await replica.reaches { $0 == .unavailable("the reading has ended") } != nil)
+        #expect(await replica.reaches { $0 == .unavailable("the log ended the reading without an error") } != nil)
     }
 
     @Test("Who has all the time there is may say so")
@@ -557,7 +557,7 @@ import Testing
         #expect(await other.reaches { $0 == .unavailable("cut off") } != nil)
         try await log.base.trim(through: position)
         log.isCut.withLock { $0 = false }
-        let reason = "the entries up to \(position) are gone, and the newest snapshot is at 0"
+        let reason = "the entries up to \(position) are gone, but the newest snapshot is at 0"
         #expect(await other.reaches { $0 == .unavailable(reason) } != nil)
         #expect(other.lines == [[1, 1]] && other.position == before)
     }
@@ -590,7 +590,7 @@ import Testing
             try await replica.dispatch(action: [1, number])
             failure = replica.status.state.snapshotFailure ?? ""
         }
-        #expect(failure == "it is saved, but the entries before it were not trimmed: the log is not available: no disk")
+        #expect(failure == "saved, but the entries before it were not trimmed: the log is not available: no disk")
     }
 
     @Test("A log that answers and cannot be read is unavailable all the time, and who waits is told why")
@@ -603,7 +603,7 @@ import Testing
         var others: [FluxReplicaStatus.Condition] = []
         for _ in 0..<50 {
             let error = await failure { try await replica.upToDate(within: .milliseconds(1)) }
-            #expect(error == .unavailable("nothing within 0.001 seconds; the log said last: cut off"))
+            #expect(error == .unavailable("no answer within 0.001 seconds; the log failed: cut off"))
             let condition = replica.status.state.condition
             if condition != .unavailable("cut off") { others.append(condition) }
         }
@@ -621,7 +621,7 @@ import Testing
         try await replica.dispatch(action: [1, 1])
         #expect(replica.status.state.snapshotFailure == nil)
         try await replica.dispatch(action: [1, 2])
-        #expect(replica.status.state.snapshotFailure == "the one before it is still being saved")
+        #expect(replica.status.state.snapshotFailure == "the previous snapshot is still being saved")
         log.mayReturn.open()
         for await status in replica.status.states where status.snapshotFailure == nil { break }
     }

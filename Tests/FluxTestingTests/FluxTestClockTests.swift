@@ -152,7 +152,7 @@ import Testing
             FluxTestClock().advance(by: .seconds(-3))
         }
         let message = result.said
-        #expect(message.contains("FluxTestClock.advance: a clock cannot go back (-3.0 seconds)"), "\(message)")
+        #expect(message.contains("FluxTestClock.advance: a clock cannot go backwards (-3.0 seconds)"), "\(message)")
     }
 
     /// In a process of its own, and by its time on processors: so nothing else that runs counts.

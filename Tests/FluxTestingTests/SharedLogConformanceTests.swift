@@ -54,7 +54,7 @@ import Testing
             try await FluxConformance.sharedLog { log }
         }
         let reason = #""the log is not available: there is no leader""#
-        let text = "what came since the log was empty did not come: the reading ended with \(reason)"
+        let text = "the entries since the log was empty did not come: the reading ended with \(reason)"
         #expect(failure?.description == text)
     }
 

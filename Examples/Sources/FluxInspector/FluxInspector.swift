@@ -52,7 +52,7 @@ public final class FluxInspector: Sendable {
     ///     name is empty for an element of an array, for a key and for the whole. Called when somebody looks, on any thread.
     public init(limit: Int = 1_000, hiding hides: (@Sendable (_ name: String, _ value: Any) -> Bool)? = nil) {
         guard limit > 0 else {
-            fatalError("FluxInspector(limit: \(limit)) keeps nothing: give a limit of 1 or more.")
+            fatalError("FluxInspector(limit: \(limit)) would keep nothing. Give a limit of 1 or more.")
         }
         recorder = Recorder(limit: limit)
         rendering = Rendering(hides: hides)

@@ -160,7 +160,7 @@ struct JetStreamLogTests {
             { try await longer.read(after: 0) { _ in } },
         ]
         for call in calls {
-            await expect("the log has refused it: a key of 2601 bytes as a word of a subject: 2,600 at most", call)
+            await expect("the log refused the call: a key of 2601 bytes as a word of a subject: 2,600 at most", call)
         }
         #expect(try await log.append([3], key: "3") > position)
     }
@@ -272,7 +272,7 @@ struct JetStreamLogTests {
             let name = settings.name
             _ = try await logs.ask(
                 "STREAM.CREATE.\(name)", JetStream.encode(settings), JetStream.StreamAnswer.self)
-            await expect("the log has refused it: the stream \(name) is there, and its \(difference)") {
+            await expect("the log refused the call: the stream \(name) is there, and its \(difference)") {
                 _ = try await JetStreamLog(servers: cluster.addresses, stream: name, replicas: 1)
             }
         }
@@ -294,7 +294,7 @@ struct JetStreamLogTests {
             try await log.append(Array(repeating: 0, count: 1 << 20), key: "large")
         }
         await expect("the log has refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
-        await expect("the log has refused it: the stream boards is there, and its num_replicas is 1, not 3") {
+        await expect("the log refused the call: the stream boards is there, and its num_replicas is 1, not 3") {
             _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards")
         }
         for replicas in [3, 6] {

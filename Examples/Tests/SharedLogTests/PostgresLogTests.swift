@@ -181,10 +181,10 @@ struct PostgresLogTests {
         #expect(try await log.append([1], key: id) == 1)
         #expect(try await entries(1, of: log).map(\.entry) == [[1]])
         try await log.save(FluxSharedSnapshot(position: 1, state: [1]))
-        await expect("the log has refused it: a key of 2601 bytes: 2,600 at most") {
+        await expect("the log refused the call: a key of 2601 bytes: 2,600 at most") {
             _ = try await logs.log(for: key).append([], key: "1")
         }
-        await expect("the log has refused it: an entry's key of 65 bytes: 64 at most") {
+        await expect("the log refused the call: an entry's key of 65 bytes: 64 at most") {
             _ = try await log.append([], key: id + "x")
         }
         // What cannot be compressed takes longest.
@@ -193,7 +193,7 @@ struct PostgresLogTests {
         #expect(try await log.append(Array(random), key: "1") == 2)
         #expect(try await entries(1, of: log, after: 1).first?.entry.count == 256 << 20)
         let large = [UInt8](repeating: 0, count: 256 << 20 + 1)
-        await expect("the log has refused it: an entry of 268435457 bytes: 256 MB at most") {
+        await expect("the log refused the call: an entry of 268435457 bytes: 256 MB at most") {
             _ = try await log.append(large, key: "2")
         }
     }
@@ -216,7 +216,7 @@ struct PostgresLogTests {
             server.address + "x", server.address + " user=nobody", "nonsense", "postgres://127.0.0.1:1/x?foo=bar",
         ]
         for address in others {
-            await expect("the log has refused it: ") { _ = try await PostgresLog(address, name: "boards") }
+            await expect("the log refused the call: ") { _ = try await PostgresLog(address, name: "boards") }
         }
         // What was right once may be right again.
         let session = Session("host=127.0.0.1 port=\(server.port) user=flux dbname=other")

@@ -96,6 +96,6 @@ nonisolated public struct FluxLateAction: Swift.Error, CustomStringConvertible {
 
     @usableFromInline init(action: String) {
         description =
-            "\(action) was sent after its conversion had returned and was not dispatched: await what sends before returning."
+            "\(action) was sent after its conversion had returned, and was not dispatched. Await the work that sends it before returning."
     }
 }

@@ -60,8 +60,8 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     public var event: Converter.Event {
         fluxRequire(
             task.count == 1,
-            "\(Converter.self) shares a conversion among the events that were fired together, and asked for the one event of "
-                + "it, or ended it by hand. Say `static var sharesConversions: Bool { false }`, or use forEachEvent.")
+            "\(Converter.self) shares one conversion among events that are fired together, but used its event or ended "
+                + "it by hand. Declare `static var sharesConversions: Bool { false }`, or use forEachEvent.")
         return first
     }
 

@@ -96,7 +96,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     @discardableResult public mutating func replace(
         with state: State, by action: some FluxAction, revision: UInt64? = nil
     ) -> UInt64 {
-        fluxRequire(revision ?? 0 <= Int64.max, "\(revision ?? 0) is no revision: too few could come after it.")
+        fluxRequire(revision ?? 0 <= Int64.max, "\(revision ?? 0) is not a valid revision: give Int64.max at most.")
         letGo(of: current)
         current = state
         if let revision, revision > self.revision { makeObserving().skipped &+= revision &- 1 &- self.revision }

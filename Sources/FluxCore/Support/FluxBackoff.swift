@@ -31,8 +31,8 @@ nonisolated public struct FluxBackoff: Sendable {
         let most = max ?? Swift.max(base, .seconds(60))
         fluxRequire(base >= .zero, "FluxBackoff: a delay cannot be negative (\(base)). Give .zero or more.")
         fluxRequire(factor >= 1, "FluxBackoff: a factor below 1 would shorten the delays (\(factor)). Give 1 or more.")
-        fluxRequire(most >= base, "FluxBackoff: the longest delay is below the first (\(most), \(base))")
-        fluxRequire((0...1).contains(jitter), "FluxBackoff: jitter is a part of the delay, from 0 to 1 (\(jitter))")
+        fluxRequire(most >= base, "FluxBackoff: the maximum is shorter than the first delay (\(most), \(base))")
+        fluxRequire((0...1).contains(jitter), "FluxBackoff: jitter must be from 0 to 1 (\(jitter))")
         return FluxBackoff(base: base, factor: factor, most: base == .zero ? .zero : most, jitter: jitter)
     }
 
@@ -44,7 +44,7 @@ nonisolated public struct FluxBackoff: Sendable {
     /// - Returns: How long to wait.
     /// - Complexity: O(log *n*) for attempt *n*.
     public func delay(after attempt: Int, chance: Double = .random(in: 0...1)) -> Swift.Duration {
-        fluxRequire((0...1).contains(chance), "FluxBackoff: chance is a number from 0 to 1 (\(chance))")
+        fluxRequire((0...1).contains(chance), "FluxBackoff: chance must be from 0 to 1 (\(chance))")
         var (delay, power, left) = (base, factor, Swift.max(attempt, 1) - 1)
         while left > 0 && delay < most {
             // Compare before multiplying: the product could overflow. A power that has overflowed is infinite.

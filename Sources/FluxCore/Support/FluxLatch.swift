@@ -34,7 +34,7 @@ nonisolated public final class FluxLatch: Sendable {
         await withTaskCancellationHandler {
             await fluxSuspend { continuation in
                 let isOpen = gate.withLock { gate in
-                    fluxRequire(gate.continuation == nil, "a FluxLatch is for one task that waits. Make one for each.")
+                    fluxRequire(gate.continuation == nil, "a FluxLatch is for one task. Create one for each.")
                     if !gate.isOpen { gate.continuation = continuation }
                     return gate.isOpen
                 }

@@ -146,14 +146,14 @@ nonisolated public enum FluxPureCode {
 /// Stops the program because pure code used a store, a dispatcher or a creator.
 @usableFromInline nonisolated func fluxStopInPureCode(_ call: StaticString) -> Never {
     let thread = FluxThreads.shared.current.pointee
-    var place = "\(thread.scope ?? "FluxState.handle(action:), or what is called with it")"
+    var place = "\(thread.scope ?? "FluxState.handle(action:), or code that runs with it")"
     if thread.scope == nil, let owner = thread.pure {
         let handle = Unmanaged<AnyObject>.fromOpaque(owner).takeUnretainedValue() as? any FluxStoreHandling
         place += handle.map { ": \($0.handlerName)" } ?? ""
     }
     fatalError(
-        "FluxCore: \(call) was used inside \(place). That is pure: it runs under a lock, and may use only what it is given. "
-            + "Do it in the converter, in a subscription, or after the dispatch; what it needs goes into the action.")
+        "FluxCore: \(call) was used inside \(place). That code must be pure: it runs while a lock is held. "
+            + "Do this in the converter, in a subscription or after the dispatch; pass what it needs in the action.")
 }
 
 /// Stops the program with a message unless a condition on a given value holds.

@@ -52,8 +52,8 @@ nonisolated func fluxChanges(_ part: @autoclosure () -> String, _ body: () throw
         if error is FluxUnchanged { return false }
         fatalError(
             """
-            FluxCore: \(part()) threw \(error). What a command changes in the state may throw FluxUnchanged alone, to say \
-            that it is as it was. Throw from execute, and bring the failure into the state by reduce(state:error:).
+            FluxCore: \(part()) threw \(error). This part of a command may throw only FluxUnchanged, to say that it \
+            changed nothing. Throw other errors from execute, and apply the failure to the state in reduce(state:error:).
             """)
     }
 }
@@ -163,7 +163,7 @@ nonisolated final class FluxCommandRunner<Command: FluxCommand>: Sendable {
                 // Relaxed: see where it is stored.
                 if !run.silence.isSet.load(ordering: .relaxed) { return }
                 fluxEffectsWarn(
-                    "\(Command.self) failed with \(error), and has no reduce(state:error:) that tells of it.")
+                    "\(Command.self) failed with \(error), and has no reduce(state:error:) to record the failure.")
             },
             observers: { handle.eventObservers },
             sending: { step in _ = handle.withAccess { $0.apply(.other(step, step.body)) } })

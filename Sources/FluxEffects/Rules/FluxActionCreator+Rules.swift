@@ -119,8 +119,8 @@ nonisolated extension FluxActionConverter {
         if sharesConversions && rules.contains(where: \.form.isRetry) {
             fatalError(
                 """
-                FluxCore: a rule .retry was given to a creator of \(Self.self), whose callback form cannot throw. Make it a \
-                FluxAsyncActionConverter, or leave the rule out.
+                FluxCore: a creator of \(Self.self) has a rule .retry, but a converter of the callback form cannot throw. \
+                Make it a FluxAsyncActionConverter, or remove the rule.
                 """)
         }
         return rules.isEmpty ? [] : [FluxRules(rules, clock: clock)]

@@ -286,10 +286,10 @@ nonisolated struct FluxRuleForm: Sendable {
         /// Returns a limited concurrency; stops the program with a message if a number is out of range.
         static func places(_ limit: Int, waiting: Int?, of name: String) -> Kind {
             if limit < 1 {
-                fatalError("FluxCore: \(name): with a limit of \(limit) no event could ever run. Give it 1 or more.")
+                fatalError("FluxCore: \(name): with a limit of \(limit) no event could ever run. Give 1 or more.")
             }
             if let waiting, waiting < 0 {
-                fatalError("FluxCore: \(name): \(waiting) events cannot wait. Give it 0 or more.")
+                fatalError("FluxCore: \(name): \(waiting) events cannot wait. Give 0 or more.")
             }
             return .concurrency(limit, waiting: waiting)
         }

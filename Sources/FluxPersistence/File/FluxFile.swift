@@ -56,7 +56,7 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
         migrate: (@Sendable (_ version: Int, _ bytes: [UInt8]) throws -> State)? = nil
     ) {
         if version < 0 {
-            fatalError("FluxCore: the version of a FluxFile cannot be negative (\(version)). Count them from 0 or 1.")
+            fatalError("FluxCore: the version of a FluxFile cannot be negative (\(version)). Start with 0 or 1.")
         }
         self.init(
             FluxFileAccess(

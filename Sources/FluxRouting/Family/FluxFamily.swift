@@ -59,8 +59,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     private init(
         _ idle: Swift.Duration, _ limit: Int, _ clock: any _Concurrency.Clock<Swift.Duration>, _ ways: Ways
     ) {
-        if idle < .zero { fatalError("FluxCore: FluxFamily was given a negative idle, \(idle). Give .zero or more.") }
-        if limit < 0 { fatalError("FluxCore: FluxFamily was given a negative limit, \(limit). Give 0 or more.") }
+        if idle < .zero { fatalError("FluxCore: FluxFamily: idle cannot be negative (\(idle)). Give .zero or more.") }
+        if limit < 0 { fatalError("FluxCore: FluxFamily: limit cannot be negative (\(limit)). Give 0 or more.") }
         (self.ways, self.clock, timer) = (ways, clock, FluxFamilyTimer(clock))
         machine = FluxLock(Machine(idle: idle, limit: limit))
     }
@@ -489,7 +489,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
 
     private static func checked(_ duration: Swift.Duration) -> Swift.Duration {
         if duration >= .zero { return Swift.min(duration, FluxFamilyTimer.longest) }
-        fatalError("FluxCore: a FluxFamily was to flush or shut down within \(duration). Give it .zero or more.")
+        fatalError("FluxCore: FluxFamily: a duration cannot be negative (\(duration)). Give .zero or more.")
     }
 }
 
@@ -523,9 +523,9 @@ nonisolated public enum FluxFamilyError: Swift.Error, Equatable, CustomStringCon
     public var description: String {
         switch self {
         case .shutDown(let key):
-            "The family was shut down, so \"\(key)\" is not opened any more: ask for members before shutdown(within:) is called."
+            "The family was shut down, so \"\(key)\" cannot be opened: ask for members before you call shutdown(within:)."
         case .unequalToItself(let key):
-            "The key \"\(key)\" does not equal itself, so that its member would not be found again: give it another."
+            "The key \"\(key)\" does not equal itself, so its member could not be found again: use another key."
         }
     }
 }

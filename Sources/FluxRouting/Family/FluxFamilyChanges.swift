@@ -118,7 +118,7 @@ nonisolated final class FluxFamilyIntake<Key: Hashable & Sendable, Member: Senda
         await FluxLatch.wait { latch in
             waiting.withLock { waiting -> FluxLatch? in
                 if !waiting.changes.isEmpty || waiting.isEnded { return nil }
-                if waiting.latch != nil { fatalError("FluxCore: two tasks wait with one iterator. Make one for each.") }
+                if waiting.latch != nil { fatalError("FluxCore: two tasks wait with one iterator. Give each its own.") }
                 waiting.latch = latch
                 return latch
             }

@@ -75,14 +75,14 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxBackoff.exponential(.seconds(2), max: .seconds(1))
         }
-        expect(result, names: "FluxBackoff: the longest delay is below the first (1.0 seconds, 2.0 seconds)")
+        expect(result, names: "FluxBackoff: the maximum is shorter than the first delay (1.0 seconds, 2.0 seconds)")
     }
 
     @Test func `Jitter out of its range is refused`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxBackoff.exponential(.seconds(1), jitter: 1.5)
         }
-        expect(result, names: "FluxBackoff: jitter is a part of the delay, from 0 to 1 (1.5)")
+        expect(result, names: "FluxBackoff: jitter must be from 0 to 1 (1.5)")
     }
 
     @Test func `With no maximum given it is a minute, or the first delay where that is longer`() {

@@ -76,7 +76,7 @@ import Testing
     func noVersion() {
         var bytes = Self.image.bytes
         bytes[8] = 0x80
-        #expect(throws: FluxReplicaMalformed(description: "\(UInt64(1) << 63 + 2) is no version")) {
+        #expect(throws: FluxReplicaMalformed(description: "\(UInt64(1) << 63 + 2) is not a version")) {
             try FluxReplicaImage(bytes)
         }
     }

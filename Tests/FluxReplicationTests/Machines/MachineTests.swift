@@ -89,8 +89,8 @@ import Testing
         #expect(!answered(1, .failure(.refused("b"))).again)
         #expect(!answered(2, .failure(.refused("b"))).again)
         // The first attempt may have got there.
-        #expect(machine.it.finish(1) == .failure(.unconfirmed("the log has refused it: b")))
-        #expect(machine.it.finish(2) == .failure(.notApplied("the log has refused it: b")))
+        #expect(machine.it.finish(1) == .failure(.unconfirmed("the log refused the call: b")))
+        #expect(machine.it.finish(2) == .failure(.notApplied("the log refused the call: b")))
         // Nobody asks for one who has gone.
         #expect(!answered(1, .failure(.unavailable("a"))).again)
     }
@@ -101,7 +101,7 @@ import Testing
         #expect(effects { $0.expired(1, .seconds(3), &$1) }.opens.count == 1)
         #expect(
             machine.it.finish(1)
-                == .failure(.unconfirmed("nothing within 3.0 seconds; the log said last: no leader")))
+                == .failure(.unconfirmed("no answer within 3.0 seconds; the log failed: no leader")))
         #expect(machine.it.finish(2) == .failure(.unconfirmed("the task was cancelled")))
     }
 
@@ -207,7 +207,7 @@ import Testing
         for (position, entry) in zip(UInt64(1)..., entries.prefix(5)) { _ = ledger.admit(position, entry) }
         let step = try #require(loaded(ledger))
         #expect(step.effects.opens.count == 5)
-        #expect(machine.it.finish(1) == .failure(.unconfirmed("a snapshot took the place of the entries")))
+        #expect(machine.it.finish(1) == .failure(.unconfirmed("a snapshot replaced the entries")))
         #expect(machine.it.finish(5) == .success(5))
         #expect(machine.it.answer(of: 6) == nil)
         #expect(try receive(9, entries[5]).applies)
@@ -223,7 +223,7 @@ import Testing
 
     @Test func `There is one save at a time, and what has failed is said until one has not`() {
         #expect(beginsSaving() == (true, false) && beginsSaving() == (false, true))
-        #expect(machine.it.status.snapshotFailure == "the one before it is still being saved")
+        #expect(machine.it.status.snapshotFailure == "the previous snapshot is still being saved")
         #expect(effects { $0.saved("no room", &$1) }.tellsStatus)
         #expect(machine.it.status.snapshotFailure == "no room")
         #expect(beginsSaving().0)
@@ -394,7 +394,7 @@ import Testing
         answered(1, .success(9))
         effects { $0.expired(1, .seconds(5), &$1) }
         #expect(
-            machine.it.finish(1) == .failure(.unconfirmed("nothing within 5.0 seconds; the log said last: unread")))
+            machine.it.finish(1) == .failure(.unconfirmed("no answer within 5.0 seconds; the log failed: unread")))
     }
 
     // MARK: - One replica after the other

@@ -837,16 +837,16 @@ import Testing
         let idle = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFamily(idle: .seconds(-1)) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
         }
-        #expect(idle.said.contains("FluxFamily was given a negative idle"))
+        #expect(idle.said.contains("the idle time of a FluxFamily cannot be negative"))
         let limit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFamily(limit: -1) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
         }
-        #expect(limit.said.contains("FluxFamily was given a negative limit"))
+        #expect(limit.said.contains("the limit of a FluxFamily cannot be negative"))
         let shutdown = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let family = FluxFamily { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
             await family.shutdown(within: .seconds(-5))
         }
-        #expect(shutdown.said.contains("a FluxFamily was to flush or shut down within -5"))
+        #expect(shutdown.said.contains("FluxFamily: a duration cannot be negative (-5"))
     }
 
     @Test func `Asked for its keys in pure code it stops the program, and the message names that`() async {
