@@ -4,11 +4,12 @@ import Dispatch
     import FluxCore
 #endif
 
-/// A part of a state, watched for changes of its own.
+/// Ways to watch a part of a state for its own changes.
 ///
-/// With `.every` the part is taken when a change is applied, in the step that announces it and under the rules of
-/// `handle(action:)`: what waits is the part and not the state, and a change that leaves it as it was wakes nobody. With
-/// `.latest` it is taken when it is handed over, under the same rules. What takes long to take belongs into a ``FluxView``.
+/// With `.every`, the part is selected when a change is applied, in the step that announces the change and by the
+/// rules of `handle(action:)`. The part waits, not the state, and a change that leaves the part as it was wakes
+/// nothing. With `.latest`, the part is selected when it is delivered, by the same rules. A selection that takes
+/// long belongs in a ``FluxView``.
 nonisolated extension FluxSource {
     /// Calls a handler with a part of the state whenever that part has changed.
     ///
@@ -18,12 +19,12 @@ nonisolated extension FluxSource {
     /// ```
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - startingWithCurrent: True to be called with the current part first, in one step with the start (C5).
-    ///   - handler: Gets the part as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - startingWithCurrent: True to deliver the current part first, atomically with the start (C5).
+    ///   - handler: Receives the part after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable @_disfavoredOverload
     public func subscribe<Value: Equatable & Sendable>(
         to select: @escaping @Sendable (State) -> Value,
@@ -36,16 +37,16 @@ nonisolated extension FluxSource {
             to: select, by: { $0 == $1 }, delivery, on: queue, startingWithCurrent: startingWithCurrent, handler)
     }
 
-    /// Calls a handler with a part of the state whenever a function of yours says that it has changed.
+    /// Calls a handler with a part of the state whenever your function says that the part has changed.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - isSame: Whether two parts are as good as equal; as pure.
-    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - startingWithCurrent: True to be called with the current part first, in one step with the start (C5).
-    ///   - handler: Gets the part as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - isSame: Returns whether two parts count as equal; must be as pure as `select`.
+    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - startingWithCurrent: True to deliver the current part first, atomically with the start (C5).
+    ///   - handler: Receives the part after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable
     public func subscribe<Value: Sendable>(
         to select: @escaping @Sendable (State) -> Value,
@@ -63,11 +64,12 @@ nonisolated extension FluxSource {
     /// Calls a handler with the old and the new value of a part of the state whenever that part has changed.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - handler: Gets the part as the handler saw it last, or as it was at the start, and as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - handler: Receives the part as the handler last saw it, or as it was at the start,
+    ///     and the part after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable @_disfavoredOverload
     public func subscribe<Value: Equatable & Sendable>(
         to select: @escaping @Sendable (State) -> Value,
@@ -80,12 +82,12 @@ nonisolated extension FluxSource {
         }
     }
 
-    /// Calls a handler with a part of the state whenever that part has changed: with each change of it.
+    /// Calls a handler with a part of the state at every change of that part.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - handler: Gets the part as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - handler: Receives the part after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable @_disfavoredOverload
     public func subscribe<Value: Equatable & Sendable>(
         to select: @escaping @Sendable (State) -> Value, _ handler: @escaping @Sendable (Value) -> Void
@@ -93,13 +95,13 @@ nonisolated extension FluxSource {
         subscribe(to: select, by: { $0 == $1 }, .every, handler)
     }
 
-    /// Calls a handler with a part of the state whenever a function of yours says that it has changed: each time.
+    /// Calls a handler with a part of the state every time your function says that the part has changed.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - isSame: Whether two parts are as good as equal; as pure.
-    ///   - handler: Gets the part as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - isSame: Returns whether two parts count as equal; must be as pure as `select`.
+    ///   - handler: Receives the part after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable @_disfavoredOverload
     public func subscribe<Value: Sendable>(
         to select: @escaping @Sendable (State) -> Value, by isSame: @escaping @Sendable (Value, Value) -> Bool,
@@ -108,12 +110,13 @@ nonisolated extension FluxSource {
         subscribe(to: select, by: isSame, .every, handler)
     }
 
-    /// Calls a handler with the old and the new value of a part of the state: with each change of it.
+    /// Calls a handler with the old and the new value of a part of the state at every change of that part.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - handler: Gets the part as the handler saw it last, or as it was at the start, and as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - handler: Receives the part as the handler last saw it, or as it was at the start,
+    ///     and the part after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable @_disfavoredOverload
     public func subscribe<Value: Equatable & Sendable>(
         to select: @escaping @Sendable (State) -> Value,
@@ -122,14 +125,15 @@ nonisolated extension FluxSource {
         subscribe(to: select, .every, handler)
     }
 
-    /// Calls a handler on the main actor with the old and the new value of a part of the state that has changed.
+    /// Calls a handler on the main actor with the old and the new value of a part whenever that part has changed.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
     ///   - main: The main queue.
-    ///   - handler: Gets the part as the handler saw it last, or as it was at the start, and as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - handler: Receives the part as the handler last saw it, or as it was at the start,
+    ///     and the part after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable
     public func subscribe<Value: Equatable & Sendable>(
         to select: @escaping @Sendable (State) -> Value,
@@ -143,12 +147,12 @@ nonisolated extension FluxSource {
     /// Calls a handler on the main actor with a part of the state whenever that part has changed.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - delivery: What to get where changes come faster than they are taken; by default each of them.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
     ///   - main: The main queue.
-    ///   - startingWithCurrent: True to be called with the current part first, in one step with the start (C5).
-    ///   - handler: Gets the part as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - startingWithCurrent: True to deliver the current part first, atomically with the start (C5).
+    ///   - handler: Receives the part after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable
     public func subscribe<Value: Equatable & Sendable>(
         to select: @escaping @Sendable (State) -> Value,
@@ -162,10 +166,11 @@ nonisolated extension FluxSource {
             main.bind(handler))
     }
 
-    /// Calls a handler with what was selected last and now, if they differ; where it is wanted, first with the first.
+    /// Calls a handler with the previously and the newly selected value if they differ; if
+    /// wanted, first with the current one.
     ///
-    /// With `.latest` a mark waits, and the part is read under the lock of the store: were the state in other hands meanwhile, a
-    /// change would make a copy of it.
+    /// With `.latest`, only a mark waits, and the part is read while the store's lock is held. A reference to the state
+    /// outside the lock would make the next change copy the state.
     @inlinable
     func change<Value: Sendable>(
         of select: @escaping @Sendable (State) -> Value,
@@ -180,7 +185,7 @@ nonisolated extension FluxSource {
             let read = reader(
                 in: source,
                 of: { state in
-                    // In the step that reads: what is marked after that has not been read.
+                    // Cleared while the lock is held for reading: a mark set later stands for a change not read yet.
                     isMarked.clear()
                     return select(state)
                 })
@@ -190,7 +195,7 @@ nonisolated extension FluxSource {
         }
         let distinct = FluxDistinct(by: isSame, isAlone: true)
         let turns = queue.map { FluxTurns($0, isUsers: true) } ?? source.turns
-        // One mark waits at most. On a queue of the user's each has a turn of its own.
+        // At most one mark waits. On a user's queue each mark gets its own turn.
         let delivery = FluxQueueDelivery<Void>(turns, turns.isUsers ? .latest : .none) {
             if let change = distinct.change(to: read()) { handler(change) }
             if isMarked.wasBurst { FluxTurns.linger() }
@@ -203,7 +208,7 @@ nonisolated extension FluxSource {
             }, startingWithCurrent: startingWithCurrent)
     }
 
-    /// Reads a part of a source of this type, as its own type has it done.
+    /// Returns the closure that reads the part, created by the source's own type.
     @inlinable
     func reader<Value, Source: FluxObservableSource>(
         in source: Source, of select: @escaping @Sendable (State) -> Value
@@ -211,8 +216,9 @@ nonisolated extension FluxSource {
         (select as? @Sendable (Source.State) -> Value).map { source.reader(of: $0) }
     }
 
-    /// Calls a handler with what is made of a state and what was selected of it last and now, if they differ; where it is
-    /// wanted, first with the first.
+    /// Calls a handler with an element made from a state and the previously and newly selected values, if these differ.
+    ///
+    /// If wanted, it calls the handler for the current state first.
     @inlinable
     func watch<Value: Sendable, Element: Sendable>(
         _ select: @escaping @Sendable (State) -> Value,
@@ -223,7 +229,7 @@ nonisolated extension FluxSource {
         _ make: @escaping @Sendable (State, (old: Value?, new: Value)) -> Element,
         _ handler: @escaping @Sendable (Element) -> Void
     ) -> FluxSubscription {
-        // The first state that is handed over may be one after the first change: so what that is compared with is taken here.
+        // The first state delivered may already follow the first change, so the value to compare it with is taken here.
         let isKnown = delivery == .latest && !startingWithCurrent
         let distinct = FluxDistinct(
             by: isSame, after: isKnown ? select(state) : nil, isAlone: self is any FluxObservableSource)

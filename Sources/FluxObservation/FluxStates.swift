@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// The states of a source, or a part of them, one after the other.
+/// An asynchronous sequence of the states of a source, or of a part of these.
 ///
 /// ```swift
 /// for await state in store.states { print(state) }
@@ -10,8 +10,8 @@
 /// for await total in totals { print(total) }
 /// ```
 ///
-/// Any number of iterators may be made, each of which starts anew; a slow one delays nobody. It keeps its source. An
-/// iterator ends at once when its task is cancelled.
+/// You can create any number of iterators. Each starts afresh, and a slow one delays nothing else. The sequence keeps
+/// its source alive. An iterator ends immediately when its task is cancelled.
 ///
 /// Thread safety: may be used from any thread; an iterator belongs to one task.
 nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: AsyncSequence, Sendable {
@@ -23,43 +23,45 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: A
         return start()
     }
 
-    /// Takes one state after the other.
+    /// Returns one state after another.
     ///
     /// Thread safety: belongs to one task.
     public struct Iterator: AsyncIteratorProtocol {
         @usableFromInline let feed: FluxStatesFeed<Element>
-        /// That of the newest state that it has read from the source.
+        /// The revision of the newest state that the iterator has read from the source.
         @usableFromInline var revision: UInt64?
 
         init(_ feed: FluxStatesFeed<Element>) { self.feed = feed }
 
-        /// How many changes it was not handed because there was no room for them, until it ended.
+        /// The number of changes dropped for lack of room until the iterator ended.
         public var dropped: Int {
             feed.channel?.dropped ?? 0
         }
 
         /// Waits for the next state.
         ///
-        /// - Parameter actor: The actor to come back to.
+        /// - Parameter actor: The actor to resume on.
         /// - Returns: The next state; nil once the source has ended or the task is cancelled.
-        /// - Throws: ``FluxOverflow``, from a sequence that was to miss nothing and that had no room for more.
+        /// - Throws: ``FluxOverflow`` if the sequence must not miss a state and there was no room for more.
         @inlinable
         public mutating func next(
             isolation actor: isolated (any _Concurrency.Actor)? = #isolation
         ) async throws(Failure) -> Element? {
-            // An optimising compiler may let go of what is not used any more.
+            // Otherwise an optimising compiler may release `feed` after its last use, and end the subscription.
             defer { withExtendedLifetime(feed) {} }
             guard let signal = feed.signal else { return try await nextOfChannel(isolation: actor) }
             while await signal.due.isDue(isolation: actor) {
-                // Nil: what it was told of was read already, together with the one before, or is as good as the last.
+                // Nil if the signalled state was already read together with the one before, or
+                // counts as equal to the last one.
                 if let state = signal.newest.after(&revision) { return state }
             }
             return nil
         }
 
-        /// Takes the next of what waits.
+        /// Takes the next waiting element.
         ///
-        /// A function of its own: where nothing is known of the element, each type that one names is asked for at its start.
+        /// A separate function: in unspecialised code, a function looks up the metadata of every
+        /// type it names when it starts.
         @usableFromInline func nextOfChannel(
             isolation actor: isolated (any _Concurrency.Actor)?
         ) async throws(Failure) -> Element? {
@@ -74,18 +76,19 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: A
     }
 }
 
-/// What one iterator takes its states from: in an object, so that each wake counts one reference.
+/// Where one iterator takes its states from; an object, so that each wake retains a single reference.
 @usableFromInline
 nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
-    // One of these two is there. An enum of both would be asked for its types at each wake.
-    /// Where what it takes waits; nil: it reads the newest of the source.
+    // Exactly one of these two is not nil. An enum of both would look up its type metadata at each wake.
+    /// Holds the waiting elements; nil if the iterator reads the newest state from the source.
     let channel: FluxChannel<Element>?
-    /// Tells that there is something new, to be read from the source: a slow iterator keeps no state.
+    /// Signals that the source has a newer state to read; a slow iterator therefore keeps no state.
     @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?
     private let subscription: FluxSubscription
-    /// Leaves out what is as good as the last, with no lock held, as comparing is the user's; nil: gives all.
+    /// Leaves out an element that counts as equal to the last one, with no lock held, because comparing
+    /// is user code; nil yields all.
     let distinct: FluxDistinct<Element>?
-    /// Kept while it is iterated.
+    /// Kept alive during iteration.
     private let source: any Sendable
 
     init(
@@ -100,10 +103,10 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
 @available(*, unavailable)
 nonisolated extension FluxStates.Iterator: Sendable {}
 
-/// Makes what reads the newest state of a source, for each iterator one of its own.
+/// Creates the readers of the newest state of a source, one for each iterator.
 @usableFromInline
 nonisolated struct FluxNewest<State: Sendable>: Sendable {
-    /// Reads the newest state, unless it is that of the revision; its own goes there.
+    /// Reads the newest state unless it has the given revision; updates that revision.
     @usableFromInline
     struct Reader: Sendable {
         @usableFromInline let after: @Sendable (inout UInt64?) -> State?
@@ -117,22 +120,23 @@ nonisolated struct FluxNewest<State: Sendable>: Sendable {
 }
 
 nonisolated extension FluxSource {
-    /// The newest state, again and again: each iterator starts with the current one and never goes back.
+    /// The newest state, repeatedly: each iterator starts with the current state and never goes back.
     ///
-    /// An iterator that is slow skips states and keeps none; it always ends on the newest (C5). That of a view keeps the
-    /// value that it gave last, and gives none while what was announced last is as good as that.
+    /// A slow iterator skips states and keeps none; it always ends on the newest (C5). An iterator of a view keeps the
+    /// value it returned last, and returns none while the value announced last counts as equal to that one.
     @inlinable public var states: FluxStates<State, Never> { states(.latest) }
 
-    /// The states of the source by a delivery of your choice.
+    /// Returns the states of the source with the delivery of your choice.
     ///
     /// - Parameters:
-    ///   - delivery: What an iterator gets where changes come faster than it takes them.
-    ///   - startingWithCurrent: True for each iterator to start with the current state.
-    /// - Returns: A sequence that starts anew for each iterator.
+    ///   - delivery: What an iterator returns when changes arrive faster than it takes them.
+    ///   - startingWithCurrent: True if each iterator starts with the current state.
+    /// - Returns: A sequence that starts afresh for each iterator.
     @inlinable
     public func states(_ delivery: FluxDelivery = .latest, startingWithCurrent: Bool = true) -> FluxStates<State, Never>
     {
-        // By a type of its own, as where a receiver joins a source: to read the newest takes a third of the time so.
+        // A generic function over the source's own type, as in `connect`: reading the newest
+        // state takes a third of the time.
         func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
             source.newest as? FluxNewest<State>
         }
@@ -148,7 +152,7 @@ nonisolated extension FluxSource {
     ) -> FluxStates<State, Never> {
         FluxStates {
             let signal = FluxSignal()
-            // Without an end: the iterator keeps its source.
+            // No end is signalled, because the iterator keeps its source alive.
             let token = source.signal(startingWithCurrent: startingWithCurrent) { signal.tell() }
             return FluxStates<State, Never>.Iterator(
                 FluxStatesFeed(
@@ -157,37 +161,39 @@ nonisolated extension FluxSource {
         }
     }
 
-    /// The states of the source, of which only so many may wait for an iterator.
+    /// Returns the states of the source, with a limit on how many may wait for an iterator.
     ///
     /// - Parameters:
-    ///   - delivery: How many may wait, and what goes where one more comes; the iterator counts what went as `dropped`.
-    ///   - startingWithCurrent: True for each iterator to start with the current state.
-    /// - Returns: A sequence that starts anew for each iterator.
+    ///   - delivery: How many may wait, and which one is dropped when another arrives; the
+    ///     iterator counts these as `dropped`.
+    ///   - startingWithCurrent: True if each iterator starts with the current state.
+    /// - Returns: A sequence that starts afresh for each iterator.
     public func states(_ delivery: FluxBuffered, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
         sequence(of: { $0 }, by: nil, again: difference, delivery.rule, startingWithCurrent)
     }
 
-    /// Every state of the source; an iterator ends with an error rather than miss one.
+    /// Returns every state of the source; an iterator ends with an error rather than miss one.
     ///
     /// - Parameters:
-    ///   - limit: How many changes may wait for an iterator, 1 at least.
-    ///   - startingWithCurrent: True for each iterator to start with the current state.
-    /// - Returns: A sequence that starts anew for each iterator, and throws ``FluxOverflow``.
+    ///   - limit: How many changes may wait for an iterator; at least 1.
+    ///   - startingWithCurrent: True if each iterator starts with the current state.
+    /// - Returns: A sequence that starts afresh for each iterator, and throws ``FluxOverflow``.
     public func states(
         failingAfter limit: Int, startingWithCurrent: Bool = true
     ) -> FluxStates<State, FluxOverflow> {
         sequence(of: { $0 }, by: nil, again: nil, .failing(FluxBuffered.checked(limit)), startingWithCurrent)
     }
 
-    /// A part of the state, whenever that part has changed.
+    /// Returns the values of a part of the state, whenever that part has changed.
     ///
-    /// An iterator gives no part that is as good as the one it gave last, whatever it has skipped between the two.
+    /// An iterator never returns a part that counts as equal to the one it returned last,
+    /// whatever it skipped in between.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - delivery: What an iterator gets where changes come faster than it takes them.
-    ///   - startingWithCurrent: True for each iterator to start with the current part.
-    /// - Returns: A sequence that starts anew for each iterator.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - delivery: What an iterator returns when changes arrive faster than it takes them.
+    ///   - startingWithCurrent: True if each iterator starts with the current part.
+    /// - Returns: A sequence that starts afresh for each iterator.
     public func values<Value: Equatable & Sendable>(
         of select: @escaping @Sendable (State) -> Value,
         _ delivery: FluxDelivery = .latest,
@@ -196,16 +202,17 @@ nonisolated extension FluxSource {
         values(of: select, by: { $0 == $1 }, delivery, startingWithCurrent: startingWithCurrent)
     }
 
-    /// A part of the state that is not Equatable, whenever that part is another.
+    /// Returns the values of a part of the state that is not Equatable, whenever your function says it has changed.
     ///
-    /// An iterator gives no part that is as good as the one it gave last, whatever it has skipped between the two.
+    /// An iterator never returns a part that counts as equal to the one it returned last,
+    /// whatever it skipped in between.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - isSame: Whether two parts are as good as equal; as pure.
-    ///   - delivery: What an iterator gets where changes come faster than it takes them.
-    ///   - startingWithCurrent: True for each iterator to start with the current part.
-    /// - Returns: A sequence that starts anew for each iterator.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - isSame: Returns whether two parts count as equal; must be as pure as `select`.
+    ///   - delivery: What an iterator returns when changes arrive faster than it takes them.
+    ///   - startingWithCurrent: True if each iterator starts with the current part.
+    /// - Returns: A sequence that starts afresh for each iterator.
     public func values<Value: Sendable>(
         of select: @escaping @Sendable (State) -> Value,
         by isSame: @escaping @Sendable (Value, Value) -> Bool,
@@ -215,14 +222,16 @@ nonisolated extension FluxSource {
         values(of: select, by: isSame, FluxBuffered.of(delivery), startingWithCurrent: startingWithCurrent)
     }
 
-    /// A part of the state, whenever that part is another, of which only so many may wait for an iterator.
+    /// Returns the values of a part of the state whenever your function says it has changed, with
+    /// a limit on how many may wait.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - isSame: Whether two parts are as good as equal; as pure.
-    ///   - delivery: How many may wait, and what goes where one more comes; the iterator counts what went as `dropped`.
-    ///   - startingWithCurrent: True for each iterator to start with the current part.
-    /// - Returns: A sequence that starts anew for each iterator.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - isSame: Returns whether two parts count as equal; must be as pure as `select`.
+    ///   - delivery: How many may wait, and which one is dropped when another arrives; the
+    ///     iterator counts these as `dropped`.
+    ///   - startingWithCurrent: True if each iterator starts with the current part.
+    /// - Returns: A sequence that starts afresh for each iterator.
     public func values<Value: Sendable>(
         of select: @escaping @Sendable (State) -> Value,
         by isSame: @escaping @Sendable (Value, Value) -> Bool,
@@ -232,13 +241,14 @@ nonisolated extension FluxSource {
         sequence(of: select, by: isSame, again: isSame, delivery.rule, startingWithCurrent)
     }
 
-    /// A part of the state, whenever that part has changed, of which only so many may wait for an iterator.
+    /// Returns the values of a part of the state whenever that part has changed, with a limit on how many may wait.
     ///
     /// - Parameters:
-    ///   - select: The part, as a key path or a closure: quick, and as pure as `handle(action:)`.
-    ///   - delivery: How many may wait, and what goes where one more comes; the iterator counts what went as `dropped`.
-    ///   - startingWithCurrent: True for each iterator to start with the current part.
-    /// - Returns: A sequence that starts anew for each iterator.
+    ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
+    ///   - delivery: How many may wait, and which one is dropped when another arrives; the
+    ///     iterator counts these as `dropped`.
+    ///   - startingWithCurrent: True if each iterator starts with the current part.
+    /// - Returns: A sequence that starts afresh for each iterator.
     public func values<Value: Equatable & Sendable>(
         of select: @escaping @Sendable (State) -> Value,
         _ delivery: FluxBuffered,
@@ -247,9 +257,9 @@ nonisolated extension FluxSource {
         values(of: select, by: { $0 == $1 }, delivery, startingWithCurrent: startingWithCurrent)
     }
 
-    /// What is selected of the states, by a function that tells whether two are as good as equal only what differs.
+    /// Returns what is selected from the states; with an `isSame`, only the values that differ from the one before.
     ///
-    /// Where some are skipped, those that are left are compared again.
+    /// If some values are skipped, the remaining ones are compared again, by `difference`.
     private func sequence<Element, Failure>(
         of select: @escaping @Sendable (State) -> Element,
         by isSame: (@Sendable (Element, Element) -> Bool)?, again difference: (@Sendable (Element, Element) -> Bool)?,
@@ -262,13 +272,14 @@ nonisolated extension FluxSource {
             let receiver = FluxReceiver<State>(channel) { state, isWanted in
                 guard let (old, new) = announced.change(to: select(state)) else { return nil }
                 if isWanted { return channel.put(new, forgetting: old) }
-                // What the first that is given is compared with.
+                // The first element that the iterator returns is compared with this one.
                 _ = given.change(to: new)
                 return nil
             }
             let token: FluxSubscription
             if rule == .latest {
-                // The first that is handed over may be one after the first change: so what that is compared with is read here.
+                // The first state delivered may already follow the first change, so the state to
+                // compare it with is read here.
                 if !startingWithCurrent { _ = receiver.put(state, false) }
                 token = subscribe(
                     .latest, on: relay, startingWithCurrent: startingWithCurrent || isSame != nil,

@@ -4,7 +4,7 @@ import Dispatch
     import FluxCore
 #endif
 
-/// A state that follows from those of other sources: a store to read from and to watch, without actions.
+/// A state computed from the states of other sources; it is read and watched like a store, but handles no actions.
 ///
 /// ```swift
 /// let total = FluxView(cart, prices) { cart, prices in cart.total(at: prices) }
@@ -12,20 +12,22 @@ import Dispatch
 /// let badge = store.view(\.cart.count)  // all that a feature needs to know of the store
 /// ```
 ///
-/// It is a cut (C11): it never shows an action's effect on one of its stores without its effect on the others, announced
-/// or not. That holds for the stores of each dispatcher, however many it has stores of, and for views of views; an action that
-/// passes a child is one step for the stores of the child and another for those above. Its values never go back in any store.
+/// A view is a cut (C11): it never shows an action's effect on one of its stores without the effect on the others,
+/// announced or not. This holds for the stores of each dispatcher, however many dispatchers the stores belong to, and
+/// for views of views. An action that passes a child dispatcher is one step for the child's stores and another for the
+/// stores above. The values of a view never go back in any store.
 ///
-/// It computes when it is read or watched and only if a change was applied since, and may do so once more for each view that is
-/// made of it; it announces what is not equal to the value before. It takes its cuts at its own pace, so changes that come faster
-/// are one change of the view; every value that it announces is delivered as the subscription has it. Whoever must see each
-/// change of a store subscribes to the store.
+/// A view computes when it is read or watched, and only if a change was applied since the last computation. It may
+/// compute once more for each view that is built on it. It announces each value that does not equal the one announced
+/// before. It takes cuts at its own pace: changes that arrive faster become one change of the view. Each announced
+/// value is delivered according to the subscription's delivery. To see every change of a store, subscribe to the store.
 ///
-/// A view keeps its sources, and the dispatchers that it found their stores at: middleware that uses a view of a store of its
-/// own dispatcher captures it weakly. When its last reference goes, it reads its sources once more if somebody watches it, delivers
-/// what is due, lets go of the sources at once, and ends its subscriptions (C10).
+/// A view keeps its sources alive, and the dispatchers to which it found their stores attached. Middleware that uses a
+/// view of a store of its own dispatcher must therefore capture the view weakly. When the last reference to a view is
+/// released, the view reads its sources once more if it has subscriptions, delivers the pending changes, releases the
+/// sources immediately, and ends its subscriptions (C10).
 ///
-/// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
+/// Thread safety: may be used from any thread, including inside handlers and converters, but not inside
 /// `FluxState.handle(action:)`.
 nonisolated public final class FluxView<State: Sendable>: FluxSource {
     @usableFromInline let core: FluxViewCore<State>
@@ -38,7 +40,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         core = FluxViewCore(sources, by: isSame, capture) { $0.take(capture) { $0() } }
     }
 
-    /// One whose states are read in a step whose types are known: of stores alone, without a closure for each, it takes half as long.
+    /// Creates a view with a statically typed closure that reads the states: for stores alone this takes half as long,
+    /// because it needs no closure per store.
     @inlinable
     init<States>(
         _ sources: FluxViewSources, by isSame: @escaping @Sendable (State, State) -> Bool,
@@ -50,16 +53,16 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         }
     }
 
-    // Let go of with some lock held it ends once there is none.
+    // If the view is released while a lock may be held, it ends once no lock is held.
     deinit { FluxPureCode.after { [core] in core.end() } }
 
-    /// Makes a view that announces a value unless a function of yours says that it is as good as the last.
+    /// Creates a view that announces a value unless your function treats it as equal to the one announced last.
     ///
     /// - Parameters:
-    ///   - source: What to combine: stores, views, and other sources.
-    ///   - isSame: Whether two values are as good as equal.
-    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
-    ///     held.
+    ///   - source: The stores, views and other sources to combine.
+    ///   - isSame: Returns whether two values count as equal.
+    ///   - transform: Computes the value from the states of the sources, in their order. Called on
+    ///     any thread, with no lock held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @inlinable @_disfavoredOverload
     public convenience init<each Source: FluxSource>(
@@ -79,7 +82,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         )
     }
 
-    /// Takes what a value is made of, and makes it.
+    /// Captures the states of the sources, and computes the value from them.
     @inlinable
     static func capture<each Source: FluxSource>(
         _ source: repeat each Source, by transform: @escaping @Sendable (repeat (each Source).State) -> State
@@ -90,12 +93,12 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         }
     }
 
-    /// Makes a view that announces what is not equal to the value before.
+    /// Creates a view that announces each value that does not equal the one before.
     ///
     /// - Parameters:
-    ///   - source: What to combine: stores, views, and other sources.
-    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
-    ///     held.
+    ///   - source: The stores, views and other sources to combine.
+    ///   - transform: Computes the value from the states of the sources, in their order. Called on
+    ///     any thread, with no lock held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @inlinable @_disfavoredOverload
     public convenience init<each Source: FluxSource>(
@@ -105,13 +108,13 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(repeat each source, by: { $0 == $1 }, transform)
     }
 
-    /// Makes a view of any number of sources of one type, compared by a function of yours.
+    /// Creates a view of any number of sources of one type, with values compared by your function.
     ///
     /// - Parameters:
-    ///   - sources: What to combine, such as the stores of all rooms.
-    ///   - isSame: Whether two values are as good as equal.
-    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
-    ///     held.
+    ///   - sources: The sources to combine, such as the stores of all rooms.
+    ///   - isSame: Returns whether two values count as equal.
+    ///   - transform: Computes the value from the states of the sources, in their order. Called on
+    ///     any thread, with no lock held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @inlinable
     public convenience init<Sources: Swift.Collection>(
@@ -126,16 +129,17 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         }
     }
 
-    /// Makes a view of any number of sources of one type that announces what is not equal to the value before.
+    /// Creates a view of any number of sources of one type that announces each value that does not equal the one
+    /// before.
     ///
     /// ```swift
     /// let guests = FluxView(rooms.values) { rooms in rooms.reduce(0) { $0 + $1.guests.count } }
     /// ```
     ///
     /// - Parameters:
-    ///   - sources: What to combine, such as the stores of all rooms.
-    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
-    ///     held.
+    ///   - sources: The sources to combine, such as the stores of all rooms.
+    ///   - transform: Computes the value from the states of the sources, in their order. Called on
+    ///     any thread, with no lock held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @inlinable
     public convenience init<Sources: Swift.Collection>(
@@ -144,13 +148,13 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(sources, by: { $0 == $1 }, transform)
     }
 
-    /// Makes a view of sources of which nothing is known but their state, compared by a function of yours.
+    /// Creates a view of sources known only by their state type, with values compared by your function.
     ///
     /// - Parameters:
-    ///   - sources: What to combine: stores and views together, if they are of one state.
-    ///   - isSame: Whether two values are as good as equal.
-    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
-    ///     held.
+    ///   - sources: The sources to combine: stores and views together, if they have the same state type.
+    ///   - isSame: Returns whether two values count as equal.
+    ///   - transform: Computes the value from the states of the sources, in their order. Called on
+    ///     any thread, with no lock held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     public convenience init<Input: Sendable>(
         _ sources: [any FluxSource<Input>],
@@ -163,12 +167,12 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         }
     }
 
-    /// Makes a view of sources of which nothing is known but their state.
+    /// Creates a view of sources known only by their state type.
     ///
     /// - Parameters:
-    ///   - sources: What to combine: stores and views together, if they are of one state.
-    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
-    ///     held.
+    ///   - sources: The sources to combine: stores and views together, if they have the same state type.
+    ///   - transform: Computes the value from the states of the sources, in their order. Called on
+    ///     any thread, with no lock held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     public convenience init<Input: Sendable>(
         _ sources: [any FluxSource<Input>], transform: @escaping @Sendable ([Input]) -> State
@@ -176,13 +180,13 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(sources, by: { $0 == $1 }, transform)
     }
 
-    /// Makes a view of a collection of sources of which nothing is known but their state, compared by a function of yours.
+    /// Creates a view of a collection of sources known only by their state type, with values compared by your function.
     ///
     /// - Parameters:
-    ///   - sources: What to combine: stores and views together, such as the values of a dictionary.
-    ///   - isSame: Whether two values are as good as equal.
-    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
-    ///     held.
+    ///   - sources: The sources to combine: stores and views together, such as the values of a dictionary.
+    ///   - isSame: Returns whether two values count as equal.
+    ///   - transform: Computes the value from the states of the sources, in their order. Called on
+    ///     any thread, with no lock held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @_disfavoredOverload
     public convenience init<Input: Sendable>(
@@ -193,12 +197,12 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(Array(sources), by: isSame, transform)
     }
 
-    /// Makes a view of a collection of sources of which nothing is known but their state.
+    /// Creates a view of a collection of sources known only by their state type.
     ///
     /// - Parameters:
-    ///   - sources: What to combine: stores and views together, such as the values of a dictionary.
-    ///   - transform: Makes the value from the states of the sources, in their order. Called on any thread, with no lock
-    ///     held.
+    ///   - sources: The sources to combine: stores and views together, such as the values of a dictionary.
+    ///   - transform: Computes the value from the states of the sources, in their order. Called on
+    ///     any thread, with no lock held.
     /// - Complexity: O(*n*) for *n* sources, and one call of `transform`.
     @_disfavoredOverload
     public convenience init<Input: Sendable>(
@@ -207,12 +211,13 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(Array(sources), by: { $0 == $1 }, transform)
     }
 
-    /// Makes a view of all members of a group, compared by a function of yours.
+    /// Creates a view of all members of a group, with values compared by your function.
     ///
     /// - Parameters:
     ///   - group: The members by key, such as a family.
-    ///   - isSame: Whether two values are as good as equal.
-    ///   - transform: Makes the value from the states of the members, by key. Called on any thread, with no lock held.
+    ///   - isSame: Returns whether two values count as equal.
+    ///   - transform: Computes the value from the states of the members, by key. Called on any thread, with no lock
+    ///     held.
     /// - Complexity: O(*n*) for *n* members, and one call of `transform`.
     @inlinable
     public convenience init<Group: FluxSource, Key: Hashable & Sendable, Member: FluxSource>(
@@ -223,17 +228,19 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(group, { $0 }, by: isSame, transform)
     }
 
-    /// Makes a view of all members of a group, as they come and go, that announces what is not equal to the value before.
+    /// Creates a view of all members of a group, as they come and go, that announces each value that
+    /// does not equal the one before.
     ///
     /// ```swift
     /// let guests = FluxView(rooms) { rooms in rooms.values.reduce(0) { $0 + $1.guests.count } }
     /// ```
     ///
-    /// It keeps the group and none of its members. One that comes or goes is a change like any other.
+    /// The view keeps the group alive, but none of its members. A member that comes or goes is a change like any other.
     ///
     /// - Parameters:
     ///   - group: The members by key, such as a family.
-    ///   - transform: Makes the value from the states of the members, by key. Called on any thread, with no lock held.
+    ///   - transform: Computes the value from the states of the members, by key. Called on any thread, with no lock
+    ///     held.
     /// - Complexity: O(*n*) for *n* members, and one call of `transform`.
     @inlinable
     public convenience init<Group: FluxSource, Key: Hashable & Sendable, Member: FluxSource>(
@@ -242,14 +249,15 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(group, { $0 }, by: { $0 == $1 }, transform)
     }
 
-    /// Makes a view of what all members of a group have, compared by a function of yours.
+    /// Creates a view of one source per member of a group, with values compared by your function.
     ///
     /// - Parameters:
     ///   - group: The members by key, such as a family.
-    ///   - source: What to read of a member, as a key path or a closure: quick, as pure as `handle(action:)`, and the same
-    ///     source at each call.
-    ///   - isSame: Whether two values are as good as equal.
-    ///   - transform: Makes the value from the states of the members, by key. Called on any thread, with no lock held.
+    ///   - source: A key path or closure that returns the source to read for a member. It must be fast, as pure as
+    ///     `handle(action:)`, and return the same source on every call.
+    ///   - isSame: Returns whether two values count as equal.
+    ///   - transform: Computes the value from the states of the members, by key. Called on any thread, with no lock
+    ///     held.
     /// - Complexity: O(*n*) for *n* members, and one call of `transform`.
     @inlinable
     public convenience init<Group: FluxSource, Key: Hashable & Sendable, Member: Sendable, Source: FluxSource>(
@@ -265,7 +273,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         }
     }
 
-    /// Makes a view of what all members of a group have that announces what is not equal to the value before.
+    /// Creates a view of one source per member of a group that announces each value that does not equal the one before.
     ///
     /// ```swift
     /// let guests = FluxView(desks, \.store) { rooms in rooms.values.reduce(0) { $0 + $1.guests.count } }
@@ -273,9 +281,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///
     /// - Parameters:
     ///   - group: The members by key, such as a family.
-    ///   - source: What to read of a member, as a key path or a closure: quick, as pure as `handle(action:)`, and the same
-    ///     source at each call.
-    ///   - transform: Makes the value from the states of the members, by key. Called on any thread, with no lock held.
+    ///   - source: A key path or closure that returns the source to read for a member. It must be fast, as pure as
+    ///     `handle(action:)`, and return the same source on every call.
+    ///   - transform: Computes the value from the states of the members, by key. Called on any thread, with no lock
+    ///     held.
     /// - Complexity: O(*n*) for *n* members, and one call of `transform`.
     @inlinable
     public convenience init<Group: FluxSource, Key: Hashable & Sendable, Member: Sendable, Source: FluxSource>(
@@ -287,45 +296,46 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
 
     // MARK: - As a source
 
-    /// The value as the sources are at this moment.
+    /// The value computed from the sources as they are at this moment.
     ///
-    /// - Complexity: O(*n*) for *n* sources; one call of `transform` if a change was applied since the last. Of a view of views that for
-    ///   each of them, where *n* is how many stores are below.
+    /// - Complexity: O(*n*) for *n* sources, and one call of `transform` if a change was applied since the last. For a
+    ///   view of views, this applies to each of those views, where *n* is the number of stores below.
     @inlinable public var state: State { core.upToDate().value }
 
-    /// The sum of those of the sources.
+    /// The sum of the sources' stamps.
     @inlinable public var stamp: UInt64 { core.sources.stamp() }
 
-    /// Those of the sources.
+    /// The stores of the sources.
     public var stores: [FluxStoreInfo] { core.sources.stores() }
 
-    /// Takes what the value follows from, for the cut of another view.
+    /// Captures the inputs of the value for the cut of another view.
     ///
-    /// - Parameter cut: What was read before.
-    /// - Returns: Computes the value.
+    /// - Parameter cut: The readings taken so far.
+    /// - Returns: A closure that computes the value.
     @inlinable
     public func capture(in cut: FluxCut) -> @Sendable () -> State {
         core.capture(in: cut)
     }
 
-    /// Tells of every change of a source, though the value may be the same after it; nothing is computed for it.
+    /// Reports every change of a source without computing anything; the value may be the same after it.
     ///
-    /// - Parameter changed: Called under the lock of a store at each change; returns whom to settle once that is free.
-    /// - Returns: The token, which ends it when it goes.
+    /// - Parameter changed: Called at each change while the lock of a store is held. Returns the object to
+    ///   settle once the lock is free.
+    /// - Returns: The token. Watching ends when it is released.
     public func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
         core.sources.watch(changed)
     }
 
-    /// Calls a handler with the values that are announced from now on.
+    /// Calls a handler with the values announced from now on.
     ///
     /// - Parameters:
-    ///   - delivery: What to get where changes come faster than they are taken; by `.latest` nothing where what was
-    ///     announced last is as good as the value that was handed over before.
-    ///   - queue: Where to call the handler; nil: on a serial queue of the view's own.
-    ///   - startingWithCurrent: Whether to be called with the current value first.
-    ///   - ended: Called after the last value; nil where nobody asks.
-    ///   - handler: Gets the value.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - delivery: What to deliver when changes arrive faster than the handler takes them. With `.latest`, nothing is
+    ///     delivered if the value announced last counts as equal to the one delivered before.
+    ///   - queue: The queue to call the handler on; nil for the view's own serial queue.
+    ///   - startingWithCurrent: Whether to deliver the current value first.
+    ///   - ended: Called after the last value; nil if not needed.
+    ///   - handler: Receives the value.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     public func subscribe(
         _ delivery: FluxDelivery, on queue: DispatchQueue?, startingWithCurrent: Bool, ended: (@Sendable () -> Void)?,
         _ handler: @escaping @Sendable (State) -> Void
@@ -338,9 +348,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         }
     }
 
-    /// Waits until every change made before the call has been handed to every subscription, or the task is cancelled.
+    /// Waits until every change made before the call has been delivered to every subscription, or the task is
+    /// cancelled.
     ///
-    /// What a store holds back while it loads is made once the load has ended.
+    /// A change that a store holds back while it loads counts as made once the load has ended.
     public func flush() async {
         core.upToDate()
         await core.inner.flush()
@@ -348,10 +359,10 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
 }
 
 nonisolated extension FluxSource {
-    /// A view of a part of the state, for a feature that needs to know no more.
+    /// Returns a view of a part of the state, for a feature that needs nothing else.
     ///
-    /// - Parameter part: The part, as a key path or a closure.
-    /// - Returns: A view that keeps this source and announces the part when it has changed.
+    /// - Parameter part: A key path or closure that selects the part.
+    /// - Returns: A view that keeps this source alive and announces the part when it has changed.
     @inlinable
     public func view<Part: Equatable & Sendable>(
         _ part: @escaping @Sendable (State) -> Part
@@ -359,12 +370,12 @@ nonisolated extension FluxSource {
         FluxView(self, transform: part)
     }
 
-    /// A view of a part of the state that is not Equatable, for a feature that needs to know no more.
+    /// Returns a view of a part of the state that is not Equatable, for a feature that needs nothing else.
     ///
     /// - Parameters:
-    ///   - part: The part, as a key path or a closure.
-    ///   - isSame: Whether two parts are as good as equal.
-    /// - Returns: A view that keeps this source and announces the part when it is another.
+    ///   - part: A key path or closure that selects the part.
+    ///   - isSame: Returns whether two parts count as equal.
+    /// - Returns: A view that keeps this source alive and announces the part when your function says it has changed.
     @inlinable
     public func view<Part: Sendable>(
         _ part: @escaping @Sendable (State) -> Part, by isSame: @escaping @Sendable (Part, Part) -> Bool
