@@ -4,17 +4,18 @@ import Dispatch
     import FluxCore
 #endif
 
-/// Several parts of a state at once, up to four, and which of them have changed.
+/// Ways to watch up to four parts of a state at once, and to learn which of them have changed.
 ///
-/// Written out for each number: an unlabelled delivery cannot stand behind a parameter pack, and wrong calls of one crash
-/// Swift 6.3.
+/// There is an overload for each number of parts: an unlabelled delivery cannot follow a parameter pack, and wrong
+/// calls of a pack crash Swift 6.3.
 nonisolated extension FluxSource {
-    /// Calls a handler each time that a part of the state has changed, and says which.
+    /// Calls a handler every time a part of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -23,14 +24,16 @@ nonisolated extension FluxSource {
         watch([FluxPart(first)], .every, on: nil) { handler($0.state, $0.paths) }
     }
 
-    /// Calls a handler when a part of the state has changed, and says which.
+    /// Calls a handler when a part of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - delivery: Which changes to compare when they arrive faster than the handler takes
+    ///     them; by default every change.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -41,14 +44,16 @@ nonisolated extension FluxSource {
         watch([FluxPart(first)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
 
-    /// Calls a handler on the main actor when a part of the state has changed, and says which.
+    /// Calls a handler on the main actor when a part of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - delivery: Which changes to compare when they arrive faster than the handler takes
+    ///     them; by default every change.
     ///   - main: The main queue.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ delivery: FluxDelivery = .every,
@@ -58,13 +63,14 @@ nonisolated extension FluxSource {
         watch([FluxPart(first)], delivery, on: .main, main.bind { handler($0.state, $0.paths) })
     }
 
-    /// Calls a handler each time that one of two parts of the state has changed, and says which.
+    /// Calls a handler every time one of two parts of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -74,7 +80,7 @@ nonisolated extension FluxSource {
         watch([FluxPart(first), FluxPart(second)], .every, on: nil) { handler($0.state, $0.paths) }
     }
 
-    /// Calls a handler when one of two parts of the state has changed, and says which.
+    /// Calls a handler when one of two parts of the state has changed, and reports which.
     ///
     /// ```swift
     /// let parts = store.subscribe(toAnyOf: \.cart, \.user) { state, changed in
@@ -83,12 +89,14 @@ nonisolated extension FluxSource {
     /// ```
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - delivery: Which changes to compare when they arrive faster than the handler takes
+    ///     them; by default every change.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -100,15 +108,17 @@ nonisolated extension FluxSource {
         watch([FluxPart(first), FluxPart(second)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
 
-    /// Calls a handler on the main actor when one of two parts of the state has changed, and says which.
+    /// Calls a handler on the main actor when one of two parts of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - delivery: Which changes to compare when they arrive faster than the handler takes
+    ///     them; by default every change.
     ///   - main: The main queue.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -119,14 +129,15 @@ nonisolated extension FluxSource {
         watch([FluxPart(first), FluxPart(second)], delivery, on: .main, main.bind { handler($0.state, $0.paths) })
     }
 
-    /// Calls a handler each time that one of three parts of the state has changed, and says which.
+    /// Calls a handler every time one of three parts of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - third: Another.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - third: Another part.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -137,16 +148,18 @@ nonisolated extension FluxSource {
         watch([FluxPart(first), FluxPart(second), FluxPart(third)], .every, on: nil) { handler($0.state, $0.paths) }
     }
 
-    /// Calls a handler when one of three parts of the state has changed, and says which.
+    /// Calls a handler when one of three parts of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - third: Another.
-    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - third: Another part.
+    ///   - delivery: Which changes to compare when they arrive faster than the handler takes
+    ///     them; by default every change.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -159,16 +172,18 @@ nonisolated extension FluxSource {
         watch([FluxPart(first), FluxPart(second), FluxPart(third)], delivery, on: queue) { handler($0.state, $0.paths) }
     }
 
-    /// Calls a handler on the main actor when one of three parts of the state has changed, and says which.
+    /// Calls a handler on the main actor when one of three parts of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - third: Another.
-    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - third: Another part.
+    ///   - delivery: Which changes to compare when they arrive faster than the handler takes
+    ///     them; by default every change.
     ///   - main: The main queue.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -182,15 +197,16 @@ nonisolated extension FluxSource {
             main.bind { handler($0.state, $0.paths) })
     }
 
-    /// Calls a handler each time that one of four parts of the state has changed, and says which.
+    /// Calls a handler every time one of four parts of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - third: Another.
-    ///   - fourth: Another.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - third: Another part.
+    ///   - fourth: Another part.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -204,17 +220,19 @@ nonisolated extension FluxSource {
         }
     }
 
-    /// Calls a handler when one of four parts of the state has changed, and says which.
+    /// Calls a handler when one of four parts of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - third: Another.
-    ///   - fourth: Another.
-    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - third: Another part.
+    ///   - fourth: Another part.
+    ///   - delivery: Which changes to compare when they arrive faster than the handler takes
+    ///     them; by default every change.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @_disfavoredOverload
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -230,17 +248,19 @@ nonisolated extension FluxSource {
         }
     }
 
-    /// Calls a handler on the main actor when one of four parts of the state has changed, and says which.
+    /// Calls a handler on the main actor when one of four parts of the state has changed, and reports which.
     ///
     /// - Parameters:
-    ///   - first: A part; each is compared with what the handler saw last, or with what it was at the start.
-    ///   - second: Another.
-    ///   - third: Another.
-    ///   - fourth: Another.
-    ///   - delivery: What to compare where changes come faster than they are taken; by default each of them.
+    ///   - first: A part. Each part is compared with the value that the handler saw last, or
+    ///     with its value at the start.
+    ///   - second: Another part.
+    ///   - third: Another part.
+    ///   - fourth: Another part.
+    ///   - delivery: Which changes to compare when they arrive faster than the handler takes
+    ///     them; by default every change.
     ///   - main: The main queue.
-    ///   - handler: Gets the state as the change left it, and the key paths of those parts that differ.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     public func subscribe(
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
@@ -270,7 +290,7 @@ nonisolated extension FluxSource {
     }
 }
 
-/// A part of a state, whatever its type.
+/// A part of a state, with the type of the part erased.
 nonisolated private struct FluxPart<State>: Sendable {
     let path: any PartialKeyPath<State> & Sendable
     let value: @Sendable (State) -> any Equatable & Sendable
@@ -291,7 +311,7 @@ nonisolated private func fluxIsEqual(_ one: any Equatable & Sendable, _ other: a
 nonisolated private struct FluxPartsChange<State: Sendable>: Sendable {
     let state: State
     let parts: [FluxPart<State>]
-    /// Let go of where the handler is called, and not under the lock of the store.
+    /// Released where the handler is called, rather than while the store's lock is held.
     let old: [any Equatable & Sendable]
 
     var paths: Swift.Set<PartialKeyPath<State>> { Swift.Set(parts.map { $0.path }) }

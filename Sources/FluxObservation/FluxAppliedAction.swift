@@ -10,7 +10,7 @@ import Dispatch
 nonisolated public struct FluxAppliedAction<Action: Sendable>: Sendable {
     /// The action.
     public let action: Action
-    /// The revision that it led to; nil if `handle(action:)` had nothing to announce.
+    /// The revision that the action produced; nil if `handle(action:)` had nothing to announce.
     public let revision: UInt64?
     /// The store that applied it.
     public let store: FluxStoreInfo
@@ -23,14 +23,14 @@ nonisolated public struct FluxAppliedAction<Action: Sendable>: Sendable {
 nonisolated extension FluxStore {
     /// Calls a handler with every action of the state's own type that this store applies from now on, after it was applied.
     ///
-    /// In the order applied, each exactly once, and never twice at once. Also what the state did not announce. Of what the store
-    /// reacts to, and of commands, `subscribeActions` of its dispatcher tells. A store whose actions nobody subscribed to spends
-    /// nothing on this.
+    /// Actions are delivered in the order applied, each exactly once and never two at a time. They include actions that
+    /// the state did not announce. Actions of other types that the store reacts to, and commands, are delivered by
+    /// `subscribeActions` of its dispatcher. A store without subscriptions to its actions spends nothing on this.
     ///
     /// - Parameters:
-    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
-    ///   - handler: Gets the action with the revision that it led to.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - queue: The queue to call the handler on; by default a serial queue kept for this subscription.
+    ///   - handler: Receives the action with the revision that it produced.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable @_disfavoredOverload
     public func subscribeActions(
         on queue: DispatchQueue? = nil,
@@ -46,12 +46,12 @@ nonisolated extension FluxStore {
         return observer.token
     }
 
-    /// Calls a handler on the main actor with every action of the state's own type that this store applies from now on, after it was applied.
+    /// Calls a handler on the main actor with every action of the state's own type, after this store has applied it.
     ///
     /// - Parameters:
     ///   - main: The main queue.
-    ///   - handler: Gets the action with the revision that it led to.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - handler: Receives the action with the revision that it produced.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     public func subscribeActions(
         on main: FluxMainQueue,
         _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<State.Action>) -> Void
@@ -63,16 +63,17 @@ nonisolated extension FluxStore {
 nonisolated extension FluxDispatcher {
     /// Calls a handler with every action that any store of this dispatcher applies from now on, after it was applied.
     ///
-    /// Once for each store that applied it, in the order applied; also what is dispatched to such a store itself, and
-    /// what the state did not announce. A dispatcher that nobody subscribed to spends nothing on this. However many subscribe, each
-    /// store is looked on at once.
+    /// An action is delivered once for each store that applied it, in the order applied. This includes
+    /// actions dispatched directly to such a store, and actions that the state did not announce. A
+    /// dispatcher without subscriptions to its actions spends nothing on this. Each store is observed once,
+    /// however many subscriptions there are.
     ///
     /// - Parameters:
-    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
-    ///   - handler: Gets the action with the store and the revision that it led to.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end;
-    ///   else O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
+    ///   - queue: The queue to call the handler on; by default a serial queue kept for this subscription.
+    ///   - handler: Receives the action with its store and the revision that it produced.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
+    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end, if it is the only such subscription;
+    ///   otherwise O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
     @_disfavoredOverload
     public func subscribeActions(
         on queue: DispatchQueue? = nil,
@@ -84,12 +85,12 @@ nonisolated extension FluxDispatcher {
     /// Calls a handler with every action of one type that any store of this dispatcher applies from now on.
     ///
     /// - Parameters:
-    ///   - type: The type of the actions to be told of.
-    ///   - queue: Where to call the handler; by default on a serial queue kept for this.
-    ///   - handler: Gets the action with the store and the revision that it led to.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end;
-    ///   else O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
+    ///   - type: The type of the actions to deliver.
+    ///   - queue: The queue to call the handler on; by default a serial queue kept for this subscription.
+    ///   - handler: Receives the action with its store and the revision that it produced.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
+    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end, if it is the only such subscription;
+    ///   otherwise O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
     @_disfavoredOverload
     public func subscribeActions<Action: FluxAction>(
         of type: Action.Type,
@@ -97,7 +98,7 @@ nonisolated extension FluxDispatcher {
         _ handler: @escaping @Sendable (FluxAppliedAction<Action>) -> Void
     ) -> FluxSubscription {
         subscribe(on: queue, handler) { applied in
-            // Of a value the type is all: a cast would take an action out of an optional one.
+            // A value must have exactly this type: a cast alone would also unwrap an action that is an optional.
             guard type is AnyClass || Swift.type(of: applied.action) == type, let action = applied.action as? Action
             else { return nil }
             return FluxAppliedAction<Action>(action: action, revision: applied.revision, store: applied.store)
@@ -108,10 +109,10 @@ nonisolated extension FluxDispatcher {
     ///
     /// - Parameters:
     ///   - main: The main queue.
-    ///   - handler: Gets the action with the store and the revision that it led to.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end;
-    ///   else O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
+    ///   - handler: Receives the action with its store and the revision that it produced.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
+    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end, if it is the only such subscription;
+    ///   otherwise O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
     public func subscribeActions(
         on main: FluxMainQueue,
         _ handler: @escaping @MainActor @Sendable (FluxAppliedAction<any FluxAction>) -> Void
@@ -122,12 +123,12 @@ nonisolated extension FluxDispatcher {
     /// Calls a handler on the main actor with every action of one type that any store of this dispatcher applies.
     ///
     /// - Parameters:
-    ///   - type: The type of the actions to be told of.
+    ///   - type: The type of the actions to deliver.
     ///   - main: The main queue.
-    ///   - handler: Gets the action with the store and the revision that it led to.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
-    /// - Complexity: O(*n*) for *n* attached stores where it is the only one, at the start and at the end;
-    ///   else O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
+    ///   - handler: Receives the action with its store and the revision that it produced.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
+    /// - Complexity: O(*n*) for *n* attached stores, at the start and at the end, if it is the only such subscription;
+    ///   otherwise O(1) at the start, and O(*r*) for *r* such subscriptions at the end.
     public func subscribeActions<Action: FluxAction>(
         of type: Action.Type,
         on main: FluxMainQueue,

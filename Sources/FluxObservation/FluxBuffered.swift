@@ -4,14 +4,14 @@ import Dispatch
     import FluxCore
 #endif
 
-/// How many changes may wait for a subscription that must not let memory grow.
+/// How many changes may wait for a subscription whose memory must not grow.
 ///
-/// | delivery             | gets                                              | holds, while it is slow               |
-/// |----------------------|---------------------------------------------------|---------------------------------------|
-/// | `.buffered(newest:)` | in order, the newest so many of what waits        | at most so many, and counts the rest  |
-/// | `.buffered(oldest:)` | in order, the oldest so many of what waits        | at most so many, and counts the rest  |
+/// | delivery             | delivers                             | keeps while the handler is slow           |
+/// |----------------------|--------------------------------------|-------------------------------------------|
+/// | `.buffered(newest:)` | the newest waiting changes, in order | up to the limit; counts those it drops    |
+/// | `.buffered(oldest:)` | the oldest waiting changes, in order | up to the limit; counts those it drops    |
 ///
-/// Whoever must not miss any either subscribes with `failingAfter:`.
+/// To miss no change either, subscribe with `failingAfter:`.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxBuffered: Sendable, Hashable {
@@ -24,27 +24,27 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
 
     let rule: Rule
 
-    /// What a delivery says, with no bound.
+    /// Returns the given delivery, without a bound.
     @usableFromInline
     static func of(_ delivery: FluxDelivery) -> FluxBuffered { .init(rule: delivery == .latest ? .latest : .every) }
 
-    /// In order; at most so many changes wait, and where one more comes, the oldest goes.
+    /// Delivers changes in order, of which at most `limit` wait; when another arrives, the oldest is dropped.
     ///
-    /// - Parameter limit: How many changes may wait, 1 at least.
+    /// - Parameter limit: How many changes may wait; at least 1.
     /// - Returns: The delivery.
     public static func buffered(newest limit: Int) -> FluxBuffered {
         FluxBuffered(rule: .newest(checked(limit)))
     }
 
-    /// In order; at most so many changes wait, and where one more comes, it is left out.
+    /// Delivers changes in order, of which at most `limit` wait; when another arrives, it is dropped.
     ///
-    /// - Parameter limit: How many changes may wait, 1 at least.
+    /// - Parameter limit: How many changes may wait; at least 1.
     /// - Returns: The delivery.
     public static func buffered(oldest limit: Int) -> FluxBuffered {
         FluxBuffered(rule: .oldest(checked(limit)))
     }
 
-    /// Stops the program where there is room for nothing.
+    /// Stops the program if the limit leaves no room for a change.
     static func checked(_ limit: Int) -> Int {
         if limit > 0 { return limit }
         fatalError("FluxCore: a delivery with room for \(limit) changes delivers none. Give it room for at least 1.")
@@ -59,26 +59,27 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
     }
 }
 
-/// The end of a subscription that was to miss nothing: more changes waited than it was willing to keep.
+/// The error of a subscription that must miss nothing: more changes waited than its limit allows.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxOverflow: Swift.Error, Sendable, Hashable, CustomStringConvertible {
     /// How many changes were allowed to wait.
     public let limit: Int
 
-    /// One line that says so.
+    /// A description of the error, in one line.
     public var description: String { "more than \(limit) changes waited for the subscription, which has ended" }
 }
 
 nonisolated extension FluxSource {
-    /// Calls a handler with the states that are announced from now on, of which only so many may wait.
+    /// Calls a handler with the states announced from now on, with a limit on how many may wait.
     ///
     /// - Parameters:
-    ///   - delivery: How many may wait, and what goes where one more comes; `FluxSubscription.dropped` counts what went.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
-    ///   - handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - delivery: How many may wait, and which one is dropped when another arrives;
+    ///     `FluxSubscription.dropped` counts these.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - startingWithCurrent: True to deliver the current state first, atomically with the start (C5).
+    ///   - handler: Receives the state after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     @inlinable @_disfavoredOverload
     public func subscribe(
         _ delivery: FluxBuffered,
@@ -87,7 +88,7 @@ nonisolated extension FluxSource {
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         FluxPureCode.forbid("subscribe(.buffered)")
-        // What was skipped may lie between two that are equal.
+        // Two states that are equal may become neighbours when those between them are skipped.
         let distinct = FluxDistinct(by: difference)
         let bounded = self.delivery(on: queue, bound: delivery.bound()) { state in
             if distinct.isChange(to: state) { handler(state) }
@@ -95,14 +96,14 @@ nonisolated extension FluxSource {
         return connect(FluxReceiver(bounded) { $1 ? bounded.put($0) : nil }, startingWithCurrent: startingWithCurrent)
     }
 
-    /// Calls a handler on the main actor with the states that are announced from now on, of which only so many may wait.
+    /// Calls a handler on the main actor with the states announced from now on, with a limit on how many may wait.
     ///
     /// - Parameters:
-    ///   - delivery: How many may wait, and what goes where one more comes.
+    ///   - delivery: How many may wait, and which one is dropped when another arrives.
     ///   - main: The main queue.
-    ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
-    ///   - handler: Gets the state as the change left it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - startingWithCurrent: True to deliver the current state first, atomically with the start (C5).
+    ///   - handler: Receives the state after the change.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     public func subscribe(
         _ delivery: FluxBuffered,
         on main: FluxMainQueue,
@@ -113,16 +114,16 @@ nonisolated extension FluxSource {
             delivery, on: DispatchQueue.main, startingWithCurrent: startingWithCurrent, main.bind(handler))
     }
 
-    /// Calls a handler with every state that is announced from now on, and ends with an error rather than miss one.
+    /// Calls a handler with every state announced from now on, and ends with an error rather than miss one.
     ///
-    /// What waits is handed over first, then the error, then nothing more.
+    /// The waiting states are delivered first, then the error, then nothing more.
     ///
     /// - Parameters:
-    ///   - limit: How many changes may wait, 1 at least.
-    ///   - queue: Where to call the handler; by default on a serial queue of the source.
-    ///   - startingWithCurrent: True to be called with the current state first, in one step with the start (C5).
-    ///   - handler: Gets each state, or the error that ends it.
-    /// - Returns: The token of the subscription, which ends when the token goes: keep it.
+    ///   - limit: How many changes may wait; at least 1.
+    ///   - queue: The queue to call the handler on; by default a serial queue of the source.
+    ///   - startingWithCurrent: True to deliver the current state first, atomically with the start (C5).
+    ///   - handler: Receives each state, or the error that ends the subscription.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
     public func subscribe(
         failingAfter limit: Int,
         on queue: DispatchQueue? = nil,

@@ -13,8 +13,8 @@
     /// }
     /// ```
     ///
-    /// It changes once for each turn of the main queue at most, never to an older state, and always ends on the newest.
-    /// It announces any change of the state; a mirror of a part is `store.view(\.part).observed()`.
+    /// It changes at most once per turn of the main queue, never to an older state, and always ends on the newest. It
+    /// announces any change of the state; to mirror only a part, use `store.view(\.part).observed()`.
     ///
     /// Thread safety: belongs to the main actor.
     @MainActor
@@ -22,7 +22,7 @@
         private let registrar = ObservationRegistrar()
         private var current: State
         private var subscription: FluxSubscription?
-        /// Keeps a view that nobody else may keep.
+        /// Keeps the source alive: it may be a view without another owner.
         private let source: any FluxSource<State>
 
         fileprivate init(_ source: some FluxSource<State>) {
@@ -31,27 +31,27 @@
             subscription = source.subscribe(.latest, on: FluxMainQueue.main) { [weak self] state in
                 self?.mirror(state)
             }
-            // Again: of a change between the two nobody is told.
+            // Read again: a change between the first read and the subscription is not delivered.
             current = source.state
         }
 
-        /// The state as the main actor knows it.
+        /// The state as last mirrored on the main actor.
         public var state: State {
             registrar.access(self, keyPath: \.state)
             return current
         }
 
         private func mirror(_ state: State) {
-            // What was shown goes once the change is over: its deinit may look at the mirror.
+            // The old state is released after the mutation, because its deinit may read the mirror.
             var shown = state
             registrar.withMutation(of: self, keyPath: \.state) { swap(&current, &shown) }
         }
     }
 
     nonisolated extension FluxSource {
-        /// A mirror on the main actor that SwiftUI observes.
+        /// Returns a mirror on the main actor that SwiftUI observes.
         ///
-        /// - Returns: A mirror that keeps this source and shows the current state at once.
+        /// - Returns: A mirror that keeps this source alive and shows the current state at once.
         @MainActor
         public func observed() -> FluxObserved<State> {
             FluxObserved(self)

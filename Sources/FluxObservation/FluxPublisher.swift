@@ -4,27 +4,28 @@
 #if canImport(Combine)
     import Combine
 #elseif FLUX_OPENCOMBINE
-    // How the examples' tests compile and run this file where there is no Combine.
+    // Lets the examples' tests compile and run this file where there is no Combine.
     import OpenCombine
 #endif
 
 #if canImport(Combine) || FLUX_OPENCOMBINE
-    /// The states of a source for Combine: the current one first, then each that is announced.
+    /// A Combine publisher of the states of a source: first the current state, then each announced one.
     ///
-    /// A subscriber gets each state that it has asked for; of those beyond, the newest is kept until it asks again. It finishes when
-    /// the source is let go.
+    /// A subscriber receives as many states as it requests. Of the states beyond that, only the newest is kept until
+    /// the next request. The publisher finishes when the source is released.
     ///
-    /// Thread safety: may be used from any thread, and a subscriber is called by one at a time. Values come on a serial queue of the
-    /// source; one that was kept until it was asked for comes on the thread that asks, and so do those that are announced meanwhile.
+    /// Thread safety: may be used from any thread, and a subscriber is called by one thread at a time. Values arrive on
+    /// a serial queue of the source. A value that was kept until it was requested arrives on the thread that requests
+    /// it, and so do values announced meanwhile.
     nonisolated public struct FluxPublisher<Output: Sendable>: Publisher, Sendable {
-        /// It cannot fail.
+        /// The publisher cannot fail.
         public typealias Failure = Never
 
         fileprivate let source: any FluxSource<Output>
 
         /// Attaches a subscriber.
         ///
-        /// - Parameter subscriber: Gets the states.
+        /// - Parameter subscriber: Receives the states.
         public func receive<Downstream: Subscriber>(subscriber: Downstream)
         where Downstream.Input == Output, Downstream.Failure == Never {
             let demand = FluxDemand<Output>(fluxSent(AnySubscriber(subscriber)))
@@ -36,20 +37,20 @@
     }
 
     nonisolated extension FluxSource {
-        /// The states of this source for Combine.
+        /// A Combine publisher of the states of this source.
         public var publisher: FluxPublisher<State> {
             FluxPublisher(source: self)
         }
     }
 
-    /// A Combine subscription: hands on as much as is asked for.
+    /// A Combine subscription that delivers as many values as were requested.
     nonisolated private final class FluxDemand<Input: Sendable>: Subscription, Sendable {
         typealias Downstream = AnySubscriber<Input, Never>
 
         private struct Account {
             var downstream: Downstream?
             var demand = Subscribers.Demand.none
-            /// What is still to be handed on: as many as there is demand for, and the newest one beyond.
+            /// The values still to be delivered: as many as were requested, and the newest one beyond that.
             var waiting: ArraySlice<Input?> = []
             var isHandingOn = false
             var isFinished = false
@@ -86,7 +87,7 @@
         }
 
         func cancel() {
-            // Let go of outside the lock: both are others' to release.
+            // Released outside the lock, because this may run code of others.
             let gone = account.withLock { account in
                 defer { (account.downstream, account.token, account.waiting) = (nil, nil, []) }
                 return (account.downstream, account.token, account.waiting)
@@ -94,13 +95,15 @@
             withExtendedLifetime(gone) {}
         }
 
-        /// Hands on what there is demand for; one thread at a time, whoever comes meanwhile leaves it to that one.
+        /// Delivers as many values as were requested; only one thread at a time does so, and
+        /// others leave the work to it.
         private func handOn() {
             while true {
                 let next = account.withLock { account -> (Downstream, Input?)? in
                     guard let downstream = account.downstream, !account.isHandingOn else { return nil }
                     if account.demand > .none, let first = account.waiting.indices.first {
-                        // A slice keeps what was removed from it, to let go of that under the lock.
+                        // Exchanged for nil: a slice keeps an element that was removed, and would
+                        // release it while the lock is held.
                         let value = Swift.exchange(&account.waiting[first], with: nil)
                         account.waiting.removeFirst()
                         account.isHandingOn = true

@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// Makes of an expensive computation one that computes again only when what it starts from has changed.
+/// Returns a memoised form of an expensive computation, which computes again only when its inputs have changed.
 ///
 /// ```swift
 /// let visible = fluxSelector(\Todos.items, \Todos.filter) { items, filter in items.filter(filter.accepts) }
@@ -11,11 +11,12 @@
 /// ```
 ///
 /// The result may be used wherever a part of a state is selected, by any number of subscriptions and stores, from any
-/// thread. Threads that need the same new value at the same moment may each compute it.
+/// thread. Threads that need the same new value at the same time may each compute it.
 ///
 /// - Parameters:
-///   - input: The parts of the state that the computation starts from.
-///   - capacity: How many computed values to keep, those used last; more than 1 helps where it is used for several stores.
+///   - input: The parts of the state that the computation takes as inputs.
+///   - capacity: How many of the most recently used values to keep; more than 1 helps if
+///     several stores share the selector.
 ///   - compute: Computes the value; not called while a value for equal inputs is kept.
 /// - Returns: A function from the state to the value.
 /// - Complexity: O(*n*) comparisons per use for *n* values kept.
@@ -27,11 +28,11 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
     if capacity < 1 {
         fatalError("FluxCore: a selector that keeps \(capacity) values computes each time. Let it keep at least 1.")
     }
-    /// The values computed last, with what they were computed from.
+    /// The most recently used values with their inputs, the newest first.
     let memory = FluxLock<[(inputs: (repeat each Input), value: Value)]>([])
     return { state in
         let inputs = (repeat (each input)(state))
-        // Comparing and computing are the user's, and so is what there is no room for any longer: all outside the locks.
+        // Comparing, computing and releasing an evicted value run user code, so all three happen outside the lock.
         var entries = memory.withLock { $0 }
         let index = entries.firstIndex { entry in
             for (one, other) in repeat (each entry.inputs, each inputs) {
@@ -44,7 +45,7 @@ nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Va
         entries.insert(entry, at: 0)
         let last = entries.count > capacity ? entries.removeLast() : nil
         let gone = memory.withLock { Swift.exchange(&$0, with: entries) }
-        // What it starts from may be read under the lock of a store.
+        // The selector may run while a store's lock is held, where inputs and values must not be released.
         FluxPureCode.after { withExtendedLifetime((gone, last)) {} }
         return entry.value
     }
