@@ -2,11 +2,11 @@
     import FluxCore
 #endif
 
-/// The subscriptions to the actions of a dispatcher, as its feature.
+/// The subscriptions to the actions of a dispatcher, kept as a feature of it.
 nonisolated final class FluxActionLogs: Sendable {
     private let current = FluxLock<FluxActionLog?>(nil)
 
-    /// Has the log tell one more, and another log look on at the stores where the last subscription has ended.
+    /// Adds a reader to the log; if the log's last subscription has ended, a new log observes the stores.
     func add(_ reader: FluxActionReaders.Reader, on dispatcher: FluxDispatcher) -> FluxSubscription {
         var old: FluxActionLog?
         let log = current.withLock { current in
@@ -21,15 +21,15 @@ nonisolated final class FluxActionLogs: Sendable {
     }
 }
 
-/// What looks on at each store of a dispatcher, once for all subscriptions to its actions, until the last of them ends.
+/// Observes each store of a dispatcher, once for all subscriptions to its actions, until the last of them ends.
 nonisolated final class FluxActionLog: FluxDispatcherObserver {
     let readers: FluxActionReaders
-    /// What ends the look at each store; nil once it is over.
+    /// The tokens that end the observation of each store; nil once the log is over.
     private let watches = FluxLock<[FluxStoreInfo: FluxSubscription]?>([:])
 
     init(_ reader: FluxActionReaders.Reader) { readers = FluxActionReaders(reader) }
 
-    /// The dispatcher was let go of, or another takes the place of this, which is over.
+    /// The dispatcher was released, or this log is over and another has replaced it.
     deinit { readers.endAll() }
 
     func token(of delivery: any FluxReceiverDelivery) -> FluxSubscription {
@@ -60,14 +60,14 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
     }
 }
 
-/// To whom each store of a dispatcher hands what it applies.
+/// The readers that receive what each store of a dispatcher applies.
 nonisolated final class FluxActionReaders: FluxReceiverDelivery {
     typealias Reader = FluxReceiver<FluxAppliedAction<any FluxAction>>
 
     private struct Table {
-        /// In the order added, and so told; once the last has ended it stays empty.
+        /// In the order added, which is also the order of delivery; empty forever once the last reader has ended.
         var readers: ContiguousArray<Reader>
-        /// The deliveries of these: to look for one among thousands takes a hundredth of the time.
+        /// The identities of their deliveries: searching these, among thousands, takes a hundredth of the time.
         var ids: ContiguousArray<ObjectIdentifier>
     }
 
@@ -78,7 +78,7 @@ nonisolated final class FluxActionReaders: FluxReceiverDelivery {
         table = FluxLock(Table(readers: [first], ids: [ObjectIdentifier(first.delivery)]))
     }
 
-    /// False: the last has ended.
+    /// Adds a reader; returns false if the last reader has ended.
     func add(_ reader: Reader) -> Bool {
         table.withLock { table in
             if table.readers.isEmpty { return false }
@@ -88,14 +88,14 @@ nonisolated final class FluxActionReaders: FluxReceiverDelivery {
         }
     }
 
-    /// Takes one out; true: it was the last.
+    /// Removes a reader; returns true if none is left.
     func remove(_ delivery: any FluxReceiverDelivery) -> Bool {
         let (gone, isOver) = table.withLock { table in
             let index = table.ids.firstIndex(of: ObjectIdentifier(delivery))
             let gone = index.map { (table.ids.remove(at: $0), table.readers.remove(at: $0)) }
             return (gone, table.readers.isEmpty)
         }
-        // Let go of outside the lock.
+        // Released outside the lock.
         return withExtendedLifetime(gone) { isOver }
     }
 
@@ -106,18 +106,18 @@ nonisolated final class FluxActionReaders: FluxReceiverDelivery {
 
     func endAll() { for reader in all { reader.delivery.end() } }
 
-    // MARK: - As the delivery of each look at a store
+    // MARK: - As the delivery of each store's observer
 
-    /// A store that goes ends none: the others go on.
+    /// Does nothing: when one store ends, the readers continue with the others.
     func end() {}
 
     func flush() async { for reader in all { await reader.delivery.flush() } }
 
-    /// It is ended by the tokens of all.
+    /// Ends nothing: each reader is ended by its own token.
     var token: FluxSubscription { FluxSubscription([]) }
 }
 
-/// Whom one change wakes of several.
+/// Settles everything that one change has made due for several readers.
 nonisolated private final class FluxWakesOfMany: FluxSettling {
     private let all: [any FluxSettling]
 

@@ -30,7 +30,7 @@ nonisolated extension FluxSource {
     ///   - first: A part. Each part is compared with the value that the handler saw last, or
     ///     with its value at the start.
     ///   - delivery: Which changes to compare when they arrive faster than the handler takes
-    ///     them; by default every change.
+    ///     them; by default all of them.
     ///   - queue: The queue to call the handler on; by default a serial queue of the source.
     ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
@@ -50,7 +50,7 @@ nonisolated extension FluxSource {
     ///   - first: A part. Each part is compared with the value that the handler saw last, or
     ///     with its value at the start.
     ///   - delivery: Which changes to compare when they arrive faster than the handler takes
-    ///     them; by default every change.
+    ///     them; by default all of them.
     ///   - main: The main queue.
     ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
@@ -93,7 +93,7 @@ nonisolated extension FluxSource {
     ///     with its value at the start.
     ///   - second: Another part.
     ///   - delivery: Which changes to compare when they arrive faster than the handler takes
-    ///     them; by default every change.
+    ///     them; by default all of them.
     ///   - queue: The queue to call the handler on; by default a serial queue of the source.
     ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
@@ -115,7 +115,7 @@ nonisolated extension FluxSource {
     ///     with its value at the start.
     ///   - second: Another part.
     ///   - delivery: Which changes to compare when they arrive faster than the handler takes
-    ///     them; by default every change.
+    ///     them; by default all of them.
     ///   - main: The main queue.
     ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
@@ -156,7 +156,7 @@ nonisolated extension FluxSource {
     ///   - second: Another part.
     ///   - third: Another part.
     ///   - delivery: Which changes to compare when they arrive faster than the handler takes
-    ///     them; by default every change.
+    ///     them; by default all of them.
     ///   - queue: The queue to call the handler on; by default a serial queue of the source.
     ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
@@ -180,7 +180,7 @@ nonisolated extension FluxSource {
     ///   - second: Another part.
     ///   - third: Another part.
     ///   - delivery: Which changes to compare when they arrive faster than the handler takes
-    ///     them; by default every change.
+    ///     them; by default all of them.
     ///   - main: The main queue.
     ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
@@ -229,7 +229,7 @@ nonisolated extension FluxSource {
     ///   - third: Another part.
     ///   - fourth: Another part.
     ///   - delivery: Which changes to compare when they arrive faster than the handler takes
-    ///     them; by default every change.
+    ///     them; by default all of them.
     ///   - queue: The queue to call the handler on; by default a serial queue of the source.
     ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
@@ -257,7 +257,7 @@ nonisolated extension FluxSource {
     ///   - third: Another part.
     ///   - fourth: Another part.
     ///   - delivery: Which changes to compare when they arrive faster than the handler takes
-    ///     them; by default every change.
+    ///     them; by default all of them.
     ///   - main: The main queue.
     ///   - handler: Receives the state after the change, and the key paths of the parts that differ.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.

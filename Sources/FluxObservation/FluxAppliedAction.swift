@@ -46,7 +46,7 @@ nonisolated extension FluxStore {
         return observer.token
     }
 
-    /// Calls a handler on the main actor with every action of the state's own type, after this store has applied it.
+    /// Calls a handler on the main actor with every action of the state's own type that this store applies from now on.
     ///
     /// - Parameters:
     ///   - main: The main queue.

@@ -2,35 +2,36 @@
     import FluxCore
 #endif
 
-/// What waits for one iterator: a pure state machine.
+/// The elements that wait for one iterator: a pure state machine.
 ///
-/// | input    | nothing waits                 | something waits                 | over                         |
-/// |----------|-------------------------------|---------------------------------|------------------------------|
-/// | `push`   | kept; settle                  | kept, as the rule has it        | goes, counted before an error; settle |
-/// | `take`   | nil; the iterator is kept, if it is to be | the first; by `latest`, the one | the end, after what waits |
-/// | `finish` | over; settle                  | over, after what waits          | nothing                      |
-/// | `cancel` | over; settle                  | over at once; settle            | over at once; settle         |
-/// | `settle` | the iterator that waits, with what it takes, and what has to go: both for outside the lock               |
+/// | input    | nothing waits              | something waits                  | over                                  |
+/// |----------|----------------------------|----------------------------------|---------------------------------------|
+/// | `push`   | kept; settle               | kept according to the rule       | dropped, counted before error; settle |
+/// | `take`   | nil; may keep the iterator | the first; the one with `latest` | the waiting elements, then the end    |
+/// | `finish` | over; settle               | over, after the waiting elements | nothing                               |
+/// | `cancel` | over; settle               | over immediately; settle         | over immediately; settle              |
+/// | `settle` | returns the waiting iterator with its element, and the elements to release: both for outside the lock |
 nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
     private let rule: FluxBuffered.Rule
     private var waiting = FluxWaiting<Element>()
-    /// What has to go.
+    /// The elements to be released.
     private var gone: ContiguousArray<Element> = []
     private var waiter: Waiter?
-    /// What comes after what waits, once it is over.
+    /// The end that follows the waiting elements, once the channel is over.
     private var end: FluxTaken<Element>?
-    /// How many elements were dropped for want of room.
+    /// How many elements were dropped for lack of room.
     private(set) var dropped = 0
 
     init(_ rule: FluxBuffered.Rule) { self.rule = rule }
 
-    /// Keeps an element as the rule has it, and lets go of another that nobody compares with any more; true: settle.
+    /// Keeps an element according to the rule, and releases an old one that is no longer
+    /// needed; returns true to settle.
     mutating func push(_ element: Element, forgetting old: Element? = nil) -> Bool {
         if let old { gone.append(old) }
         let count = waiting.count
         switch rule {
         case _ where end != nil:
-            // What comes behind one that did not fit, before the error is thrown, is left out as well.
+            // An element that follows one without room, before the error is thrown, counts as dropped too.
             if case .end(_?) = end { drop(element) } else { gone.append(element) }
         case .oldest(let room) where count >= room: drop(element)
         case .failing(let room) where count >= room:
@@ -43,15 +44,15 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
         return waiter != nil || !gone.isEmpty
     }
 
-    /// Takes what is first, or the end; nil: there is nothing yet.
+    /// Takes the first element, or the end; returns nil if there is nothing yet.
     mutating func take() -> FluxTaken<Element>? {
         if let element = waiting.popFirst() { return .element(element) }
-        // An error is thrown once.
+        // An error is thrown only once.
         defer { if end != nil { end = .end(nil) } }
         return end
     }
 
-    /// Takes what is first; an iterator that finds nothing is kept until there is something.
+    /// Takes the first element, or the end; keeps the iterator waiting if there is nothing yet.
     mutating func take(orKeep iterator: Waiter) -> FluxTaken<Element>? {
         if let taken = take() { return taken }
         if waiter != nil { fatalError("FluxCore: two tasks wait with one iterator. Give each its own.") }
@@ -59,12 +60,12 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
         return nil
     }
 
-    /// Ends it after what waits.
+    /// Ends the channel after the waiting elements.
     mutating func finish(_ error: FluxOverflow? = nil) {
         if end == nil { end = .end(error) }
     }
 
-    /// Ends it at once.
+    /// Ends the channel immediately.
     mutating func cancel() {
         gone += waiting.older + waiting.newer
         waiting = FluxWaiting()
@@ -84,17 +85,18 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
     }
 }
 
-/// What an iterator takes.
+/// An element that an iterator takes, or the end.
 nonisolated enum FluxTaken<Element: Sendable>: Sendable {
     case element(Element)
     case end(FluxOverflow?)
 }
 
-/// What waits to be taken, first things first.
+/// The elements that wait to be taken, first in, first out.
 @usableFromInline
 nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
-    /// What came since the last of `older` was taken, and before it `older`, the oldest last.
+    /// The elements that arrived since `older` was last refilled from here.
     @usableFromInline var newer: ContiguousArray<Element> = []
+    /// The elements before those, in reverse order: the first to be taken is the last.
     @usableFromInline var older: ContiguousArray<Element> = []
 
     @inlinable init() {}
@@ -103,7 +105,7 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
 
     @inlinable mutating func append(_ element: Element) { newer.append(element) }
 
-    /// Takes the first, amortised in constant time.
+    /// Takes the first element, in amortised constant time.
     @inlinable mutating func popFirst() -> Element? {
         if older.isEmpty {
             swap(&older, &newer)
@@ -113,14 +115,14 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
         return older.popLast()
     }
 
-    /// Takes the first, to make room for one behind the last.
+    /// Takes the first element, to make room for one behind the last.
     @inlinable mutating func replaceFirst(_ element: Element) -> Element? {
         defer { append(element) }
         return popFirst()
     }
 }
 
-/// Hands what it is given to one iterator, which need not take it as fast.
+/// Passes elements to one iterator, which may take them more slowly.
 nonisolated final class FluxChannel<Element: Sendable>: FluxReceiverDelivery, FluxSettling {
     typealias Machine = FluxChannelMachine<Element, FluxIteratorContinuation<FluxTaken<Element>>>
 
@@ -130,12 +132,12 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxReceiverDelivery, Fl
 
     var dropped: Int { lock.withLock { $0.dropped } }
 
-    /// Puts an element behind those that wait, and has another let go of; returns whom to settle once no lock is held.
+    /// Appends an element and releases an old one; returns the object to settle once no lock is held.
     func put(_ element: Element, forgetting old: Element? = nil) -> (any FluxSettling)? {
         lock.withLock { $0.push(element, forgetting: old) } ? self : nil
     }
 
-    /// Takes the next element, and waits for it if there is none.
+    /// Takes the next element; waits for it if there is none.
     @inline(__always) func next(isolation actor: isolated (any _Concurrency.Actor)?) async -> FluxTaken<Element> {
         if let taken = lock.withLock({ $0.take() }) {
             if !_Concurrency.Task.isCancelled { return taken }
@@ -157,14 +159,14 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxReceiverDelivery, Fl
 
     func cancel() { settle { $0.cancel() } }
 
-    /// Settles after an input, in one step.
+    /// Applies an input and settles, in one atomic step.
     @inline(__always) func settle(after input: (inout Machine) -> Void) {
         let (wake, gone) = lock.withLock { machine in
             input(&machine)
             return machine.settle()
         }
         if let wake { wake.iterator.resume(returning: wake.taken) }
-        // A token may be let go of with some lock held.
+        // The token may be released while a lock is held, where the user's elements must not be released.
         if !gone.isEmpty { FluxPureCode.after { withExtendedLifetime(gone) {} } }
     }
 
@@ -173,14 +175,14 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxReceiverDelivery, Fl
     func flush() async {}
 }
 
-/// Tells one iterator that there is something new.
+/// Signals to one iterator that there is something new.
 ///
-/// Without a type of the client's, so that its iterators, which are compiled there, wait in code that is compiled here.
+/// It uses no type of the client: iterators, which are compiled in the client's module, wait in code compiled here.
 @usableFromInline
 nonisolated struct FluxSignal: Sendable {
     private let channel = FluxChannel<Void>(.latest)
 
-    /// Waits until there is something new; false: it is over.
+    /// Waits until there is something new; returns false if the channel is over.
     @usableFromInline func isDue(isolation actor: isolated (any _Concurrency.Actor)?) async -> Bool {
         if case .element = await channel.next(isolation: actor) { true } else { false }
     }

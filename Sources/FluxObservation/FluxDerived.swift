@@ -2,13 +2,13 @@
     import FluxCore
 #endif
 
-/// The value of a view and what it was computed from, as the state of a store of its own.
+/// The value of a view with its stamp and its cut, as the state of the view's own store.
 @usableFromInline
 nonisolated struct FluxDerived<Value: Sendable>: FluxState {
     @usableFromInline
     struct Action: FluxAction {
         @usableFromInline let next: FluxDerived
-        /// The cut of the value that the next one was compared with.
+        /// The number of the cut of the value that `next` was compared with.
         @usableFromInline let known: UInt64
         @usableFromInline let isSame: Bool
 
@@ -19,11 +19,12 @@ nonisolated struct FluxDerived<Value: Sendable>: FluxState {
     }
 
     @usableFromInline let value: Value
-    /// What was announced last, which is as good as the value.
+    /// The value announced last, which counts as equal to `value`.
     @usableFromInline let announced: Value
-    /// The sum of the stamps of all stores it follows from: these only grow, so it differs if one of them does.
+    /// The stamp of the sources from before the cut. Stamps of stores only grow, so it differs if one of them has
+    /// changed.
     @usableFromInline let stamp: UInt64
-    /// The number of the cut: no value takes the place of one of a later cut, as who sends the actions sees to.
+    /// The number of the cut. The sender of the actions ensures that no value replaces one of a later cut.
     @usableFromInline let cut: UInt64
 
     @inlinable

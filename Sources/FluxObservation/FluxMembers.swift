@@ -17,22 +17,23 @@ where Group.State == [Key: Member] {
         (self.group, self.source) = (group, source)
     }
 
-    /// Beside the sum of those of the members the number of changes of the group, spread over all bits: what one takes away with
-    /// it another does not make up for.
+    /// The sum of the members' stamps, plus the group's stamp spread over all bits. Without the spread, another change
+    /// could make up for the stamp that a removed member takes with it.
     @inlinable var stamp: UInt64 {
         for _ in 0..<8 {
             let changes = group.stamp
             let sum = group.state.values.reduce(changes &* 0x9E37_79B9_7F4A_7C15) { $0 &+ source($1).stamp }
-            // Of the same members that were counted.
+            // The group did not change meanwhile, so these are the members that were counted.
             if group.stamp == changes { return sum }
         }
-        // The group changes in something else all the time: a number that nothing else has, so that a cut is taken, which has them all.
+        // The group's stamp keeps changing. A random number equals no known stamp, so a cut is
+        // taken, which has all changes.
         return .random(in: 0...(.max))
     }
 
     @usableFromInline var stores: [FluxStoreInfo] { group.stores + group.state.values.flatMap { source($0).stores } }
 
-    /// Takes the states of those who are members at the moment of the cut.
+    /// Captures the states of the members at the moment of the cut.
     @inlinable
     func capture(in cut: FluxCut) -> @Sendable () -> [Key: Source.State] {
         let read = group.capture(in: cut)
@@ -40,25 +41,27 @@ where Group.State == [Key: Member] {
             let members = read()
             return (members, members.mapValues(source))
         }
-        // Before they are read. Kept until the dispatchers go on: letting go of a member may be letting go of what is the user's.
+        // Recorded before the stores are read. The members are kept until the dispatchers resume, because releasing a
+        // member may release an object of the user.
         let found = sources.values.flatMap { $0.knownStores }.map { FluxPlace($0) }
         cut.found.add(found, keeping: members)
         let captures = sources.mapValues { $0.capture(in: cut) }
         return { captures.mapValues { $0() } }
     }
 
-    /// Watches the group and those who are in it, and keeps none of them.
+    /// Watches the group and its current members, and keeps none of the members alive.
     ///
-    /// One that comes or goes is told of once it is watched, or is no longer.
+    /// A member that comes or goes is reported once watching it has begun or ended.
     @usableFromInline
     func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
         let watch = FluxMemberWatch(self, changed)
-        // No global queue, unlike all others: to go through thousands of members would keep a thread from all tasks.
+        // Unlike the library's other queues, it does not target a global one: going through thousands of members would
+        // keep a thread of that pool from all tasks.
         let alarm = FluxViewAlarm(isDue: true, on: DispatchQueue(label: "FluxView")) {
             watch.follow()
             changed()?.settle()
         }
-        // Due from the start: so nobody follows beside the first who does.
+        // The alarm starts out due, so that no other thread follows the members beside the first call here.
         let token = group.watch { alarm.ring() }
         watch.follow()
         alarm.settle()
@@ -66,7 +69,7 @@ where Group.State == [Key: Member] {
     }
 }
 
-/// Watches those who are members, one token for each.
+/// Watches the current members, with one token for each.
 nonisolated private final class FluxMemberWatch<
     Group: FluxSource, Key: Hashable & Sendable, Member: Sendable, Source: FluxSource
 >: Sendable where Group.State == [Key: Member] {
@@ -74,21 +77,22 @@ nonisolated private final class FluxMemberWatch<
 
     private let members: FluxMembers<Group, Key, Member, Source>
     private let changed: @Sendable () -> (any FluxSettling)?
-    /// Nil once it has ended.
+    /// Nil once watching has ended.
     private let tokens = FluxLock<Tokens?>([:])
 
     init(_ members: FluxMembers<Group, Key, Member, Source>, _ changed: @escaping @Sendable () -> (any FluxSettling)?) {
         (self.members, self.changed) = (members, changed)
     }
 
-    /// Watches those who are members now, and nobody else; called by one thread at a time.
+    /// Watches exactly the current members; called by one thread at a time.
     func follow() {
         guard let known = tokens.withLock({ $0 }) else { return }
         var next: Tokens = [:]
         for (key, member) in members.group.state {
             let source = members.source(member)
             let stores = source.stores
-            // Another one may have come under the same key; of sources that are not ours the stores do not tell.
+            // Another member may have taken the same key; for sources of foreign types, equal
+            // stores do not rule that out.
             let isOurs = (source as? any FluxObservableSource).map { $0.sources?.isFixed != false } ?? false
             let token = known[key].flatMap { isOurs && $0.stores == stores ? $0.token : nil }
             next[key] = (stores, token ?? source.watch(changed))
@@ -98,7 +102,7 @@ nonisolated private final class FluxMemberWatch<
 
     func end() { replace { _ in nil } }
 
-    /// What is replaced goes outside the lock.
+    /// Replaces the tokens; the old ones are released outside the lock.
     private func replace(_ change: (Tokens?) -> Tokens?) {
         let gone = tokens.withLock { tokens in
             let old = tokens

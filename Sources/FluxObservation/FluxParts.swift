@@ -20,7 +20,8 @@ nonisolated extension FluxSource {
     ///
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
-    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
+    ///   - delivery: Which changes to deliver when they arrive faster than the handler takes
+    ///     them; by default all of them.
     ///   - queue: The queue to call the handler on; by default a serial queue of the source.
     ///   - startingWithCurrent: True to deliver the current part first, atomically with the start (C5).
     ///   - handler: Receives the part after the change.
@@ -42,7 +43,8 @@ nonisolated extension FluxSource {
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
     ///   - isSame: Returns whether two parts count as equal; must be as pure as `select`.
-    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
+    ///   - delivery: Which changes to deliver when they arrive faster than the handler takes
+    ///     them; by default all of them.
     ///   - queue: The queue to call the handler on; by default a serial queue of the source.
     ///   - startingWithCurrent: True to deliver the current part first, atomically with the start (C5).
     ///   - handler: Receives the part after the change.
@@ -65,7 +67,8 @@ nonisolated extension FluxSource {
     ///
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
-    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
+    ///   - delivery: Which changes to deliver when they arrive faster than the handler takes
+    ///     them; by default all of them.
     ///   - queue: The queue to call the handler on; by default a serial queue of the source.
     ///   - handler: Receives the part as the handler last saw it, or as it was at the start,
     ///     and the part after the change.
@@ -129,7 +132,8 @@ nonisolated extension FluxSource {
     ///
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
-    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
+    ///   - delivery: Which changes to deliver when they arrive faster than the handler takes
+    ///     them; by default all of them.
     ///   - main: The main queue.
     ///   - handler: Receives the part as the handler last saw it, or as it was at the start,
     ///     and the part after the change.
@@ -148,7 +152,8 @@ nonisolated extension FluxSource {
     ///
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
-    ///   - delivery: What to deliver when changes arrive faster than the handler takes them; by default every change.
+    ///   - delivery: Which changes to deliver when they arrive faster than the handler takes
+    ///     them; by default all of them.
     ///   - main: The main queue.
     ///   - startingWithCurrent: True to deliver the current part first, atomically with the start (C5).
     ///   - handler: Receives the part after the change.

@@ -5,10 +5,10 @@ import Synchronization
     import FluxCore
 #endif
 
-/// Delivers elements of any kind to one handler on a queue, in order and never two at once: what a module builds its
-/// subscriptions on.
+/// Delivers elements to one handler on a queue, in order and one at a time: the base of a module's own subscriptions.
 ///
-/// Values are put under whatever lock orders them, and the queue is woken once that is free, so that none arrives stale:
+/// Put each value while holding the lock that orders the values, and settle once that lock is free. This
+/// way, no value arrives stale:
 ///
 /// ```swift
 /// let delivery = FluxQueueDelivery<Change>(on: queue) { change in print(change) }
@@ -17,25 +17,25 @@ import Synchronization
 /// let token = delivery.token
 /// ```
 ///
-/// It hands over all that waits, one after the other, though its queue be suspended in between: who takes so many at a time, as a
-/// subscriber of Combine does, keeps a row of their own.
+/// It delivers all waiting elements, one after another, even if its queue is suspended in between. A consumer that
+/// takes a limited number at a time, such as a Combine subscriber, keeps its own waiting list.
 ///
-/// Thread safety: all of it may be used from any thread, also inside the handler.
+/// Thread safety: may be used from any thread, including inside the handler.
 nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling, FluxTurn {
-    /// How many elements may wait, and what happens where one more comes.
+    /// How many elements may wait, and what happens when another arrives.
     ///
     /// Thread safety: a value.
     public enum Bound: Sendable {
         /// Any number may wait.
         case none
-        /// Only the newest waits: it takes the place of the one before, which was not handed over.
+        /// Only the newest element waits: it replaces the one before, which was not delivered.
         case latest
-        /// At most so many, at least 1: the oldest goes.
+        /// At most this many elements wait, at least 1; the oldest is dropped for a new one.
         case newest(Int)
-        /// At most so many, at least 1: the new one is left out.
+        /// At most this many elements wait, at least 1; a new one is dropped.
         case oldest(Int)
-        /// At most so many, at least 1: the new one is left out, the last element is handed over after what waits, and then
-        /// nothing more.
+        /// At most this many elements wait, at least 1; a new one is dropped, the waiting ones are
+        /// delivered, then `last`, then nothing.
         case failing(Int, last: Value)
 
         @usableFromInline var limit: Int? {
@@ -47,11 +47,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         }
     }
 
-    /// What waits, and who hands it over: a pure state machine, with the phases of a mailbox of a store.
+    /// The waiting elements and the phase of their drain: a pure state machine, with the phases of a store's mailbox.
     @usableFromInline struct Machine {
         @usableFromInline enum Phase { case idle, scheduled, draining }
 
-        /// In a struct of its own for the lock.
+        /// Wraps the closure: an optional closure guarded by a lock would grow a chain of thunks at each use.
         @usableFromInline struct Handler: Sendable {
             @usableFromInline let call: @Sendable (Value) -> Void
 
@@ -59,37 +59,39 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         }
 
         @usableFromInline let bound: Bound
-        /// How many may wait: asked at each change, and slow to find in a generic enumeration.
+        /// How many elements may wait; stored, because each change checks it and reading it
+        /// from a generic enum is slow.
         @usableFromInline let room: Int
-        /// Nil once it has ended and nothing waits.
+        /// Nil once the delivery has ended and nothing waits.
         @usableFromInline var handler: Handler?
         @usableFromInline var phase = Phase.idle
-        /// Whether nothing more comes to wait.
+        /// Whether further elements are rejected.
         @usableFromInline var isEnded = false
         @usableFromInline var waiting = FluxWaiting<Value>()
-        /// What had to make room: it is the user's, and let go of once no lock is held.
+        /// The dropped elements. They are the user's, and are released once no lock is held.
         @usableFromInline var gone: ContiguousArray<Value> = []
         @usableFromInline var dropped = 0
-        /// How many have come to wait, ever.
+        /// How many elements have ever been queued, which is also the number of the newest one.
         @usableFromInline var last = 0
-        /// Those who wait until so many, of all that ever came, have been handed over; the number of who comes later is no lower.
+        /// The tasks that wait until this many of all elements ever queued are delivered; the numbers never decrease.
         @usableFromInline var waiters: ArraySlice<(latch: FluxLatch, number: Int)> = []
 
         @inlinable init(_ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void) {
             (self.bound, room, self.handler) = (bound, bound.limit ?? .max, Handler(call: handler))
         }
 
-        /// Keeps an element; says whether it needs a turn, and whether something has to be let go of.
+        /// Keeps an element; returns whether the delivery needs a turn, and whether there are elements to release.
         @inlinable mutating func put(_ element: Value) -> (isDue: Bool, hasGone: Bool) {
             var element = element
             if isEnded {
-                // What comes behind one that did not fit, before the error is handed over, is left out as well.
+                // An element that follows one without room, before the error is delivered, counts as dropped too.
                 if case .failing = bound, dropped > 0, handler != nil { dropped += 1 }
                 gone.append(element)
                 return (false, true)
             }
             if waiting.count >= room {
-                // The newest takes the number of the one that it replaces: who waits for that waits for this.
+                // The newest takes the number of the one that it replaces: a task that waits for
+                // that one waits for this one.
                 if case .latest = bound { last -= 1 } else { dropped += 1 }
                 switch bound {
                 case .oldest:
@@ -107,9 +109,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             return (phase == .idle, !gone.isEmpty)
         }
 
-        /// Goes on after a batch, or at the start: hands out the next, unless nothing waits or the drain pauses.
+        /// Advances the drain, at its start and after each batch: takes the next batch, unless
+        /// nothing waits or the drain pauses.
         ///
-        /// A batch is one element where those that wait may still make room for others, and else all of them.
+        /// With a bound, a batch is one element, because waiting elements may still make room for others;
+        /// otherwise it is all of them.
         @inlinable mutating func next(_ batch: inout FluxWaiting<Value>, isPausing: Bool) -> Turn {
             let done = last - waiting.count
             var turn = Turn()
@@ -123,7 +127,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             return turn
         }
 
-        /// Adds somebody who waits until all that waits has been handed over and no call is under way.
+        /// Adds a latch that opens once all waiting elements are delivered and no call is running;
+        /// returns nil if that is so already.
         mutating func wait(_ latch: FluxLatch) -> FluxLatch? {
             if phase != .draining && waiting.count == 0 { return nil }
             waiters.append((latch, last))
@@ -137,11 +142,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         }
     }
 
-    /// What a drain does next, outside the lock.
+    /// The next step of a drain, which it performs outside the lock.
     @usableFromInline struct Turn {
         @usableFromInline var waiters: [FluxLatch] = []
         @usableFromInline var handler: Machine.Handler?
-        /// Whether the drain pauses, and is to be scheduled again.
+        /// Whether the drain pauses, and must be scheduled again.
         @usableFromInline var isDue = false
 
         @inlinable init() {}
@@ -151,20 +156,20 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let turns: FluxTurns
-    /// Whether no call is decided on any more, whatever has been taken to be handed over.
+    /// Whether no further call is decided on, even for elements already taken for delivery.
     @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
-    /// How many batches a turn hands over: of one that conflates, one for each turn of a queue of the user's.
+    /// How many batches a turn delivers; with `latest` on a user's queue, one per turn of that queue.
     @usableFromInline let limit: Int
-    /// Does a job as the module has specialised it that made this.
+    /// Does a job in the code specialised by the module that created the delivery.
     private let work: @Sendable (FluxQueueDelivery, Job) -> Bool
 
-    /// Makes a delivery to a handler.
+    /// Creates a delivery to a handler.
     ///
     /// - Parameters:
-    ///   - queue: Where to call the handler; nil: on a serial queue of its own.
+    ///   - queue: The queue to call the handler on; nil for the delivery's own serial queue.
     ///   - bound: How many elements may wait.
-    ///   - first: What to hand over first of all; nil for nothing.
-    ///   - handler: Gets the elements; let go of after the end.
+    ///   - first: An element to deliver before all others; nil for none.
+    ///   - handler: Receives the elements; released after the end.
     @inlinable public convenience init(
         on queue: DispatchQueue? = nil, bound: Bound = .none, startingWith first: Value? = nil,
         _ handler: @escaping @Sendable (Value) -> Void
@@ -173,11 +178,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         if let first { put(first)?.settle() }
     }
 
-    /// Makes a delivery that takes its turns with others.
+    /// Creates a delivery that shares its turns with others.
     @inlinable convenience init(
         _ turns: FluxTurns, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void
     ) {
-        // With a bound each batch is one element, so that more of them make a turn.
+        // With a bound each batch is one element, so a turn takes more batches.
         var limit = bound.limit == nil ? 16 : 1024
         if turns.isUsers, case .latest = bound { limit = 1 }
         self.init(turns, bound, limit, handler) { delivery, job in
@@ -198,10 +203,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     // MARK: - Putting
 
-    /// Puts an element behind those that wait.
+    /// Appends an element to those that wait.
     ///
-    /// - Parameter element: What to hand over.
-    /// - Returns: Who has to be settled once the caller holds no lock; nil: nobody, as it is awake already.
+    /// - Parameter element: The element to deliver.
+    /// - Returns: The object to settle once the caller holds no lock; nil if there is none, because
+    ///   the delivery is already awake.
     /// - Complexity: O(1), amortised.
     @inlinable public func put(_ element: Value) -> (any FluxSettling)? {
         let (isDue, hasGone) = lock.withLock { $0.put(element) }
@@ -209,27 +215,28 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         return hasGone ? self : isFirst ? turns : nil
     }
 
-    /// Schedules the handing over of what was put; done for who settles what ``put(_:)`` returned.
+    /// Schedules the delivery of the elements that were put; settling the result of ``put(_:)`` does this.
     public func settle() { _ = work(self, .settle) }
 
-    /// Lets go of what had no room, and schedules what has.
+    /// Releases the elements that had no room, and schedules the delivery of the others.
     @inlinable func letGo() {
         let gone = lock.withLock { Swift.exchange(&$0.gone, with: []) }
         turns.settle()
         withExtendedLifetime(gone) {}
     }
 
-    /// How many elements were not handed over because there was no room for them.
+    /// The number of elements dropped for lack of room.
     public var dropped: Int { lock.withLock { $0.dropped } }
 
     // MARK: - Ending
 
-    /// Ends after what waits has been handed over.
+    /// Ends the delivery after the waiting elements have been delivered.
     public func end() { _ = work(self, .end) }
 
-    /// Ends without waiting: what waits is let go of (C7).
+    /// Ends the delivery without waiting, and releases the waiting elements (C7).
     public func cancel() {
-        // Relaxed, as where a subscription ends: on its own queue and in the handler that orders the two.
+        // Relaxed, as when a subscription ends: on its own serial queue and inside the handler,
+        // that already orders the two.
         isCancelled.store(true, ordering: .relaxed)
         _ = work(self, .cancel)
     }
@@ -241,7 +248,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             machine.isEnded = true
             if isDropping { machine.waiting = FluxWaiting() }
             if machine.waiting.count == 0 { machine.handler = nil }
-            // Nobody waits for a queue that may never run.
+            // Opened now: no task may wait for a queue that may never run.
             if machine.waiting.count == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
             return (old, waiters)
         }
@@ -249,33 +256,33 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         FluxPureCode.after { withExtendedLifetime(gone) {} }
     }
 
-    /// A token that ends it when it goes.
+    /// A token that ends the delivery when the token is released.
     public var token: FluxSubscription {
         FluxSubscription({ self.cancel() }, finish: { await self.finish() }, dropped: { self.dropped })
     }
 
-    /// Ends, and waits until the last call of the handler is over.
+    /// Ends the delivery and waits until the last call of the handler is over.
     public func finish() async {
         cancel()
-        // Nothing waits any more, and nothing will.
+        // No element waits any longer, and none will.
         await flush()
     }
 
-    /// Waits until all that was put before has been handed over or dropped by its bound, or the task is cancelled.
+    /// Waits until all elements put before have been delivered or dropped by the bound, or the task is cancelled.
     public func flush() async {
         await FluxLatch.wait { latch in
             lock.withLock { $0.wait(latch) }
         } withdrawing: { latch in
-            // Whoever opens it has taken it out, and to look for it would go past all others.
+            // An opened latch was taken out already, and searching for it would go past all others.
             if _Concurrency.Task.isCancelled { lock.withLock { $0.waiters.removeAll { $0.latch === latch } } }
         }
     }
 
-    // MARK: - Handing over
+    // MARK: - Delivering
 
     @usableFromInline func takeTurn() -> Bool { work(self, .drain) }
 
-    /// Hands over what waits; false: it paused.
+    /// Delivers the waiting elements; returns false if it paused.
     @inlinable func drain() -> Bool {
         var batch = FluxWaiting<Value>()
         for count in 0...limit {

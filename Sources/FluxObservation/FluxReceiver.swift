@@ -5,29 +5,32 @@ import Synchronization
     import FluxCore
 #endif
 
-/// A source that can be looked on at while changes are applied: a store or a view, whose values are the states of one.
+/// A source that can be observed while changes are applied: a store, or a view, whose values are the states of a store.
 @usableFromInline
 nonisolated protocol FluxObservableSource<State>: FluxSource {
-    /// Hands each announced state to a receiver, in the step that announces it.
+    /// Passes each announced state to a receiver, in the step that announces it.
     func join(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription
 
-    /// Tells that there is a newer state, which may be as good as the last that it told of: who reads the state then may have read
-    /// another in between.
+    /// Signals that there is a newer state.
+    ///
+    /// It also signals a state that counts as equal to the last one signalled: the caller may have
+    /// read another state in between.
     func signal(startingWithCurrent: Bool, _ changed: @escaping @Sendable () -> Void) -> FluxSubscription
 
-    /// Reads a part of the state, in one step with the changes of it; keeps the state, and not the source.
+    /// Returns a closure that reads a part of the state atomically; it keeps the state alive, but not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// Reads the newest state, again and again; it keeps the state and not the source, but of a view the sources.
+    /// Creates readers of the newest state. They keep the state alive but not the source; those of
+    /// a view also keep its sources.
     var newest: FluxNewest<State> { get }
 
-    /// What a view follows from; nil: it is a store.
+    /// The sources of a view; nil for a store.
     var sources: FluxViewSources? { get }
 
-    /// The turns, on its serial queue, of all handlers that were given no other.
+    /// The turns, on the source's serial queue, of all handlers that were given no other queue.
     var turns: FluxTurns { get }
 
-    /// The serial queue that iterators are told on: no handler of a user runs there.
+    /// The serial queue that signals iterators; no handler of a user runs there.
     var iteratorQueue: DispatchQueue { get }
 }
 
@@ -67,7 +70,7 @@ nonisolated extension FluxStore: FluxObservableSource {
     @inlinable
     func join(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription {
         let put = receiver.put
-        // Who looks on at a store does so under the rules of `handle`: the closure needs no guard of its own.
+        // Store observers are called by the rules of `handle`, so the closure needs no other guard.
         let observer = FluxReceiverObserver<State>(handle, receiver.delivery) { _, state, revision in
             revision == nil ? nil : put(state, true)
         }
@@ -132,11 +135,11 @@ nonisolated protocol FluxReceiverDelivery: AnyObject, Sendable {
 
 nonisolated extension FluxQueueDelivery: FluxReceiverDelivery {}
 
-/// What is done with each announced state: a closure made where the client's types are known, which makes it ten times as fast.
+/// Handles each announced state by a closure created where the client's types are known, which is ten times as fast.
 @usableFromInline
 nonisolated struct FluxReceiver<State: Sendable>: Sendable {
     @usableFromInline let delivery: any FluxReceiverDelivery
-    /// Puts what is to be told of a state into the delivery; false: the state is only to be known.
+    /// Puts the element made from a state into the delivery; with false, only remembers the state.
     @usableFromInline let put: @Sendable (State, Bool) -> (any FluxSettling)?
 
     @inlinable
@@ -147,7 +150,7 @@ nonisolated struct FluxReceiver<State: Sendable>: Sendable {
 }
 
 nonisolated extension FluxSource {
-    /// What delivers on a queue, or on the source's own.
+    /// Creates a delivery on a queue, or on the source's own queue.
     @inlinable
     func delivery<Element: Sendable>(
         on queue: DispatchQueue?, bound: FluxQueueDelivery<Element>.Bound = .none,
@@ -159,13 +162,16 @@ nonisolated extension FluxSource {
         return FluxQueueDelivery(on: queue, bound: bound, handler)
     }
 
-    /// Hands each announced state to a receiver, and, whether it is wanted or not, the current one first, in one step with the start.
+    /// Passes the current state to a receiver, atomically with the start, and then each announced state.
     ///
-    /// Of a store and of a view the receiver is called when a change is applied, under the rules of `handle`: what waits is what it puts
-    /// into its delivery, and never the state.
+    /// The receiver gets the current state in any case; the flag says whether it is wanted.
+    ///
+    /// For a store or a view, the receiver is called when a change is applied, by the rules of `handle`. Only what the
+    /// receiver puts into its delivery waits, never the state.
     @inlinable
     func connect(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription {
-        // By a type of its own: that is what the optimiser sees through, so that the whole way to the closure is the client's.
+        // A generic function lets the optimiser see the source's type, and compile the whole path
+        // to the closure in the client.
         func join<Source: FluxObservableSource>(_ source: Source) -> FluxSubscription? {
             (receiver as? FluxReceiver<Source.State>).flatMap {
                 source.join($0, startingWithCurrent: startingWithCurrent)
@@ -175,7 +181,7 @@ nonisolated extension FluxSource {
         return follow(receiver, startingWithCurrent: startingWithCurrent)
     }
 
-    /// Hands each state to a receiver as it is delivered.
+    /// Passes each state to a receiver when that state is delivered.
     @usableFromInline
     func follow(_ receiver: FluxReceiver<State>, startingWithCurrent: Bool) -> FluxSubscription {
         let isWanted = FluxLock(startingWithCurrent)
@@ -187,14 +193,14 @@ nonisolated extension FluxSource {
         return FluxSubscription([receiver.delivery.token, token])
     }
 
-    /// A serial queue on which nothing of a user's runs.
+    /// A serial queue on which no handler of a user runs.
     var relay: DispatchQueue { (self as? any FluxObservableSource)?.iteratorQueue ?? FluxIteratorQueue().queue }
 
-    /// Whether two states are as good as equal, if it announces only those that are not; nil: it announces any.
+    /// Tells whether two states count as equal, if the source announces only different ones; nil if it announces all.
     @usableFromInline var difference: (@Sendable (State, State) -> Bool)? { (self as? FluxView<State>)?.core.isSame }
 }
 
-/// Hands each change to a closure that puts what it makes of that into a delivery, and ends the delivery with the store.
+/// Passes each change to a closure that puts an element for it into a delivery, and ends the delivery with the store.
 @usableFromInline
 nonisolated final class FluxReceiverObserver<State: FluxState>: FluxStoreObserver {
     @usableFromInline typealias Put = @Sendable (FluxChange<State>, State, UInt64?) -> (any FluxSettling)?
@@ -228,7 +234,7 @@ nonisolated final class FluxReceiverObserver<State: FluxState>: FluxStoreObserve
     func flush() async { await delivery.flush() }
 }
 
-/// Whether something is due; set and cleared with the lock of one store held, which orders the two.
+/// Whether something is due; set and cleared while the lock of one store is held, which orders the two.
 @usableFromInline
 nonisolated final class FluxFlag: Sendable {
     /// How often it was set since it was last cleared.
@@ -241,7 +247,7 @@ nonisolated final class FluxFlag: Sendable {
     /// Whether it had been set more than once when it was cleared.
     @usableFromInline var wasBurst: Bool { last.load(ordering: .relaxed) > 1 }
 
-    /// Sets it; false: it was set.
+    /// Sets the flag; returns false if it was set already.
     @usableFromInline func set() -> Bool {
         let before = count.load(ordering: .relaxed)
         count.store(before &+ 1, ordering: .relaxed)
@@ -254,23 +260,24 @@ nonisolated final class FluxFlag: Sendable {
     }
 }
 
-/// What feeds a delivery, or keeps it fed, as its token knows it: that keeps neither state nor handler once the store is gone.
+/// The registration that feeds a delivery, as held by its token. Once the store has ended, the token keeps
+/// neither state nor handler alive.
 @usableFromInline
 nonisolated final class FluxFeed: Sendable {
     private let stop = FluxLock<FluxRegistration?>(nil)
 
     @usableFromInline init() {}
 
-    /// How it is stopped, once; nil: there is nothing to stop.
+    /// Sets the closure that stops the feed once; nil if there is nothing to stop.
     @usableFromInline func stops(_ body: (@Sendable () -> Void)?) {
-        // What was there goes outside the lock.
+        // The previous closure is released outside the lock.
         _ = stop.withLock { Swift.exchange(&$0, with: body.map { FluxRegistration($0) }) }
     }
 
-    /// A token that stops it.
+    /// A token that stops the feed.
     var token: FluxSubscription {
         FluxSubscription {
-            // What is let go of with some lock held is taken out once there is none.
+            // If the token is released while a lock is held, the observer is removed once no lock is held.
             FluxPureCode.after { self.stop.withLock { Swift.exchange(&$0, with: nil) }?.remove() }
         }
     }

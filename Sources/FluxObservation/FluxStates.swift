@@ -129,7 +129,7 @@ nonisolated extension FluxSource {
     /// Returns the states of the source with the delivery of your choice.
     ///
     /// - Parameters:
-    ///   - delivery: What an iterator returns when changes arrive faster than it takes them.
+    ///   - delivery: Which changes an iterator returns when they arrive faster than it takes them.
     ///   - startingWithCurrent: True if each iterator starts with the current state.
     /// - Returns: A sequence that starts afresh for each iterator.
     @inlinable
@@ -191,7 +191,7 @@ nonisolated extension FluxSource {
     ///
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
-    ///   - delivery: What an iterator returns when changes arrive faster than it takes them.
+    ///   - delivery: Which changes an iterator returns when they arrive faster than it takes them.
     ///   - startingWithCurrent: True if each iterator starts with the current part.
     /// - Returns: A sequence that starts afresh for each iterator.
     public func values<Value: Equatable & Sendable>(
@@ -210,7 +210,7 @@ nonisolated extension FluxSource {
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
     ///   - isSame: Returns whether two parts count as equal; must be as pure as `select`.
-    ///   - delivery: What an iterator returns when changes arrive faster than it takes them.
+    ///   - delivery: Which changes an iterator returns when they arrive faster than it takes them.
     ///   - startingWithCurrent: True if each iterator starts with the current part.
     /// - Returns: A sequence that starts afresh for each iterator.
     public func values<Value: Sendable>(

@@ -4,20 +4,20 @@ import Dispatch
     import FluxCore
 #endif
 
-/// What takes its turn on a queue, to hand over what waits.
+/// Takes turns on a queue to deliver the elements that wait.
 @usableFromInline
 nonisolated protocol FluxTurn: AnyObject, Sendable {
-    /// Hands over what waits; false: it paused, and wants another turn.
+    /// Delivers the waiting elements; returns false if it paused and needs another turn.
     func takeTurn() -> Bool
 }
 
-/// Who has a turn due on one queue: however many they are, they are one block on it.
+/// The turns that are due on one queue; together they take up one block on it, however many they are.
 ///
 /// | input    | idle        | due       | scheduled                                      |
 /// |----------|-------------|-----------|------------------------------------------------|
 /// | `add`    | due; settle | kept      | kept                                           |
 /// | `settle` | nothing     | scheduled | nothing                                        |
-/// | `run`    | -           | -         | all that wait, again and again; idle when none |
+/// | `run`    | -           | -         | all that wait, repeatedly; idle when none      |
 @usableFromInline
 nonisolated final class FluxTurns: FluxSettling {
     private struct Line {
@@ -32,15 +32,15 @@ nonisolated final class FluxTurns: FluxSettling {
     private let line = FluxLock(Line())
 
     /// - Parameters:
-    ///   - queue: Where turns are taken; nil: on a serial queue of its own.
-    ///   - isUsers: Whether that queue is the user's.
+    ///   - queue: The queue to take turns on; nil for a new serial queue.
+    ///   - isUsers: Whether that queue belongs to the user.
     @usableFromInline init(_ queue: DispatchQueue?, isUsers: Bool) {
         self.isUsers = isUsers
         self.queue =
             queue ?? DispatchQueue(label: "FluxQueueDelivery", autoreleaseFrequency: .workItem, target: .global())
     }
 
-    /// Gives somebody a turn, behind those that wait for theirs; true: settle.
+    /// Adds a turn behind those that wait; returns true to settle.
     @usableFromInline func add(_ turn: any FluxTurn) -> Bool {
         line.withLock { line in
             line.waiting.append(turn)
@@ -57,14 +57,14 @@ nonisolated final class FluxTurns: FluxSettling {
         if isDue { schedule() }
     }
 
-    /// Waits for about two microseconds, as the drains of a store do by `fluxLinger()` of the core.
+    /// Waits for about two microseconds, as the drains of a store do with `fluxLinger()` of the core.
     ///
-    /// In a burst the next batch is the larger for it, and who puts meets the lock less often.
+    /// In a burst, the next batch becomes larger this way, and threads that put elements meet the lock less often.
     @usableFromInline static func linger() { for _ in 0..<400 { _ = _Concurrency.Task.isCancelled } }
 
     private func schedule() { queue.async { self.run() } }
 
-    /// Gives its thread back to others after some rounds, and whenever somebody pauses.
+    /// Takes the waiting turns; gives the thread back after some rounds, and whenever a turn pauses.
     private func run() {
         var turns: ContiguousArray<any FluxTurn> = []
         for _ in 0..<16 {
@@ -82,7 +82,8 @@ nonisolated final class FluxTurns: FluxSettling {
             turns.removeAll(keepingCapacity: turns.capacity <= 1 << 16)
             if hasPaused { break }
         }
-        // By way of the pool, for the thread would go on with its own serial queue; a queue of the user's need not wait for the pool.
+        // Through the pool: otherwise the thread would continue with the same serial queue. A user's
+        // queue need not wait for the pool.
         if isUsers { schedule() } else { DispatchQueue.global().async { self.schedule() } }
     }
 }

@@ -40,8 +40,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         core = FluxViewCore(sources, by: isSame, capture) { $0.take(capture) { $0() } }
     }
 
-    /// Creates a view with a statically typed closure that reads the states: for stores alone this takes half as long,
-    /// because it needs no closure per store.
+    /// Creates a view with a statically typed closure that reads the states: for stores alone it takes half as long, as
+    /// it needs no closure per store.
     @inlinable
     init<States>(
         _ sources: FluxViewSources, by isSame: @escaping @Sendable (State, State) -> Bool,
@@ -329,8 +329,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     /// Calls a handler with the values announced from now on.
     ///
     /// - Parameters:
-    ///   - delivery: What to deliver when changes arrive faster than the handler takes them. With `.latest`, nothing is
-    ///     delivered if the value announced last counts as equal to the one delivered before.
+    ///   - delivery: Which values to deliver when they arrive faster than the handler takes them. With `.latest`,
+    ///     nothing is delivered if the value announced last counts as equal to the one delivered before.
     ///   - queue: The queue to call the handler on; nil for the view's own serial queue.
     ///   - startingWithCurrent: Whether to deliver the current value first.
     ///   - ended: Called after the last value; nil if not needed.

@@ -4,31 +4,32 @@ import Dispatch
     import FluxCore
 #endif
 
-/// What a view is made of, and computes with.
+/// The core of a view: its sources, its last value, and the computation.
 ///
-/// It holds the last value in a store of its own, so that it is watched in all the ways a store is. It keeps the sources, and so nobody
-/// keeps it longer than its ``FluxView``: a store would take actions of a time in which nobody has it any more.
+/// It holds the last value in its own store, so a view can be watched in every way that a store can. It keeps the
+/// sources alive, so nothing may keep it longer than its ``FluxView`` lives: a source would otherwise handle actions
+/// after its last owner has released it.
 @usableFromInline
 nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     private struct Watchers {
-        /// How many subscriptions to the view there are.
+        /// The number of subscriptions to the view.
         var users = 0
-        /// What tells of changes while there are any.
+        /// The token that watches the sources while there are subscriptions.
         var token: FluxSubscription?
     }
 
     @usableFromInline let inner: FluxStore<FluxDerived<Value>>
     @usableFromInline let sources: FluxViewSources
-    /// Whether two values are as good as equal.
+    /// Tells whether two values count as equal.
     @usableFromInline let isSame: @Sendable (Value, Value) -> Bool
-    /// A closure made where the types of the sources are known: that keeps reading them cheap.
+    /// Reads the sources; created where their types are known, which keeps reading them cheap.
     @usableFromInline let capture: @Sendable (FluxCut) -> @Sendable () -> Value
     /// Takes a cut and computes the value.
     @usableFromInline let take: @Sendable (FluxViewSources) -> (number: UInt64, value: Value)
     private let watchers = FluxLock(Watchers())
-    /// How those reach this who may outlive it.
+    /// Leads to this object, for closures that may outlive it.
     @usableFromInline let reach = FluxViewReach<Value>()
-    /// Where the view computes for those who watch it.
+    /// The queue on which the view computes for its subscriptions.
     private let queue = DispatchQueue(label: "FluxView", autoreleaseFrequency: .workItem, target: .global())
 
     @inlinable
@@ -47,10 +48,10 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
 
     // MARK: - Computing
 
-    /// The value, computed anew only if a change was applied since it was computed last.
+    /// Returns the value, recomputed only if a change was applied since the last computation.
     ///
-    /// Stamps only grow. So if their sum is that of the known value, no store has changed since, and the value is that of a
-    /// moment in this call: no dispatcher has to be stopped.
+    /// Stamps only grow. If their sum is that of the known value, no store has changed since, and the value is that of
+    /// a moment within this call: no dispatcher has to be paused.
     @inlinable @discardableResult
     func upToDate() -> FluxDerived<Value> {
         FluxPureCode.forbid("a view")
@@ -59,19 +60,21 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         return known.stamp == stamp ? known : refresh(known, stamp)
     }
 
-    /// Brings the value up to the sources, and announces it if it is another.
+    /// Computes the value from the sources, and announces it if it differs.
     ///
-    /// It is kept with the stamp from before the cut, which has all that this tells of, and perhaps more.
+    /// The value is kept with the stamp from before the cut: the cut has every change that this
+    /// stamp counts, and perhaps more.
     @inlinable @inline(never)
     func refresh(_ old: FluxDerived<Value>, _ stamp: UInt64) -> FluxDerived<Value> {
         let cut = take(sources)
         return inner.replace(old, with: FluxDerived(value: cut.value, stamp: stamp, cut: cut.number), by: isSame)
     }
 
-    /// Takes a cut, the first of two steps, and hands out the second, which computes and keeps no source; nil: nothing is due, or
-    /// nobody watches.
+    /// Takes a cut, and returns a closure that computes the value and keeps no source; nil if nothing changed
+    /// or there is no subscription.
     ///
-    /// What may be the last of it by now, and the user's, goes into `spent`, to be let go of once no lock is held.
+    /// Values that may have lost their other references go into `spent`, to be released once no lock
+    /// is held: they are the user's.
     func cut(_ spent: inout [Any]) -> (@Sendable () -> Void)? {
         if watchers.withLock({ $0.users }) == 0 { return nil }
         let (known, stamp, inner, isSame) = (inner.state, sources.stamp(), inner, isSame)
@@ -83,38 +86,41 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         }
     }
 
-    /// Takes what the value follows from for the cut of another view.
+    /// Captures the inputs of the value for the cut of another view.
     @inlinable
     func capture(in cut: FluxCut) -> @Sendable () -> Value {
         if cut.isShared {
             let once = cut.reading(of: self) { FluxOnce(capture(cut)) }
             return { once.value }
         }
-        // No store was read in the cut before, so what is known may stand for reading them now.
+        // An unshared cut reads each store once. None of these was read before, so the known value
+        // may stand for reading them now.
         let known = inner.state
         if known.stamp == sources.stamp() { return { known.value } }
-        // What is known may be the last of it by now, and is let go of once no lock is held.
+        // This may be the last reference to the known value, which is released once no lock is held.
         let compute = capture(cut)
         return { withExtendedLifetime(known) { compute() } }
     }
 
     // MARK: - Watching
 
-    /// Tells one who skips whether what he was handed last is as good as what is announced now.
+    /// Compares, for a subscription that skips values, the one delivered last with the one announced now.
     ///
-    /// Not as the value now: by a tolerance that may be as good as two which are not as good as each other.
+    /// The current value is not used: with a tolerance, it may count as equal to two values that do not
+    /// count as equal to each other.
     @inlinable var distinct: FluxDistinct<FluxDerived<Value>> {
         FluxDistinct(by: { [isSame] in isSame($0.value, $1.announced) })
     }
 
-    /// Computes at each change of a source for as long as a subscription lasts.
+    /// Makes the view compute at each change of a source for as long as a subscription lasts.
     func following(_ join: () -> FluxSubscription) -> FluxSubscription {
         let isFirst = watchers.withLock { watchers in
             watchers.users += 1
             return watchers.users == 1
         }
         if isFirst {
-            // It computes once for all changes that come before it does. Who joins meanwhile is told by what follows here.
+            // One computation covers all changes that come before it. A subscription that joins meanwhile is
+            // covered by `upToDate()` below.
             let alarm = FluxViewAlarm(on: queue) { [reach] in reach.bringUp() }
             let token = sources.watch { alarm.ring() }
             watchers.withLock { $0.token = token }
@@ -125,7 +131,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         return FluxSubscription([join(), feed.token])
     }
 
-    /// A subscription has ended; with the last, the view is told of no change and computes only when it is read.
+    /// Records that a subscription has ended; after the last one, the view watches no source
+    /// and computes only when read.
     private func leave() {
         let token = watchers.withLock { watchers in
             watchers.users -= 1
@@ -134,10 +141,11 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
         token?.unsubscribe()
     }
 
-    /// Reads what is due and has it computed, and is reached by nobody from here on: the view was let go.
+    /// Ends the core when its view is released: reads pending changes, schedules their
+    /// computation, and becomes unreachable.
     ///
-    /// Elsewhere, for computing is the user's, and the last reference may go under a lock. Then the store goes that ends the
-    /// subscriptions.
+    /// The computation runs on the view's queue, because it is user code and the last reference to the view may be
+    /// released while a lock is held. Afterwards the inner store is released, which ends the subscriptions.
     @usableFromInline
     func end() {
         var spent: [Any] = []
@@ -147,31 +155,32 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     }
 }
 
-/// Leads to what a view is made of for as long as there is the view, and keeps that for no longer: whoever uses it has the lock.
+/// Leads to the core of a view for as long as the view exists, and keeps it no longer; used while the lock is held.
 @usableFromInline
 nonisolated final class FluxViewReach<Value: Sendable>: Sendable {
     @usableFromInline let core = FluxLock<FluxViewCore<Value>?>(nil)
 
     @usableFromInline init() {}
 
-    /// Brings the value up to the sources, where there are any left.
+    /// Brings the value up to date with the sources, if the view still exists.
     func bringUp() {
         var spent: [Any] = []
-        // Paused though there is nothing to pause: what goes under this lock may be the last to keep the view.
+        // Pauses no dispatcher, but puts off the end of views: an object released under this lock may be the last to
+        // keep this view, whose end takes the lock too.
         let compute = core.withLock { core in FluxDispatcher.paused([]) { core?.cut(&spent) } }
         withExtendedLifetime(spent) { compute?() }
     }
 }
 
 nonisolated extension FluxStore {
-    /// Puts a value of a view in the place of an older one, and announces it if it is another; returns the newest.
+    /// Replaces an older value of a view, announces the new one if it differs, and returns the newest.
     @inlinable
     func replace<Value>(
         _ old: FluxDerived<Value>, with next: FluxDerived<Value>, by isSame: (Value, Value) -> Bool
     ) -> FluxDerived<Value> where State == FluxDerived<Value> {
         var known = old
         while known.cut < next.cut {
-            // Compared with no lock held; where another thread was faster, compared again.
+            // Compared with no lock held, and compared again if another thread was faster.
             let action = FluxDerived.Action(next: next, known: known.cut, isSame: isSame(known.announced, next.value))
             if dispatch(action: action) != nil { return next }
             known = state

@@ -2,16 +2,18 @@
     import FluxCore
 #endif
 
-/// Views of two sources and of three, as most are: compiled where the states are known, those of stores take half the time of others,
-/// and the compiler finds the types of what they compute at once.
+/// Views of two or three sources, as most views are.
+///
+/// They are compiled where the states are known: views of stores then take half the time of others, and the compiler
+/// finds the types in `transform` at once.
 nonisolated extension FluxView {
-    /// Makes a view of two sources, compared by a function of yours.
+    /// Creates a view of two sources, with values compared by your function.
     ///
     /// - Parameters:
-    ///   - first: One store, view or other source.
-    ///   - second: The other.
-    ///   - isSame: Whether two values are as good as equal.
-    ///   - transform: Makes the value from the states. Called on any thread, with no lock held.
+    ///   - first: The first store, view or other source.
+    ///   - second: The second source.
+    ///   - isSame: Returns whether two values count as equal.
+    ///   - transform: Computes the value from the states. Called on any thread, with no lock held.
     /// - Complexity: O(1), and one call of `transform`.
     @inlinable
     public convenience init<First, Second>(
@@ -25,12 +27,12 @@ nonisolated extension FluxView {
             { transform($0.0, $0.1) })
     }
 
-    /// Makes a view of two sources that announces what is not equal to the value before.
+    /// Creates a view of two sources that announces each value that does not equal the one before.
     ///
     /// - Parameters:
-    ///   - first: One store, view or other source.
-    ///   - second: The other.
-    ///   - transform: Makes the value from the states. Called on any thread, with no lock held.
+    ///   - first: The first store, view or other source.
+    ///   - second: The second source.
+    ///   - transform: Computes the value from the states. Called on any thread, with no lock held.
     /// - Complexity: O(1), and one call of `transform`.
     @inlinable
     public convenience init<First, Second>(
@@ -40,14 +42,14 @@ nonisolated extension FluxView {
         self.init(first, second, by: { $0 == $1 }, transform)
     }
 
-    /// Makes a view of three sources, compared by a function of yours.
+    /// Creates a view of three sources, with values compared by your function.
     ///
     /// - Parameters:
-    ///   - first: One store, view or other source.
-    ///   - second: Another.
-    ///   - third: The last.
-    ///   - isSame: Whether two values are as good as equal.
-    ///   - transform: Makes the value from the states. Called on any thread, with no lock held.
+    ///   - first: The first store, view or other source.
+    ///   - second: The second source.
+    ///   - third: The third source.
+    ///   - isSame: Returns whether two values count as equal.
+    ///   - transform: Computes the value from the states. Called on any thread, with no lock held.
     /// - Complexity: O(1), and one call of `transform`.
     @inlinable
     public convenience init<First, Second, Third>(
@@ -61,13 +63,13 @@ nonisolated extension FluxView {
             read: { (first.state, second.state, third.state) }, { transform($0.0, $0.1, $0.2) })
     }
 
-    /// Makes a view of three sources that announces what is not equal to the value before.
+    /// Creates a view of three sources that announces each value that does not equal the one before.
     ///
     /// - Parameters:
-    ///   - first: One store, view or other source.
-    ///   - second: Another.
-    ///   - third: The last.
-    ///   - transform: Makes the value from the states. Called on any thread, with no lock held.
+    ///   - first: The first store, view or other source.
+    ///   - second: The second source.
+    ///   - third: The third source.
+    ///   - transform: Computes the value from the states. Called on any thread, with no lock held.
     /// - Complexity: O(1), and one call of `transform`.
     @inlinable
     public convenience init<First, Second, Third>(

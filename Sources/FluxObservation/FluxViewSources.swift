@@ -5,32 +5,35 @@ import Synchronization
     import FluxCore
 #endif
 
-/// What a view reads and watches, without the type of anything: so it is compiled once, and not for each view.
+/// The sources that a view reads and watches, with their types erased: compiled once, and not for each view.
 @usableFromInline
 nonisolated final class FluxViewSources: Sendable {
-    /// Grows with each change of a source.
+    /// A number that differs after each change of a source.
     @usableFromInline let stamp: @Sendable () -> UInt64
-    /// The stores as they are now; one may be among them more than once.
+    /// The current stores; a store may be among them more than once.
     @usableFromInline let stores: @Sendable () -> [FluxStoreInfo]
-    /// Those of them that are known without reading a view: all but the members of groups, which each cut finds itself.
+    /// The stores that are known without reading a view: all except those of group members,
+    /// which each cut finds itself.
     let known: @Sendable () -> [FluxStoreInfo]
-    /// What it follows from, each once; views are not among them, but those of a group, which have no leaves.
+    /// The sources at the bottom, each once. Views are replaced by their leaves, except views of groups, which have
+    /// none.
     let leaves: [any FluxSource]
     let watch: @Sendable (_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription
     /// Whether the stores are always the same.
     let isFixed: Bool
     /// Whether a store may be read more than once in a cut.
     let isShared: Bool
-    /// Whether it follows from stores alone, from each of them once.
+    /// Whether all sources are stores, each of them once.
     @usableFromInline let isOfStores: Bool
-    /// Held while a cut is taken: of two that read the stores at the same time, neither would be the later one in all of them.
+    /// Held while a cut is taken: if two cuts read the stores at the same time, neither would be
+    /// the later one in all stores.
     private let cuts: FluxLock<Cuts>
 
     private struct Cuts {
         var number: UInt64 = 0
-        /// Where the stores were when they were last looked up, if they are always the same: seldom does one move.
+        /// Where the stores were at the last lookup, if the stores are always the same; they rarely move.
         var places: FluxPlaces?
-        /// Used again and again, as long as it keeps nothing.
+        /// Reused for all such cuts, because it keeps nothing.
         let unshared = FluxCut(isShared: false)
 
         /// Reads while no action is under way at those places; returns the number of the cut.
@@ -50,7 +53,7 @@ nonisolated final class FluxViewSources: Sendable {
         let all = zip(sources, tappable).flatMap { source, tappable in
             if let leaves = tappable?.sources?.leaves, !leaves.isEmpty { leaves } else { [source] }
         }
-        // One of a type of the user's may be a value, which is not the same as any other.
+        // A source of a user's type may be a value, which is the same as no other.
         var seen: Swift.Set<ObjectIdentifier> = []
         let leaves = all.filter {
             !($0 is any FluxObservableSource) || seen.insert(ObjectIdentifier($0 as AnyObject)).inserted
@@ -62,12 +65,13 @@ nonisolated final class FluxViewSources: Sendable {
         stores = { fixed ?? leaves.flatMap { $0.stores } }
         known = { fixed ?? leaves.flatMap { $0.knownStores } }
         let sum: @Sendable () -> UInt64 = { leaves.reduce(0) { $0 &+ $1.stamp } }
-        // What was given was made where the types are known; but it would go down each row of views, every way to what is shared.
+        // The given closure was created where the types are known, but with views it would follow
+        // every path to each shared source.
         self.stamp = isOfStores ? stamp ?? sum : sum
         watch = { changed in FluxSubscription(leaves.map { $0.watch(changed) }) }
     }
 
-    /// Those of a group, which come and go.
+    /// Creates the sources of a view of a group, whose members come and go.
     @usableFromInline
     init<Group, Key, Member, Source>(_ members: FluxMembers<Group, Key, Member, Source>) {
         (isFixed, isShared, isOfStores, leaves) = (false, true, false, [])
@@ -78,8 +82,10 @@ nonisolated final class FluxViewSources: Sendable {
         watch = { members.watch($0) }
     }
 
-    /// Takes a cut, and what is made of it once no dispatcher is stopped; what was read for it and is of no use any more may be the
-    /// last of it, and is shown to who has a lock.
+    /// Takes a cut, and computes the value from it once no dispatcher is paused.
+    ///
+    /// Readings that are no longer needed may be last references. They are passed to `spent`,
+    /// for a caller that holds a lock.
     @inlinable
     func take<States, Value>(
         _ read: (FluxCut) -> States, _ compute: (States) -> Value, spent: (Any) -> Void = { _ in }
@@ -93,9 +99,9 @@ nonisolated final class FluxViewSources: Sendable {
         }
     }
 
-    /// Takes a cut, at a moment between two actions; nil: it has to be taken again, for a store has moved or come.
+    /// Takes a cut between two actions; returns nil if it must be taken again, because a store has moved or was added.
     ///
-    /// It reads once at most: what was read before would go with the dispatchers stopped.
+    /// It reads at most once: repeated here, it would release the earlier readings while the dispatchers are paused.
     @usableFromInline
     func cut(_ read: (FluxCut) -> Void, _ spent: (Any) -> Void) -> UInt64? {
         if !isFixed {
@@ -104,7 +110,7 @@ nonisolated final class FluxViewSources: Sendable {
             let number = cuts.withLock { $0.take(cut, places, read) }
             return places.include(stores(), cut.found.places) ? number : nil
         }
-        // Let go of outside the lock, with what was read.
+        // Released outside the lock, together with the readings.
         let shared = isShared ? FluxCut() : nil
         if let shared { spent(shared) }
         let known = cuts.withLock { cuts -> (number: UInt64, isSame: Bool)? in
@@ -113,14 +119,14 @@ nonisolated final class FluxViewSources: Sendable {
             return (number, places.hold)
         }
         if let known, known.isSame { return known.number }
-        // What was known is let go of outside the lock.
+        // The old places are released outside the lock.
         let places = FluxPlaces(of: stores())
         if let gone = cuts.withLock({ Swift.exchange(&$0.places, with: places) }) { spent(gone) }
         return nil
     }
 }
 
-/// A store, and where it was: another number each time that it moves.
+/// A store and the number of its place, which is another one each time the store moves.
 @usableFromInline
 nonisolated struct FluxPlace: Sendable {
     let store: FluxStoreInfo
@@ -129,39 +135,39 @@ nonisolated struct FluxPlace: Sendable {
     @usableFromInline
     init(_ store: FluxStoreInfo) { (self.store, number) = (store, store.place) }
 
-    /// Whether the store has been there ever since.
+    /// Whether the store has not moved since.
     var isSame: Bool { store.place == number }
 }
 
-/// Where stores were attached, and so whom to stop so that none of them takes an action.
+/// Where stores were attached, and so which dispatchers to pause to keep actions from these stores.
 ///
-/// By the numbers of their places, for one that has moved away and come back was not stopped meanwhile.
+/// Places are compared by number: a store that has moved away and come back was not paused meanwhile.
 nonisolated private struct FluxPlaces {
-    /// Neighbours of one dispatcher have it once.
+    /// Adjacent stores of one dispatcher add it once.
     private(set) var dispatchers: [FluxDispatcher] = []
     private var places: [FluxPlace] = []
 
     init(of stores: [FluxStoreInfo]) {
         for store in stores {
-            // First: one that moves meanwhile is in another place by then.
+            // Read before the dispatcher: a store that moves in between no longer has this place.
             places.append(FluxPlace(store))
             guard let dispatcher = store.dispatcher, dispatchers.last !== dispatcher else { continue }
             dispatchers.append(dispatcher)
         }
     }
 
-    /// Whether each store has been where it was ever since.
+    /// Whether no store has moved since.
     var hold: Bool { places.allSatisfy(\.isSame) }
 
-    /// Whether those stores that were asked about before the cut, or found in it, have not moved, and the dispatchers of all
-    /// were stopped.
+    /// Whether the stores known before the cut or found in it have not moved, and the
+    /// dispatchers of all stores were paused.
     ///
-    /// Of any other one that has left its dispatcher nobody knows which one that was.
+    /// For any other store that has left its dispatcher, that dispatcher is unknown, and the result is false.
     func include(_ stores: [FluxStoreInfo], _ found: [FluxPlace]) -> Bool {
         let known = Dictionary((places + found).map { ($0.store, $0) }) { first, _ in first }
         let stopped = Swift.Set(dispatchers.map(ObjectIdentifier.init))
         return (stores + found.map(\.store)).allSatisfy { store in
-            // Before the place: so it is that of this place, or of one before.
+            // Read before the place is compared, so it belongs to this place or to an earlier one.
             let dispatcher = store.dispatcher
             if let place = known[store] {
                 if !place.isSame { return false }
@@ -173,10 +179,10 @@ nonisolated private struct FluxPlaces {
     }
 }
 
-/// Has something done on a queue, once for all the changes that come before it is.
+/// Runs work on a queue, once for all the changes that come before the work begins.
 ///
-/// A change that comes while it is due costs one load. It is due no longer when it begins: what it reads from there on has
-/// all changes that found it due.
+/// A change that comes while the work is due costs one load. The work is no longer due when it begins: everything it
+/// reads from then on has all changes that found it due.
 nonisolated final class FluxViewAlarm: FluxSettling {
     private let isDue: Synchronization.Atomic<Bool>
     private let queue: DispatchQueue
@@ -187,10 +193,11 @@ nonisolated final class FluxViewAlarm: FluxSettling {
         (self.queue, self.work) = (queue, work)
     }
 
-    /// Whom to settle for it; nil: it is due already.
+    /// Makes the work due; returns the object to settle, or nil if the work was due already.
     func ring() -> (any FluxSettling)? {
-        // Relaxed: this is called under the lock of what has changed, and the work takes that lock after it has cleared the mark. So
-        // who finds it set comes before the work, which will see the change. The exchange only picks one of several.
+        // Relaxed: the caller holds the lock of the source that has changed, and the work takes that lock after it has
+        // cleared the mark. A caller that finds the mark set therefore comes before the work, which will see the
+        // change. The exchange only picks one of several callers.
         isDue.load(ordering: .relaxed) || isDue.exchange(true, ordering: .acquiringAndReleasing) ? nil : self
     }
 
@@ -202,7 +209,7 @@ nonisolated final class FluxViewAlarm: FluxSettling {
     }
 }
 
-/// What a view computes for a cut, once for all the ways on which others came to it.
+/// The value that a view computes for a cut, once for all paths on which other views reach it.
 @usableFromInline
 nonisolated final class FluxOnce<Value: Sendable>: Sendable {
     private let compute: @Sendable () -> Value
@@ -218,7 +225,7 @@ nonisolated final class FluxOnce<Value: Sendable>: Sendable {
     }
 }
 
-/// The stores that were found while a cut was taken, where they come and go.
+/// The stores found while a cut was taken, where stores come and go.
 @usableFromInline
 nonisolated final class FluxFoundStores: Sendable {
     fileprivate static let key = FluxFoundStores()
@@ -228,7 +235,7 @@ nonisolated final class FluxFoundStores: Sendable {
         all.withLock { $0.append((places, kept)) }
     }
 
-    /// Where they were before they were read.
+    /// The places of the stores before they were read.
     var places: [FluxPlace] { all.withLock { $0 }.flatMap(\.places) }
 }
 

@@ -2,14 +2,17 @@
     import FluxCore
 #endif
 
-/// Tells whether a value is as good as the last that it was told of: for those who want changes, or miss what comes between.
+/// Tells whether a value counts as equal to the last one given to it, for consumers that want
+/// only changes or skip values.
 ///
-/// Thread safety: used by one thread at a time; what is compared and let go of is the user's, and no lock of this is held.
+/// Thread safety: used by one thread at a time. Values are compared and released while its lock is free,
+/// because this runs user code.
 @usableFromInline
 nonisolated final class FluxDistinct<Value: Sendable>: Sendable {
-    /// Whether two are as good as equal; nil: none are, and none is kept.
+    /// Tells whether two values count as equal; nil if none do, and then no value is kept.
     @usableFromInline let isSame: (@Sendable (Value, Value) -> Bool)?
-    /// Whether a lock or a delivery of ours keeps two threads from using it at once: its own costs as much as all the rest.
+    /// Whether a lock or delivery of the library already excludes other threads: its own lock
+    /// costs as much as all the rest.
     @usableFromInline let isAlone: Bool
     @usableFromInline let lock = FluxLock(())
     @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var last: Value?
@@ -19,10 +22,10 @@ nonisolated final class FluxDistinct<Value: Sendable>: Sendable {
         (self.isSame, self.last, self.isAlone) = (isSame, last, isAlone)
     }
 
-    /// Whether something has changed.
+    /// Returns whether the value has changed.
     @inlinable func isChange(to new: Value) -> Bool { change(to: new) != nil }
 
-    /// What was before a change, nil for the first, and what is now; nil if nothing has changed.
+    /// Returns the old value, nil for the first, and the new value; returns nil if nothing has changed.
     @inlinable @inline(__always)
     func change(to new: Value) -> (old: Value?, new: Value)? {
         // Not unwrapped: that would retain the closure.

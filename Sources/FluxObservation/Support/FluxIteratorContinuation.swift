@@ -1,7 +1,8 @@
-// The continuation of an iterator that waits. An unsafe one is safe here: whoever takes it out of the channel, with the lock held,
-// resumes it; and a latch of the core, which would do that too, is an object for each wait and takes two locks more.
+// The continuation of a waiting iterator. An unsafe one is safe here: the thread that takes it out of the
+// channel, with the lock held, resumes it. A latch of the core would also do, but is an object for each
+// wait and takes two more locks.
 #if FLUX_TSAN
-    // The sanitizer would see the `resume()` of an unsafe one read the memory of a task that goes on.
+    // The sanitizer would see the `resume()` of an unsafe one read the memory of a task that is running again.
     typealias FluxIteratorContinuation<Taken> = _Concurrency.CheckedContinuation<Taken, Never>
     nonisolated func fluxSuspendIterator<Taken: Sendable>(
         _ body: (FluxIteratorContinuation<Taken>) -> Void

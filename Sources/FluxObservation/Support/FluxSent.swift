@@ -1,7 +1,7 @@
-/// Hands on what is used by one thread at a time though it is not `Sendable`, as a subscriber of Combine's is.
+/// Transfers a value that is used by one thread at a time but is not `Sendable`, such as a Combine subscriber.
 ///
-/// - Parameter value: What from here on only the new owner uses.
-/// - Returns: The same.
+/// - Parameter value: The value, which only the new owner uses from here on.
+/// - Returns: The same value.
 nonisolated func fluxSent<Value>(_ value: Value) -> sending Value {
     nonisolated(unsafe) let value = value
     return value
