@@ -21,10 +21,10 @@ nonisolated struct FluxDerived<Value: Sendable>: FluxState {
     @usableFromInline let value: Value
     /// The value announced last, which counts as equal to `value`.
     @usableFromInline let announced: Value
-    /// The stamp of the sources from before the cut. Stamps of stores only grow, so it differs if one of them has
+    /// The stamp of the sources from before the cut; stamps of stores only grow, so it differs if one of them has
     /// changed.
     @usableFromInline let stamp: UInt64
-    /// The number of the cut. The sender of the actions ensures that no value replaces one of a later cut.
+    /// The number of the cut; the sender of the actions ensures that no value replaces one of a later cut.
     @usableFromInline let cut: UInt64
 
     @inlinable

@@ -17,8 +17,9 @@ where Group.State == [Key: Member] {
         (self.group, self.source) = (group, source)
     }
 
-    /// The sum of the members' stamps, plus the group's stamp spread over all bits. Without the spread, another change
-    /// could make up for the stamp that a removed member takes with it.
+    /// The sum of the members' stamps, plus the group's stamp spread over all bits.
+    ///
+    /// Without the spread, another change could make up for the stamp that a removed member takes with it.
     @inlinable var stamp: UInt64 {
         for _ in 0..<8 {
             let changes = group.stamp

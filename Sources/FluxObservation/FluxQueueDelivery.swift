@@ -68,7 +68,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         /// Whether further elements are rejected.
         @usableFromInline var isEnded = false
         @usableFromInline var waiting = FluxWaiting<Value>()
-        /// The dropped elements. They are the user's, and are released once no lock is held.
+        /// The dropped elements: they are the user's, and are released once no lock is held.
         @usableFromInline var gone: ContiguousArray<Value> = []
         @usableFromInline var dropped = 0
         /// How many elements have ever been queued, which is also the number of the newest one.

@@ -20,8 +20,8 @@ nonisolated protocol FluxObservableSource<State>: FluxSource {
     /// Returns a closure that reads a part of the state atomically; it keeps the state alive, but not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// Creates readers of the newest state. They keep the state alive but not the source; those of
-    /// a view also keep its sources.
+    /// Creates readers of the newest state; they keep the state alive but not the source, or
+    /// for a view, the view's sources.
     var newest: FluxNewest<State> { get }
 
     /// The sources of a view; nil for a store.
@@ -234,7 +234,7 @@ nonisolated final class FluxReceiverObserver<State: FluxState>: FluxStoreObserve
     func flush() async { await delivery.flush() }
 }
 
-/// Whether something is due; set and cleared while the lock of one store is held, which orders the two.
+/// Whether something is pending; set and cleared while the lock of one store is held, which orders the two.
 @usableFromInline
 nonisolated final class FluxFlag: Sendable {
     /// How often it was set since it was last cleared.
@@ -260,8 +260,9 @@ nonisolated final class FluxFlag: Sendable {
     }
 }
 
-/// The registration that feeds a delivery, as held by its token. Once the store has ended, the token keeps
-/// neither state nor handler alive.
+/// The registration that feeds a delivery, as held by its token.
+///
+/// Once the store has ended, the token keeps neither state nor handler alive.
 @usableFromInline
 nonisolated final class FluxFeed: Sendable {
     private let stop = FluxLock<FluxRegistration?>(nil)

@@ -15,8 +15,9 @@ nonisolated final class FluxViewSources: Sendable {
     /// The stores that are known without reading a view: all except those of group members,
     /// which each cut finds itself.
     let known: @Sendable () -> [FluxStoreInfo]
-    /// The sources at the bottom, each once. Views are replaced by their leaves, except views of groups, which have
-    /// none.
+    /// The sources at the bottom, each once.
+    ///
+    /// Views are replaced by their leaves, except views of groups, which have none.
     let leaves: [any FluxSource]
     let watch: @Sendable (_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription
     /// Whether the stores are always the same.
@@ -181,8 +182,8 @@ nonisolated private struct FluxPlaces {
 
 /// Runs work on a queue, once for all the changes that come before the work begins.
 ///
-/// A change that comes while the work is due costs one load. The work is no longer due when it begins: everything it
-/// reads from then on has all changes that found it due.
+/// A change that comes while the work is pending costs one load. The work is no longer pending once it begins:
+/// everything it reads from then on has all changes that found it pending.
 nonisolated final class FluxViewAlarm: FluxSettling {
     private let isDue: Synchronization.Atomic<Bool>
     private let queue: DispatchQueue
@@ -193,7 +194,7 @@ nonisolated final class FluxViewAlarm: FluxSettling {
         (self.queue, self.work) = (queue, work)
     }
 
-    /// Makes the work due; returns the object to settle, or nil if the work was due already.
+    /// Marks the work as pending; returns the object to settle, or nil if the work was pending already.
     func ring() -> (any FluxSettling)? {
         // Relaxed: the caller holds the lock of the source that has changed, and the work takes that lock after it has
         // cleared the mark. A caller that finds the mark set therefore comes before the work, which will see the
