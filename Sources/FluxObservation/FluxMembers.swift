@@ -62,7 +62,7 @@ where Group.State == [Key: Member] {
             watch.follow()
             changed()?.settle()
         }
-        // The alarm starts out due, so that no other thread follows the members beside the first call here.
+        // The alarm starts out pending, so no other thread calls `follow()` alongside the call below.
         let token = group.watch { alarm.ring() }
         watch.follow()
         alarm.settle()
@@ -92,8 +92,8 @@ nonisolated private final class FluxMemberWatch<
         for (key, member) in members.group.state {
             let source = members.source(member)
             let stores = source.stores
-            // Another member may have taken the same key; for sources of foreign types, equal
-            // stores do not rule that out.
+            // Another member may have taken the same key. If the stores are equal, the known token still fits, but only
+            // for a store or for a view whose stores never change.
             let isOurs = (source as? any FluxObservableSource).map { $0.sources?.isFixed != false } ?? false
             let token = known[key].flatMap { isOurs && $0.stores == stores ? $0.token : nil }
             next[key] = (stores, token ?? source.watch(changed))

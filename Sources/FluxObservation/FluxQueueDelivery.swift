@@ -235,8 +235,8 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     /// Ends the delivery without waiting, and releases the waiting elements (C7).
     public func cancel() {
-        // Relaxed, as when a subscription ends: on its own serial queue and inside the handler,
-        // that already orders the two.
+        // Relaxed, as when a subscription ends: on its own serial queue and inside the handler, calls and
+        // cancelling are ordered anyway.
         isCancelled.store(true, ordering: .relaxed)
         _ = work(self, .cancel)
     }

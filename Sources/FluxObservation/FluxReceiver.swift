@@ -20,8 +20,8 @@ nonisolated protocol FluxObservableSource<State>: FluxSource {
     /// Returns a closure that reads a part of the state atomically; it keeps the state alive, but not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// Creates readers of the newest state; they keep the state alive but not the source, or
-    /// for a view, the view's sources.
+    /// Creates readers of the newest state, which keep the state alive but not the source;
+    /// those of a view keep its sources.
     var newest: FluxNewest<State> { get }
 
     /// The sources of a view; nil for a store.
@@ -269,7 +269,7 @@ nonisolated final class FluxFeed: Sendable {
 
     @usableFromInline init() {}
 
-    /// Sets the closure that stops the feed once; nil if there is nothing to stop.
+    /// Sets the closure that stops the feed, which runs once; nil if there is nothing to stop.
     @usableFromInline func stops(_ body: (@Sendable () -> Void)?) {
         // The previous closure is released outside the lock.
         _ = stop.withLock { Swift.exchange(&$0, with: body.map { FluxRegistration($0) }) }

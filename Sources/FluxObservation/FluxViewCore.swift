@@ -50,8 +50,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
 
     /// Returns the value, recomputed only if a change was applied since the last computation.
     ///
-    /// Stamps only grow. If their sum is that of the known value, no store has changed since, and the value is that of
-    /// a moment within this call: no dispatcher has to be paused.
+    /// Stamps of stores only grow. If their sum is that of the known value, no store has changed since, and the value
+    /// is that of a moment within this call: no dispatcher has to be paused.
     @inlinable @discardableResult
     func upToDate() -> FluxDerived<Value> {
         FluxPureCode.forbid("a view")

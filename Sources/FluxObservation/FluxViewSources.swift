@@ -34,7 +34,7 @@ nonisolated final class FluxViewSources: Sendable {
         var number: UInt64 = 0
         /// Where the stores were at the last lookup, if the stores are always the same; they rarely move.
         var places: FluxPlaces?
-        /// Reused for all such cuts, because it keeps nothing.
+        /// Reused for every unshared cut, because it keeps no readings.
         let unshared = FluxCut(isShared: false)
 
         /// Reads while no action is under way at those places; returns the number of the cut.
@@ -140,7 +140,7 @@ nonisolated struct FluxPlace: Sendable {
     var isSame: Bool { store.place == number }
 }
 
-/// Where stores were attached, and so which dispatchers to pause to keep actions from these stores.
+/// Where stores were attached, and therefore which dispatchers to pause to keep actions from these stores.
 ///
 /// Places are compared by number: a store that has moved away and come back was not paused meanwhile.
 nonisolated private struct FluxPlaces {
