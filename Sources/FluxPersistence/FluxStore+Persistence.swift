@@ -5,26 +5,29 @@
 nonisolated extension FluxStore {
     // MARK: - Creating
 
-    /// Makes a store that goes on from what a persistence has, and saves every change to it.
+    /// Creates a store that resumes from the state in a persistence and saves every change to it.
     ///
-    /// It exists at once. Actions that reach it before the load has ended, by any way, are held back and then applied in
-    /// their order to what was loaded: until then `state` is the initial state, and `dispatch(action:)` returns nil
-    /// (C2 holds from `ready` on). What was loaded is announced as revision 1. After a timeout or a failed load the
-    /// store goes on from the initial state, and an answer that comes late changes nothing.
+    /// The store exists at once. Actions that reach it before the load has ended, by any route, are held back and then
+    /// applied, in order, to the loaded state. Until then `state` is the initial state and `dispatch(action:)` returns
+    /// nil (C2 holds from `ready` on). The loaded state is announced as revision 1. After a timeout or a failed load,
+    /// the store continues from the initial state, and a late answer changes nothing.
     ///
-    /// After that, a change is followed by a save: one at a time, always of the newest state. A change that was not
-    /// announced is saved with the next that is. `flush()` waits for the save, and a store that is let go still does
-    /// it: who loads from the same ``FluxPersistence/FluxPersistence/place`` waits for that.
+    /// After that, each announced change is followed by a save: one at a time, always of the newest state. A change
+    /// that was not announced is saved with the next announced one. `flush()` waits for the save. A store that is
+    /// released still completes its pending save, and a load from the same ``FluxPersistence/FluxPersistence/place``
+    /// waits for it.
     ///
     /// - Parameters:
-    ///   - initialState: The state if none is stored.
-    ///   - dispatcher: The dispatcher whose actions it receives; nil: only what is dispatched to the store itself.
-    ///   - persistence: Where to load from and to save to; used by this store alone.
-    ///   - loadTimeout: How long to wait for the load, not negative; nil: for good.
-    ///   - backoff: How long to wait before a save that failed is tried again; by default 5 seconds at most.
-    ///   - clock: What measures the timeout and the backoff.
-    ///   - onFailure: Told of every load or save that fails, on any thread and not on two at once; of a load before the
-    ///     store goes on, which waits for this to return. By default it goes to standard error.
+    ///   - initialState: The state to use if none is stored.
+    ///   - dispatcher: The dispatcher whose actions the store receives; nil: only actions dispatched to the store
+    ///     itself.
+    ///   - persistence: Where the state is loaded from and saved to; used by this store alone.
+    ///   - loadTimeout: How long to wait for the load, not negative; nil: forever.
+    ///   - backoff: How long to wait before a failed save is tried again; by default 5 seconds at most.
+    ///   - clock: Measures the timeout and the backoff.
+    ///   - onFailure: Called for every load or save that fails, on any thread, never twice at once. After a failed
+    ///     load, the store waits for this call to return before it continues. By default, failures are written to
+    ///     standard error.
     @inlinable
     public convenience init(
         initialState: State,
@@ -41,27 +44,29 @@ nonisolated extension FluxStore {
         self.init(initialState, dispatcher, storage)
     }
 
-    /// Makes a store that goes on from a log, and appends every action it applies to it.
+    /// Creates a store that resumes from a log and appends to it every action that is applied.
     ///
-    /// It exists at once and holds actions back as a store with a persistence does. What it goes on from is the snapshot
-    /// of the log with the actions after it, applied again: the state and its `revision` are those after the last
-    /// action that was acknowledged by `dispatch(durably:)`, or after a later one.
+    /// The store exists at once and holds actions back as a store with a persistence does. It resumes from the snapshot
+    /// in the log, with the actions after the snapshot applied again. Its state and `revision` are those after the last
+    /// action that `dispatch(durably:)` acknowledged, or after a later one.
     ///
-    /// What is applied is appended in order, announced or not; what comes while an append is under way goes into the
-    /// next one. A log that could not be read in time, or at all, is not written to: the store goes on from the initial
-    /// state, in memory only, and `dispatch(durably:)` throws.
+    /// Applied actions are appended in order, announced or not. Actions applied during an append go into the next one.
+    /// A log that could not be read in time, or at all, is not written to: the store continues from the initial state,
+    /// in memory only, and `dispatch(durably:)` throws.
     ///
     /// - Parameters:
-    ///   - initialState: What the first action of a new log is applied to.
-    ///   - dispatcher: The dispatcher whose actions it receives; nil: only what is dispatched to the store itself.
-    ///   - log: Where to load from and to append to; used by this store alone.
-    ///   - compactEvery: After how many actions, 1 or more, a snapshot takes their place; nothing is appended meanwhile.
+    ///   - initialState: The state that the first action of a new log is applied to.
+    ///   - dispatcher: The dispatcher whose actions the store receives; nil: only actions dispatched to the store
+    ///     itself.
+    ///   - log: Where the store loads from and appends to; used by this store alone.
+    ///   - compactEvery: After how many actions, 1 or more, a snapshot replaces them; nothing is appended meanwhile.
     ///   - capacity: How many actions, 1 or more, may be unwritten before `dispatch(durably:)` waits.
-    ///   - loadTimeout: How long to wait for the load, not negative; nil: for good.
-    ///   - backoff: How long to wait before a write that failed is tried again; by default 5 seconds at most.
-    ///   - clock: What measures the timeout and the backoff.
-    ///   - onFailure: Told of everything that fails, on any thread and not on two at once; of a load before the store
-    ///     goes on, which waits for this to return. By default it goes to standard error.
+    ///   - loadTimeout: How long to wait for the load, not negative; nil: forever.
+    ///   - backoff: How long to wait before a failed write is tried again; by default 5 seconds at most.
+    ///   - clock: Measures the timeout and the backoff.
+    ///   - onFailure: Called for every load or write that fails, on any thread, never twice at once. After a failed
+    ///     load, the store waits for this call to return before it continues. By default, failures are written to
+    ///     standard error.
     @inlinable
     public convenience init(
         initialState: State,
@@ -80,18 +85,19 @@ nonisolated extension FluxStore {
         self.init(initialState, dispatcher, storage)
     }
 
-    /// Loads first and makes the store then, so that nothing is held back and a load that fails leaves no store behind.
+    /// Loads first and then creates the store: nothing is held back, and a failed load leaves no store behind.
     ///
-    /// Where the task is cancelled it ends at once, though the load may go on: what that still finds counts for nothing.
+    /// If the task is cancelled, this throws at once. The load may continue, but its result is ignored.
     ///
     /// - Parameters:
-    ///   - persistence: Where to load from and to save to; used by this store alone.
-    ///   - initialState: The state if none is stored.
-    ///   - dispatcher: The dispatcher whose actions it receives from then on; nil: only what is dispatched to it itself.
-    ///   - backoff: How long to wait before a save that failed is tried again; by default 5 seconds at most.
-    ///   - clock: What measures the backoff.
-    ///   - onFailure: Told of every save that fails; by default it goes to standard error.
-    /// - Returns: A store with the stored state, at revision 1, or with the initial one.
+    ///   - persistence: Where the state is loaded from and saved to; used by this store alone.
+    ///   - initialState: The state to use if none is stored.
+    ///   - dispatcher: The dispatcher whose actions the store receives once it exists; nil: only actions dispatched to
+    ///     the store itself.
+    ///   - backoff: How long to wait before a failed save is tried again; by default 5 seconds at most.
+    ///   - clock: Measures the backoff.
+    ///   - onFailure: Called for every save that fails; by default, failures are written to standard error.
+    /// - Returns: A store with the stored state, at revision 1, or with the initial state if none is stored.
     /// - Throws: What the load throws, or `CancellationError`.
     @inlinable
     public static func restored(
@@ -107,21 +113,22 @@ nonisolated extension FluxStore {
         return FluxStore(initialState, dispatcher, storage, try await storage.load(initialState: initialState))
     }
 
-    /// Reads the log first and makes the store then, so that nothing is held back and a load that fails leaves no store.
+    /// Reads the log first and then creates the store: nothing is held back, and a failed load leaves no store behind.
     ///
-    /// Where the task is cancelled it ends at once, though the load may go on: what that still finds counts for nothing.
+    /// If the task is cancelled, this throws at once. The load may continue, but its result is ignored.
     ///
     /// - Parameters:
-    ///   - log: Where to load from and to append to; used by this store alone.
-    ///   - initialState: What the first action of a new log is applied to.
-    ///   - dispatcher: The dispatcher whose actions it receives from then on; nil: only what is dispatched to it itself.
-    ///   - compactEvery: After how many actions, 1 or more, a snapshot takes their place; nothing is appended meanwhile.
+    ///   - log: Where the store loads from and appends to; used by this store alone.
+    ///   - initialState: The state that the first action of a new log is applied to.
+    ///   - dispatcher: The dispatcher whose actions the store receives once it exists; nil: only actions dispatched to
+    ///     the store itself.
+    ///   - compactEvery: After how many actions, 1 or more, a snapshot replaces them; nothing is appended meanwhile.
     ///   - capacity: How many actions, 1 or more, may be unwritten before `dispatch(durably:)` waits.
-    ///   - backoff: How long to wait before a write that failed is tried again; by default 5 seconds at most.
-    ///   - clock: What measures the backoff.
-    ///   - onFailure: Told of every write that fails; by default it goes to standard error.
+    ///   - backoff: How long to wait before a failed write is tried again; by default 5 seconds at most.
+    ///   - clock: Measures the backoff.
+    ///   - onFailure: Called for every write that fails; by default, failures are written to standard error.
     /// - Returns: A store with the state and the revision after the last action in the log.
-    /// - Throws: What the load throws, ``FluxLogGap`` or another error that says why no store has written this, or
+    /// - Throws: What the load throws; ``FluxLogGap``, or another error for contents that no store can have written; or
     ///   `CancellationError`.
     @inlinable
     public static func restored(
@@ -139,7 +146,7 @@ nonisolated extension FluxStore {
         return FluxStore(initialState, dispatcher, storage, try await storage.load(initialState: initialState))
     }
 
-    /// Goes on from what was loaded, or from what will be.
+    /// Creates a store that resumes from a recovery or, without one, starts to load.
     @inlinable
     convenience init(
         _ initialState: State, _ dispatcher: FluxDispatcher?, _ storage: FluxStorage<State>,
@@ -155,18 +162,19 @@ nonisolated extension FluxStore {
 
     /// Applies an action to this store alone, and returns when it is in the log on disk.
     ///
-    /// It waits for the load, and for room where too many actions are unwritten; then the action is applied as by
-    /// `dispatch(action:)`, and it waits for the append or the snapshot that covers the action. Many callers share one
-    /// append. A write that fails is tried again, and this goes on waiting: end that by cancelling the task. It throws where
-    /// that cannot help.
+    /// This waits for the load, and for room if too many actions are unwritten. Then it applies the action as
+    /// `dispatch(action:)` does, and waits for the append or the snapshot that covers the action. Many callers share
+    /// one append. A failed write is tried again while the call keeps waiting; cancel the task to stop waiting. If
+    /// trying again cannot help, the call throws.
     ///
-    /// It passes no middleware: that may postpone an action, or send several, and one alone is acknowledged here. Nor does one who
-    /// holds changes back decide on it, as what is held back cannot be acknowledged.
+    /// The action bypasses middleware, because middleware may postpone an action or send several, while this
+    /// acknowledges a single one. It also bypasses `FluxStoreAccess.hold(by:)`, because an action that is held back
+    /// cannot be acknowledged.
     ///
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
-    /// - Throws: Where the task was cancelled, whether the action was applied; and that the log could not be read, or takes
-    ///   nothing any more.
+    /// - Throws: If the task was cancelled, an error that says whether the action was applied; otherwise, that the log
+    ///   could not be read or accepts no more writes.
     @inlinable @discardableResult
     public func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
         guard let coordinator = handle.featureIfAny(FluxStorageCoordinator<State>.self), coordinator.storage.isLog
@@ -180,7 +188,8 @@ nonisolated extension FluxStore {
         return try await coordinator.dispatch(durably: action)
     }
 
-    /// Tells who forgets the label of `dispatch(action:)` about that, where the compiler would put `durably:` in its place.
+    /// Catches a call of `dispatch(action:)` without its label, which the compiler would otherwise correct to
+    /// `durably:`.
     ///
     /// - Parameter action: The change to make.
     @available(*, unavailable, renamed: "dispatch(action:)")
@@ -188,12 +197,10 @@ nonisolated extension FluxStore {
 
     // MARK: - Waiting for the load
 
-    /// How the load has ended, once it has, or why nothing is saved any more.
+    /// How the load ended, or why nothing is saved any more.
     ///
-    /// At once, and empty, for a store that has nothing to load from.
-    ///
-    /// Everything that was dispatched before has been applied then. It is `loading` only where the task that waits was
-    /// cancelled first.
+    /// Waits until the load has ended and everything dispatched before that has been applied. The value is `loading`
+    /// only if the waiting task was cancelled first. For a store that has nothing to load from, it is `empty` at once.
     public var ready: FluxRestoration {
         get async {
             await handle.featureIfAny(FluxStorageCoordinator<State>.self)?.opened() ?? .empty
