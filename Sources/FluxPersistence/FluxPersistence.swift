@@ -9,109 +9,113 @@
 /// let store = FluxStore(initialState: Todo(), persistence: file)
 /// ```
 ///
-/// A store calls `load` once and then `save` again and again: never two saves at once, and always with the newest state.
-/// What fails is for the implementation to throw: the store reports it and tries again, unless the error is a
-/// ``FluxPermanentError``. `save` replaces the stored state as a whole or leaves the old one as it was, and has put it where
-/// a crash does not reach it when it returns.
+/// A store calls `load` once and then `save` repeatedly: never two saves at once, and always with the newest state. A
+/// function that fails must throw. The store reports the error; a failed save is tried again, unless the error is a
+/// ``FluxPermanentError``. `save` replaces the stored state as a whole or leaves the old one unchanged. When it
+/// returns, the new state survives a crash.
 ///
-/// Thread safety: it is used by one task at a time, on any thread. A load that was given up on may still be under way
-/// when the first save begins; its task is cancelled then.
+/// Thread safety: one task at a time uses it, on any thread. A load that was given up on may still be running when the
+/// first save begins; the task of that load has been cancelled by then.
 nonisolated public protocol FluxPersistence<State>: Sendable {
-    /// What is kept.
+    /// The state that is kept.
     associatedtype State: Sendable
 
-    /// Reads the state that was saved last, and returns once it is where a crash does not reach it.
+    /// Reads the state that was saved last, and returns once that state survives a crash.
     ///
-    /// A process that was stopped may have left it half way: what a store goes on from counts as saved.
+    /// A process that was stopped may have saved the state without making it durable, and the store treats what it has
+    /// loaded as saved.
     ///
-    /// - Returns: That state; nil if none has been saved yet.
-    /// - Throws: Whatever kept it from being read.
+    /// - Returns: The state; nil if none has been saved yet.
+    /// - Throws: The error that prevented reading.
     func load() async throws -> State?
 
-    /// Puts a state in the place of the one that was saved last.
+    /// Replaces the state that was saved last.
     ///
     /// - Parameter state: The state to keep.
-    /// - Throws: Whatever kept it from being saved; the store reports it, and tries again.
+    /// - Throws: The error that prevented saving; the store reports it and tries again, unless it is a
+    ///   ``FluxPermanentError``.
     func save(_ state: State) async throws
 
-    /// What tells the place it saves to from all others of this process; by default nil.
+    /// Identifies the place that is saved to among all places of this process; nil by default.
     ///
-    /// Who loads from a place waits until the older stores of that place have saved what is due. A persistence
-    /// around another hands on that of the other. It is read once, when a store is made. After a load that has timed out two
-    /// stores may write there: unless a save can tell, as that of a ``FluxFile`` can, the later one counts.
+    /// A load from a place waits until the older stores of that place have completed their pending saves. A persistence
+    /// that wraps another returns the place of the wrapped one. The property is read once, when a store is created.
+    /// After a load has timed out, two stores may write to the same place: the later save wins, unless `save` detects
+    /// the other writer, as that of a ``FluxFile`` does.
     var place: String? { get }
 }
 
 nonisolated extension FluxPersistence {
-    /// By default a load waits for no other store.
+    /// Nil: by default, a load waits for no other store.
     public var place: String? { nil }
 }
 
-/// An error that trying again cannot cure, for a persistence or a log of your own to throw.
+/// An error that trying again cannot cure, thrown by your own persistence or log.
 ///
 /// ```swift
 /// struct DatabaseWasMoved: FluxPermanentError { let path: String }
 /// ```
 ///
-/// The store reports it once and writes nothing any more: see ``FluxRestoration/failed(_:)``. What was not written is lost
-/// with the process.
+/// The store reports it once and then writes nothing more: see ``FluxRestoration/failed(_:)``. Changes that were not
+/// written are lost when the process ends.
 ///
-/// Thread safety: it is asked on any thread, with no lock held.
+/// Thread safety: `isPermanent` is read on any thread, with no lock held.
 nonisolated public protocol FluxPermanentError: Swift.Error {
-    /// Whether this one is such an error; by default it is.
+    /// Whether this error is permanent; true by default.
     var isPermanent: Bool { get }
 }
 
 nonisolated extension FluxPermanentError {
-    /// By default it is one.
+    /// By default, the error is permanent.
     public var isPermanent: Bool { true }
 }
 
-/// How the load of a store's stored state has ended.
+/// How the load of a store's stored state ended.
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxRestoration: Sendable {
-    /// It has not: whoever waited for it was cancelled before.
+    /// The load has not ended: the task that waited for it was cancelled first.
     case loading
-    /// There was a stored state, and the store went on from it.
+    /// A state was stored, and the store continued from it.
     case restored
-    /// Nothing was stored, so the store went on from its initial state.
+    /// Nothing was stored, so the store continued from its initial state.
     case empty
-    /// The load took longer than it was given, so the store went on from its initial state.
+    /// The load exceeded its time limit, so the store continued from its initial state.
     case timedOut
-    /// The load failed, so the store went on from its initial state; or what was loaded can no longer be saved, because of a
-    /// ``FluxPermanentError``.
+    /// The load failed, so the store continued from its initial state; or a ``FluxPermanentError`` later ended all
+    /// saving.
     case failed(any Swift.Error)
 }
 
-/// Something that a store could not load, save, append or compact, and when it tries again.
+/// A load, save, append or compaction that failed, and when it is tried again.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxPersistenceFailure: Swift.Error, CustomStringConvertible {
-    /// What was tried.
+    /// An operation that can fail.
     ///
     /// Thread safety: a value.
     public enum Operation: String, Sendable {
-        /// The stored state, or the log, was to be read.
+        /// Reading the stored state or the log.
         case load
-        /// The state was to be saved.
+        /// Saving the state.
         case save
-        /// Actions were to be appended to the log.
+        /// Appending actions to the log.
         case append
-        /// A snapshot was to take the place of the actions in the log.
+        /// Replacing the actions in the log with a snapshot.
         case compact
     }
 
-    /// What was tried.
+    /// The operation that failed.
     public let operation: Operation
-    /// Why it did not work, as the persistence or the log has thrown it.
+    /// Why it failed: what the persistence or the log threw, or an error of the store, such as ``FluxLogGap`` or a
+    /// timeout.
     public let error: any Swift.Error
-    /// Which attempt in a row it was, counted from 1.
+    /// The number of this attempt, counted from 1 since the last success.
     public let attempt: Int
-    /// When it is tried again, as a delay from now; nil: it is not.
+    /// The delay until the next attempt; nil: there is none.
     public let retryAfter: Swift.Duration?
 
-    /// One line that says all of it.
+    /// A one-line description of the failure.
     public var description: String {
         let end = operation == .load ? "; it is not tried again" : "; nothing is saved any more"
         let then = retryAfter.map { "; next attempt in \($0)" } ?? end
