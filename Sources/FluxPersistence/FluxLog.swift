@@ -2,59 +2,63 @@
     import FluxCore
 #endif
 
-/// A log of actions on disk, for states that may lose nothing: a snapshot, and the actions applied after it.
+/// An on-disk log for states that must lose nothing: a snapshot, and the actions applied after it.
 ///
-/// A store with a log appends every action it applies, in order; see `dispatch(durably:)`. After a crash it
+/// A store with a log appends every action it applies, in order; see `dispatch(durably:)`. After a crash, the store
 /// takes the snapshot and applies the actions again.
 ///
-/// What `append` and `compact` do, they do as a whole or not at all, and have put where a crash does not reach it when
-/// they return. One that failed may have been done all the same, and is tried again: so an action whose number is there
-/// already is not added a second time. The file or database belongs to one store of one process at a time: lock it.
+/// `append` and `compact` each take effect as a whole or not at all, and their result survives a crash once they
+/// return. A call that failed may have taken effect after all, and is tried again, so an action whose number is already
+/// there is not added a second time. The file or database belongs to one store of one process at a time: lock it.
 ///
-/// Thread safety: it is used by one task at a time, on any thread.
+/// Thread safety: one task at a time uses it, on any thread.
 nonisolated public protocol FluxLog<State>: Sendable {
-    /// What the actions change.
+    /// The state that the actions change.
     associatedtype State: FluxState
 
     /// Reads the newest snapshot and the actions after it, in the order of their numbers.
     ///
-    /// It returns once they are where a crash does not reach them: a process that was stopped may have left them half way.
+    /// Returns once what was read survives a crash: a process that was stopped may have written it without making it
+    /// durable.
     ///
     /// - Returns: What is stored; neither a snapshot nor an action if the log is new.
-    /// - Throws: Whatever kept it from being read; the store does not write to the log then.
+    /// - Throws: The error that prevented reading; the store then does not write to the log.
     func load() async throws -> FluxLogContents<State>
 
-    /// Adds actions at the end; those whose numbers the log has already are not added again.
+    /// Adds actions at the end, except those whose numbers the log already has.
     ///
-    /// - Parameter entries: The actions, each with a number one higher than the last.
-    /// - Throws: Whatever kept it from doing so; the store reports it, and tries again, unless it is a ``FluxPermanentError``.
+    /// - Parameter entries: The actions, each with a number one higher than the one before.
+    /// - Throws: The error that prevented appending; the store reports it and tries again, unless it is a
+    ///   ``FluxPermanentError``.
     func append(_ entries: [FluxLogEntry<State.Action>]) async throws
 
-    /// Stores a snapshot and drops the older one, with all actions up to its number, in one step.
+    /// Atomically stores a snapshot and drops the older one, together with all actions up to the new snapshot's number.
     ///
-    /// An action that stays all the same is passed over by the next load, and makes that the longer.
+    /// If such an action remains nevertheless, the next load skips it, but takes longer.
     ///
-    /// - Parameter snapshot: A state that all actions up to its number have been applied to, also such as were not
-    ///   appended yet: those never will be.
-    /// - Throws: Whatever kept it from doing so; the store reports it, and goes on appending.
+    /// - Parameter snapshot: A state to which all actions up to its number have been applied. Some of these may not
+    ///   have been appended, and never will be.
+    /// - Throws: The error that prevented compacting; the store reports it and continues appending, unless it is a
+    ///   ``FluxPermanentError``.
     func compact(_ snapshot: FluxSnapshot<State>) async throws
 }
 
-/// An action as it stands in a log.
+/// An action as it is stored in a log.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxLogEntry<Action: FluxAction>: Sendable {
-    /// Its place in the order in which the store applied its actions, the first being 1, without a gap.
+    /// The action's position in the order in which the store applied its actions: from 1, without gaps.
     ///
-    /// It is not the revision: that does not count the actions that announced nothing, which are in the log too.
+    /// It is not the revision. The revision does not count actions that announced nothing, but these are in the log
+    /// too.
     public let number: UInt64
     /// The action.
     public let action: Action
 
-    /// Makes an entry.
+    /// Creates an entry.
     ///
     /// - Parameters:
-    ///   - number: Its place in the order, from 1.
+    ///   - number: The action's position in the order, from 1.
     ///   - action: The action.
     @inlinable public init(number: UInt64, action: Action) {
         self.number = number
@@ -62,23 +66,23 @@ nonisolated public struct FluxLogEntry<Action: FluxAction>: Sendable {
     }
 }
 
-/// A state, and which actions have made it.
+/// A state, and the number of the last action that it includes.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxSnapshot<State: FluxState>: Sendable {
-    /// The state after the action of that number.
+    /// The state after the action with that number.
     public let state: State
-    /// The number of the last action that is in it; 0 for none.
+    /// The number of the last action that the state includes; 0 for none.
     public let number: UInt64
-    /// The revision of the store then.
+    /// The store's revision at that point.
     public let revision: UInt64
 
-    /// Makes a snapshot.
+    /// Creates a snapshot.
     ///
     /// - Parameters:
     ///   - state: The state.
-    ///   - number: The number of the last action that is in it; 0 for none.
-    ///   - revision: The revision of the store then.
+    ///   - number: The number of the last action that the state includes; 0 for none.
+    ///   - revision: The store's revision at that point.
     public init(state: State, number: UInt64, revision: UInt64) {
         self.state = state
         self.number = number
@@ -86,36 +90,36 @@ nonisolated public struct FluxSnapshot<State: FluxState>: Sendable {
     }
 }
 
-/// What is in a log.
+/// The contents of a log.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxLogContents<State: FluxState>: Sendable {
-    /// The newest snapshot, if any was taken.
+    /// The newest snapshot, if there is one.
     public let snapshot: FluxSnapshot<State>?
-    /// The actions after it, in order.
+    /// The actions after the snapshot, in order.
     public let entries: [FluxLogEntry<State.Action>]
 
-    /// Makes the contents of a log.
+    /// Creates the contents of a log.
     ///
     /// - Parameters:
-    ///   - snapshot: The newest snapshot, if any was taken.
-    ///   - entries: The actions after it, in order.
+    ///   - snapshot: The newest snapshot, if there is one.
+    ///   - entries: The actions after the snapshot, in order.
     public init(snapshot: FluxSnapshot<State>? = nil, entries: [FluxLogEntry<State.Action>] = []) {
         self.snapshot = snapshot
         self.entries = entries
     }
 }
 
-/// A log that cannot be what a store has written: an action is missing.
+/// A log that no store can have written, because an action is missing.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxLogGap: Swift.Error, CustomStringConvertible {
-    /// The number of the action that should have come next.
+    /// The number of the action that should come next.
     public let expected: UInt64
-    /// The number that came instead.
+    /// The number that was found instead.
     public let found: UInt64
 
-    /// One line that says so.
+    /// A one-line description of the gap.
     public var description: String {
         "the log has a gap: action \(expected) should come next, and \(found) does"
     }
@@ -125,18 +129,20 @@ nonisolated public struct FluxLogGap: Swift.Error, CustomStringConvertible {
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxDurabilityError: Swift.Error, CustomStringConvertible {
-    /// The task was cancelled before the action was applied, so it has not been and will not be.
+    /// The task was cancelled before the action was applied, so it has not been applied and will not be.
     case cancelled
-    /// The task was cancelled after the action was applied with this revision; it will be on disk soon, unless the log fails for good.
+    /// The task was cancelled after the action was applied with this revision; it is still written, unless the log
+    /// fails permanently.
     case unconfirmed(revision: UInt64?)
-    /// The log could not be read, or takes nothing any more, so nothing is written to it; the action has not been applied.
+    /// The log could not be read or accepts no more writes, so the action has not been applied.
     ///
-    /// By the handle of a store that was let go it may have been, and is written all the same by nobody.
+    /// The `failure()` of a store's handle also returns this error, after the store was released, for a change that was
+    /// applied and will never be written.
     case logNotRead(FluxRestoration)
     /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
     case notWritten(any Swift.Error, revision: UInt64?)
 
-    /// One line that says so.
+    /// A one-line description of the error.
     public var description: String {
         switch self {
         case .cancelled: "the task was cancelled before the action was applied: it will not be"
