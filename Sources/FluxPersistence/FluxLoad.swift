@@ -3,14 +3,15 @@
 #endif
 
 nonisolated extension FluxStorage {
-    /// Loads what a store goes on from, and waits for that, or until the task is cancelled.
+    /// Loads what a store resumes from; waits until the load has ended or the task is cancelled.
     ///
-    /// In a task of its own: what the user wrote may never return, whoever cancels it, and keeps nothing of the store then.
+    /// The load runs in its own task, because the user's code may never return, even if it is cancelled. It then keeps
+    /// nothing of the store in memory.
     ///
     /// - Parameters:
-    ///   - initialState: What the first action of a log without a snapshot is applied to.
-    ///   - deadline: Sleeps until the time for the load is up; nil: there is no end to it.
-    /// - Returns: What to go on from.
+    ///   - initialState: The state that the first action of a log without a snapshot is applied to.
+    ///   - deadline: Sleeps until the time limit for the load is reached; nil: there is no limit.
+    /// - Returns: What the store resumes from.
     /// - Throws: What the load throws, ``FluxLogGap``, ``FluxLogOverflow``, ``FluxLoadTimeout`` or `CancellationError`.
     @usableFromInline
     func load(
@@ -18,7 +19,7 @@ nonisolated extension FluxStorage {
     ) async throws -> FluxRecovery<State> {
         try _Concurrency.Task.checkCancellation()
         let answer = FluxLoadPromise<FluxRecovery<State>>()
-        // Kept by whoever waits for the load, and not by the load.
+        // Emptied when the wait ends, so that a load that never returns does not keep the state.
         let start = FluxLock(Optional(initialState))
         let loading = _Concurrency.Task { [log, place, path] in
             do {
@@ -44,13 +45,13 @@ nonisolated extension FluxStorage {
     }
 }
 
-/// What a load comes to, for one who may give up on it: of the answers the first counts.
+/// The result of a load that the waiting task may give up on: the first answer counts.
 ///
 /// | answer             | from                                | what was read |
 /// |--------------------|-------------------------------------|---------------|
 /// | a value            | the load                            | counts        |
-/// | an error           | the load, or the end of its time    | is void       |
-/// | CancellationError  | whoever waits, in a cancelled task  | is void       |
+/// | an error           | the load, or its time limit         | is void       |
+/// | CancellationError  | the waiting task, if it is cancelled | is void      |
 nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
     let mark: FluxCancellationFlag
     private let latch = FluxLatch()
@@ -59,10 +60,10 @@ nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
     /// - Parameter whole: The load that this one is a part of, if any.
     init(partOf whole: FluxCancellationFlag? = nil) { mark = FluxCancellationFlag(partOf: whole) }
 
-    /// Answers, unless there is an answer.
+    /// Gives the answer, unless there already is one.
     ///
     /// - Parameter answer: The answer.
-    /// - Returns: The one that counts.
+    /// - Returns: The answer that counts.
     @discardableResult
     func give(_ answer: Swift.Result<Value, any Swift.Error>) -> Swift.Result<Value, any Swift.Error> {
         let counting = first.withLock { first in
@@ -70,7 +71,7 @@ nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
             first = counting
             return counting
         }
-        // Before the store goes on, and can save.
+        // Before the latch opens, because the store then continues and can save.
         if case .failure = counting { mark.void() }
         latch.open()
         return counting
@@ -83,9 +84,10 @@ nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
     }
 }
 
-/// Says whether a store has not gone on from a load: then what that has found counts as not found.
+/// Says whether a load is void: the store did not resume from it, so what it has found counts as not found.
 ///
-/// The load's task carries it, in its ``FluxUnwritten/Scope``, so that it also reaches a ``FluxFile`` behind a persistence of one's own.
+/// The task of the load carries the flag in its ``FluxUnwritten/Scope``, so that it also reaches a ``FluxFile`` inside
+/// the user's own persistence.
 nonisolated final class FluxCancellationFlag: Sendable {
     private let isSet = FluxLock(false)
     private let whole: FluxCancellationFlag?
@@ -96,6 +98,6 @@ nonisolated final class FluxCancellationFlag: Sendable {
 
     func void() { isSet.withLock { $0 = true } }
 
-    /// Whether both are parts of one load: a persistence of one's own may look at its file more than once.
+    /// Whether both are parts of one load: the user's own persistence may load its file more than once.
     func isPart(with other: FluxCancellationFlag) -> Bool { whole != nil && whole === other.whole }
 }

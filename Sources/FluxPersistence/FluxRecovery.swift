@@ -2,11 +2,11 @@
     import FluxCore
 #endif
 
-/// What a store goes on from: the state that was stored, or the initial one.
+/// What a store resumes from: the stored state, or the initial one.
 @usableFromInline
 nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var restoration: FluxRestoration
-    /// The state that was stored; nil: the initial one stays.
+    /// The stored state; nil: the initial state stays.
     var state: State?
     /// The revision of that state.
     var revision: UInt64 = 0
@@ -14,33 +14,35 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var number: UInt64?
     /// The number of the log's snapshot, if it has one.
     var snapshot: UInt64?
-    /// Whether the state was announced under a revision that the log does not lead to, so that only a snapshot will do.
+    /// Whether the state was announced with a revision that the log does not lead to, so that the next write must be a
+    /// snapshot.
     var isUncounted = false
     /// Whether nothing can be written either.
     var isPermanent = false
 
-    /// Goes on from the initial state, after a load that has come to nothing.
+    /// Resumes from the initial state after a load that failed.
     init(after error: any Swift.Error) {
         restoration = error is FluxLoadTimeout ? .timedOut : .failed(error)
         isPermanent = fluxIsPermanent(error)
     }
 
-    /// Goes on from a snapshot and the actions after it.
+    /// Resumes from a snapshot and the actions after it.
     ///
     /// - Parameters:
     ///   - contents: What a log has loaded.
-    ///   - initialState: What its first action was applied to if there is no snapshot.
-    /// - Throws: ``FluxLogGap`` where an action is missing, ``FluxLogOverflow``.
+    ///   - initialState: The state that the first action was applied to if there is no snapshot.
+    /// - Throws: ``FluxLogGap`` if an action is missing; ``FluxLogOverflow`` if no store can have counted that far.
     init(_ contents: FluxLogContents<State>, initialState: State) throws {
         var (state, last) = (contents.snapshot?.state ?? initialState, contents.snapshot?.number ?? 0)
         var revision = contents.snapshot?.revision ?? 0
-        // So that there is room for what comes after it, here and later.
+        // Leaves room for the numbers that follow, in this recovery and afterwards.
         if Swift.max(last, revision) > UInt64.max / 2 - UInt64(contents.entries.count) {
             throw FluxLogOverflow(number: last, revision: revision)
         }
-        // As in a store: a `handle` that dispatches stops here too, or it would do so for the first time in a recovery.
+        // Pure code, as in a store: a `handle` that dispatches stops the program here too. Otherwise it could dispatch,
+        // but only in a recovery.
         let gap: FluxLogGap? = FluxPureCode.run("FluxState.handle(action:)") {
-            // An append that was reported as failed may be there twice, and a snapshot may have been taken after it.
+            // An append that was reported as failed may be stored twice, and a snapshot may have been taken after it.
             for entry in contents.entries where entry.number > last {
                 if entry.number != last + 1 { return FluxLogGap(expected: last + 1, found: entry.number) }
                 last = entry.number
@@ -54,7 +56,8 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
         number = last
         let isEmpty = contents.snapshot == nil && contents.entries.isEmpty
         restoration = isEmpty ? .empty : .restored
-        // It is announced, so it has a number, even if no action that led to it was.
+        // The loaded state is announced, so it needs a revision of at least 1, even if no action that led to it was
+        // announced.
         if !isEmpty { (self.state, self.revision) = (state, Swift.max(revision, 1)) }
         isUncounted = !isEmpty && revision == 0
         snapshot = contents.snapshot?.number
@@ -66,10 +69,10 @@ nonisolated func fluxIsPermanent(_ error: any Swift.Error) -> Bool {
     (error as? any FluxPermanentError)?.isPermanent ?? false
 }
 
-/// Says that a state was loaded, to those who look on at the store.
+/// Tells the observers of a store that a state was loaded.
 nonisolated struct FluxRestored: FluxAction {}
 
-/// A log that cannot be what a store has written, which would have had to count for centuries.
+/// A log that no store can have written, because counting that far would have taken centuries.
 nonisolated struct FluxLogOverflow: Swift.Error, CustomStringConvertible {
     let number: UInt64
     let revision: UInt64
@@ -77,7 +80,7 @@ nonisolated struct FluxLogOverflow: Swift.Error, CustomStringConvertible {
     var description: String { "no store has written this log: it counts up to action \(number), revision \(revision)" }
 }
 
-/// A load took longer than it was given.
+/// A load exceeded its time limit.
 nonisolated struct FluxLoadTimeout: Swift.Error, CustomStringConvertible {
     let limit: Swift.Duration
 

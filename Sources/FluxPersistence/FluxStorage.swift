@@ -2,19 +2,19 @@
     import FluxCore
 #endif
 
-/// Where a store's state outlives the process, how patient the store is with that, and whom it tells.
+/// Where a store's state outlives the process, with the store's limits and delays and its handler for failures.
 @usableFromInline
 nonisolated struct FluxStorage<State: FluxState>: Sendable {
     @usableFromInline let log: FluxStorageLog<State>
-    /// Whether it keeps actions, or only the newest state.
+    /// Whether actions are kept, or only the newest state.
     @usableFromInline let isLog: Bool
     /// How many actions may be unwritten.
     @usableFromInline let capacity: Int
-    /// After how many actions a snapshot takes their place.
+    /// After how many actions a snapshot replaces them.
     @usableFromInline let compactEvery: UInt64
-    /// What tells the place from others; nil: nobody waits there.
+    /// Identifies the place; nil: no load waits for this store.
     let place: String?
-    /// It is higher than that of any store made before.
+    /// Its last number is higher than that of any store created before.
     let path: FluxUnwritten.Path
     let loadTimeout: Swift.Duration?
     let backoff: FluxBackoff
@@ -52,11 +52,11 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
         self.onFailure = onFailure ?? FluxPersistenceFailure.print
     }
 
-    /// A moment to sleep until, counted from this call: a clock that is moved on by hand may be moved right after.
+    /// Fixes a deadline, counted from this call: a clock that is advanced by hand may be advanced right after it.
     ///
-    /// - Parameter duration: How far away; a century at most, for the clocks of the system stop the program where they are
-    ///   given more than they can count, such as `.seconds(.max)` for "never".
-    /// - Returns: What sleeps until then.
+    /// - Parameter duration: How far away the deadline is. It is capped at about a century, because the clocks of the
+    ///   system stop the program if they are given more than they can count, such as `.seconds(.max)` for "never".
+    /// - Returns: A function that sleeps until the deadline.
     func deadline(in duration: Swift.Duration) -> @Sendable () async throws -> Void {
         func deadline<Clock: _Concurrency.Clock<Swift.Duration>>(on clock: Clock) -> @Sendable () async throws -> Void {
             let end = clock.now.advanced(by: Swift.min(duration, .seconds(Int64(3_000_000_000))))
@@ -66,20 +66,20 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
     }
 }
 
-/// The log of a store, until that was let go of: what still runs for a moment then keeps it open no longer.
+/// The log of a store until it is closed: what still runs after the store's release then no longer keeps it open.
 @usableFromInline
 nonisolated final class FluxStorageLog<State: FluxState>: Sendable {
     private let log: FluxLock<(any FluxLog<State>)?>
 
     init(_ log: any FluxLog<State>) { self.log = FluxLock(log) }
 
-    /// The log; nil once nothing is written to it any more.
+    /// The log; nil once it is closed, because nothing more is written to it.
     @usableFromInline var current: (any FluxLog<State>)? { log.withLock { $0 } }
 
     func close() { _ = log.withLock { Swift.exchange(&$0, with: nil) } }
 }
 
-/// A persistence as a log that has nothing but snapshots, so that a store needs to know of logs alone.
+/// Presents a persistence as a log that has only snapshots, so that a store deals with logs alone.
 @usableFromInline
 nonisolated struct FluxStateOnlyLog<State: FluxState>: FluxLog {
     let persistence: any FluxPersistence<State>
@@ -89,7 +89,7 @@ nonisolated struct FluxStateOnlyLog<State: FluxState>: FluxLog {
 
     @usableFromInline
     func load() async throws -> FluxLogContents<State> {
-        // What was loaded is the first change that the store announces.
+        // The loaded state is the first change that the store announces.
         FluxLogContents(snapshot: try await persistence.load().map { FluxSnapshot(state: $0, number: 0, revision: 1) })
     }
 

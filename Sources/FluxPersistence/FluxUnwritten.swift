@@ -2,25 +2,25 @@
     import FluxCore
 #endif
 
-/// The stores of this process that have something to write, by the place it goes to, for as long as they write it.
+/// The stores of this process that have pending writes, by place, until these are written.
 ///
-/// Who loads from a place waits for those that come before it: the older ones, and of what a store's own code opens, all of that
-/// before the store. Each store has a place in that one order, so no two wait for each other. One that has written all, or never
-/// will, is in here no longer.
+/// A load from a place waits for the stores that come before its own in one order of all stores: older stores come
+/// first, and whatever a store's own code opens comes before that store. Each store has one position in this order, so
+/// no two wait for each other. A store is removed once it has written everything, or never will.
 ///
-/// | input    | some that come before, at the place | none            |
-/// |----------|-------------------------------------|-----------------|
-/// | `add`    | one more                            | the first       |
-/// | `newest` | the one made last of them, below a number | nil       |
-/// | `remove` | one less; the last: no key          | nothing         |
+/// | input    | some come before, at the place             | none      |
+/// |----------|--------------------------------------------|-----------|
+/// | `add`    | one more                                   | the first |
+/// | `newest` | the last one added of them, below a number | nil       |
+/// | `remove` | one less; the last: no key                 | nothing   |
 nonisolated struct FluxUnwritten: Sendable {
-    /// The number of a store, behind those of the stores in whose code it was opened, the outermost first.
+    /// The number of a store, after the numbers of the stores in whose code it was opened, the outermost first.
     typealias Path = [UInt64]
 
     /// A load or a write of a store, for as long as the user's code runs for it.
     final class Scope: Sendable {
         let path: Path
-        /// Of a load.
+        /// The flag of the load; nil for a write.
         let mark: FluxCancellationFlag?
         private let hasEnded = FluxLock(false)
 
@@ -31,22 +31,22 @@ nonisolated struct FluxUnwritten: Sendable {
         func end() { hasEnded.withLock { $0 = true } }
     }
 
-    /// One that writes, or will.
+    /// A store that writes, or will.
     struct Entry: Sendable {
         let store: Path
-        /// Waits until it has written all, or never will.
+        /// Waits until the store has written everything, or never will.
         let flush: @Sendable () async -> Void
     }
 
     static let shared = FluxLock(FluxUnwritten())
-    /// What the task runs for; a task that goes on by itself inherits it for good.
+    /// The load or write that the task runs for; an unstructured task inherits it permanently.
     @TaskLocal static var scope: Scope?
-    /// What the task runs for, as long as that lasts.
+    /// The load or write that the task runs for, unless that is over.
     static var running: Scope? { scope.flatMap { $0.isOver ? nil : $0 } }
-    /// Whose code that is; empty: that of no store.
+    /// The store whose load or write the task runs for; empty: none.
     static var path: Path { running?.path ?? [] }
 
-    /// By place, and then by a number of their own: a store that writes again may be here twice.
+    /// By place, and then by a number for each entry: a store that writes again may be here twice.
     private(set) var entries: [String: [UInt64: Entry]] = [:]
     private var last: UInt64 = 0
 
@@ -65,13 +65,13 @@ nonisolated struct FluxUnwritten: Sendable {
         entries[place]?.filter { $0.key < last && Self.comes($0.value.store, before: store) }.max { $0.key < $1.key }
     }
 
-    /// The one order of all: the older before the newer, and what was opened in a store's code before the store.
+    /// Whether a path comes before another: older before newer, and what a store's code has opened before that store.
     static func comes(_ one: Path, before other: Path) -> Bool {
         for (one, other) in zip(one, other) where one != other { return one < other }
         return one.count > other.count
     }
 
-    /// Returns what is to be let go of outside the lock.
+    /// Removes an entry and returns it, to be released outside the lock.
     mutating func remove(_ id: UInt64, at place: String) -> Entry? {
         defer { if entries[place]?.isEmpty == true { entries[place] = nil } }
         return entries[place]?.removeValue(forKey: id)
@@ -79,14 +79,14 @@ nonisolated struct FluxUnwritten: Sendable {
 
     // MARK: - For the whole process
 
-    /// Notes that a store writes to a place; returns what to take it out by.
+    /// Registers a store that writes to a place, and returns the number to remove it by.
     static func enter(_ store: Path, at place: String, flush: @escaping @Sendable () async -> Void) -> UInt64 {
         shared.withLock { $0.add(Entry(store: store, flush: flush), at: place) }
     }
 
     static func leave(_ id: UInt64, at place: String) { _ = shared.withLock { $0.remove(id, at: place) } }
 
-    /// Runs code of the user's for a store.
+    /// Runs the user's code for a store.
     static func run<Result>(
         _ store: Path, as mark: FluxCancellationFlag? = nil, _ body: () async throws -> Result
     ) async rethrows -> Result {
@@ -95,10 +95,11 @@ nonisolated struct FluxUnwritten: Sendable {
         return try await $scope.withValue(scope) { try await body() }
     }
 
-    /// Waits until those that come before a store have written what is due at a place, or the task is cancelled.
+    /// Waits until the stores that come before a store have no pending writes at a place, or the task is cancelled.
     static func settle(at place: String?, before store: Path = path) async {
         guard let place else { return }
-        // Each once: one that goes on with what came meanwhile stays, for others wait for that.
+        // Waits for each entry once. A store that then writes what came meanwhile stays registered, because other loads
+        // wait for that.
         var last = UInt64.max
         while let (id, entry) = shared.withLock({ $0.newest(at: place, before: store, below: last) }) {
             await entry.flush()
