@@ -5,8 +5,8 @@
 nonisolated extension FluxStorage {
     /// Loads what a store resumes from; waits until the load has ended or the task is cancelled.
     ///
-    /// The load runs in its own task, because the user's code may never return, even if it is cancelled. It then keeps
-    /// nothing of the store in memory.
+    /// The load runs in its own task, because the user's code may never return, even if it is cancelled. A load that
+    /// never returns keeps nothing of the store in memory.
     ///
     /// - Parameters:
     ///   - initialState: The state that the first action of a log without a snapshot is applied to.

@@ -4,7 +4,7 @@ import Dispatch
     import FluxCore
 #endif
 
-/// A state in a file: replaced as a whole at each save, so that a crash leaves the old state or the new one.
+/// A state in a file, replaced as a whole at each save: a crash leaves either the old state or the new one.
 ///
 /// ```swift
 /// let file = FluxFile<Todo>(
@@ -15,39 +15,43 @@ import Dispatch
 /// ```
 ///
 /// A save writes a new file beside the old one (the path with `.new` at its end), syncs it, renames it and syncs the
-/// directory. A file at that path is taken for what a crash has left behind, anything else there makes a load throw, and the path of a
-/// ``FluxFile`` may not end so.
-/// A save costs as much as the state is long: for a state that changes often, and may lose nothing, there is ``FluxLog``.
+/// directory. A file at that path is taken for the remains of a crash; anything else there makes a load throw. The path
+/// of a ``FluxFile`` itself may not end in `.new`.
 ///
-/// What it has not itself read or written it does not overwrite. A file that cannot be read, because it is empty, cut
-/// off, damaged, foreign, of a version without a migration, or of one whose migration throws, is renamed (`.unreadable` at its
-/// end, with a number if that is taken) and reported. One that a save finds there, and that was never read, gets such a name besides its own,
-/// which it has until the new file takes that; on a file system without second names it is renamed just before. One of a
-/// newer version stays in its place, and saves are refused. One that something else has written meanwhile stays too: two
-/// stores cannot share a file. They cannot share an object of this class either, and nothing tells them apart then: make
-/// one for each store. Where a store was let go, the next load of its path in the same process waits for the save
-/// that is due.
+/// The cost of a save is proportional to the size of the state. For a state that changes often and must lose nothing,
+/// use ``FluxLog``.
 ///
-/// Its directory has to exist and to allow new files, and its name to leave room for `.unreadable-999`, or the first load
-/// throws. A directory that may be written but not read, or whose file system syncs none, is not synced: a save counts once
-/// the file has its name, and a loss of power may bring the old state back. The file can be read and written by its owner
-/// alone. A symbolic link is not followed: it is not a file.
+/// A save never overwrites a file that this object has not read or written. A file that cannot be read is renamed
+/// (`.unreadable` at its end, with a number if that is taken) and reported; this applies if it is empty, cut off,
+/// damaged, foreign, of a version without a migration, or if decoding or migrating it throws. A file that a save finds,
+/// and that was never read, gets such a name as a second one and keeps its own until the new file takes it; on a file
+/// system without hard links, it is renamed just before. A file of a newer version stays in its place, and saves are
+/// refused. So does a file that something else has written meanwhile: two stores cannot share a file. They cannot share
+/// an object of this class either, but nothing detects that: create one for each store. After a store was released, the
+/// next load of its path in the same process waits for the pending save.
 ///
-/// Thread safety: all of it may be used from any thread; it reads and writes on a queue of its own, one at a time.
+/// The directory has to exist and to allow new files, and the name of the file has to leave room for `.unreadable-999`;
+/// otherwise the first load throws. A directory is not synced if it can be written but not read, or if its file system
+/// syncs no directories: a save then counts once the file has its name, and a loss of power may bring the old state
+/// back. Only the owner of the file can read and write it. A symbolic link is not followed: it is not a file.
+///
+/// Thread safety: all of it may be used from any thread; it reads and writes on its own queue, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     private let access: FluxFileAccess<State>
-    /// Not aimed at a global queue, unlike those of the core: tasks run on the threads of these, and who reads or writes waits.
+    /// Does not target a global queue, as the core's queues do: Swift tasks run on the threads of those, and a read or
+    /// a write blocks its thread.
     private let queue = DispatchQueue(label: "FluxFile")
 
-    /// Names a file, which need not exist; nothing is read yet.
+    /// Creates an object for a file, which need not exist; nothing is read yet.
     ///
     /// - Parameters:
-    ///   - path: Where it is. Its directory has to exist and to allow new files.
-    ///   - version: The version of what `encode` makes, not negative; raise it whenever `decode` no longer takes what was made before.
-    ///   - encode: Makes bytes of a state.
-    ///   - decode: Makes a state of bytes of this version.
-    ///   - migrate: Makes a state of bytes of an older version, which it is given; nil: older versions cannot be read.
-    ///     The file stays as it is until the first save, and is put aside where this throws.
+    ///   - path: Where the file is. Its directory has to exist and to allow new files.
+    ///   - version: The version of what `encode` returns, not negative; raise it whenever `decode` can no longer read
+    ///     older content.
+    ///   - encode: Converts a state to bytes.
+    ///   - decode: Converts bytes of this version to a state.
+    ///   - migrate: Converts bytes of an older version, which it is given, to a state; nil: older versions cannot be
+    ///     read. The file stays unchanged until the first save, and is renamed if this throws.
     public convenience init(
         path: String,
         version: Int = 1,
@@ -65,29 +69,29 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
 
     init(_ access: consuming FluxFileAccess<State>) { self.access = access }
 
-    /// The path, however it is written: its folder, as the system knows it, and the name.
+    /// Identifies the file, however its path is written: by its folder, as the system knows it, and its name.
     public var place: String? { access.calls.place }
 
-    /// Reads the state in the file, once the stores of this process have saved to it what is due.
+    /// Reads the state in the file, once the stores of this process have completed their pending saves to it.
     ///
     /// - Returns: The state; nil if there is no file.
-    /// - Throws: ``FluxFileError``, with the path; `CancellationError`, at once, in a task that is cancelled: what is read
+    /// - Throws: ``FluxFileError``, with the path. If the task is cancelled, `CancellationError`, at once: the file
     ///   then counts as not read.
     public func load() async throws -> State? {
         await FluxUnwritten.settle(at: place)
         try _Concurrency.Task.checkCancellation()
-        // A store that has given up on the load goes on from another state, so the file counts as not read then.
+        // If a store gives up on the load, it continues from another state, so the file then counts as not read.
         let answer = FluxLoadPromise<State?>(partOf: FluxUnwritten.running?.mark)
         queue.async { answer.give(Swift.Result { try self.access.read(for: answer.mark) }) }
         return try await answer.wait()
     }
 
-    /// Puts a state into the file, also in a task that is cancelled.
+    /// Saves a state to the file, even if the task is cancelled.
     ///
     /// - Parameter state: The state to keep.
     /// - Throws: ``FluxFileError``, with the path.
     public func save(_ state: State) async throws {
-        // On the queue, so that a slow disk keeps no thread of the tasks' pool.
+        // On the queue, so that a slow disk blocks no thread of the pool that Swift tasks run on.
         try await withCheckedThrowingContinuation { continuation in
             queue.async { continuation.resume(with: Swift.Result { try self.access.write(state) }) }
         }

@@ -2,9 +2,9 @@
     import FluxCore
 #endif
 
-/// The file of a ``FluxFile``: how it is read and written, and what becomes of one that cannot be read.
+/// The file of a ``FluxFile``: how it is read and written, and what happens to one that cannot be read.
 ///
-/// It is used on the queue of the ``FluxFile`` alone, one call at a time.
+/// It is used only on the queue of the ``FluxFile``, one call at a time.
 nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     let calls: FluxFileCalls
     let version: Int
@@ -16,12 +16,13 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     // MARK: - Reading
 
     func read(for load: FluxCancellationFlag) throws -> State? {
-        // It may have waited long for its turn: nothing is to be moved any more.
+        // The load may have waited long for its turn. Once it is void, no file may be moved.
         if load.isVoid { throw _Concurrency.CancellationError() }
         try calls.checkPath()
         let found = try readStored(for: load)
         try calls.checkFolder(isFirst: found == nil)
-        // Whoever renamed it may have been stopped before it was synced, and what is loaded counts as saved.
+        // The writer may have been stopped after it renamed the file and before it synced the directory. What is loaded
+        // counts as saved.
         if found != nil { try syncDirectory() }
         known.withLock { $0 = .found(found?.identity, by: load, before: $0.before(load)) }
         return found?.state
@@ -40,42 +41,43 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         do {
             return (try state(of: bytes), identity)
         } catch var error {
-            // Once the load was given up on nobody would hear of the name that the file gets.
+            // Once the load was given up on, no caller would learn the file's new name.
             if !error.isUnreadable || load.isVoid { throw error }
             let kept = Swift.Result { () throws(FluxFileError) in try keepAside(identity, for: load) }
             switch kept {
             case .success(nil) where rounds > 0: return try readStored(for: load, rounds: rounds - 1)
             case .success(let name): error.keptAt = name
-            // What is wrong with the file is what has to be known, whatever is in the way of moving it.
+            // The caller has to learn what is wrong with the file, whatever prevented it from being renamed.
             case .failure(let obstacle): error.obstacle = obstacle.explanation
             }
             throw error
         }
     }
 
-    /// Renames what a load could not read; nil: something else is in its place by now, or nothing.
+    /// Renames a file that a load could not read and returns the new name; nil: it is no longer there, or the load is
+    /// void.
     private func keepAside(
         _ read: FluxFileCalls.Identity, for load: FluxCancellationFlag
     ) throws(FluxFileError) -> String? {
         var name: String?
         do throws(FluxFileError) {
-            // While nobody saves: nothing that was not read is renamed.
+            // The lock of the new file keeps other saves out, so only the file that was read is renamed.
             try writeNew { _ throws(FluxFileError) in
                 if !load.isVoid, try look() == read {
                     let kept = try keepAside(read)
                     name = kept
                     if load.isVoid {
-                        // It was given up meanwhile: nobody would hear of the name.
+                        // The load was given up on meanwhile: no caller would learn the name.
                         try calls.renameFile(kept, to: calls.path)
                     } else {
                         known.withLock { $0 = .file(nil) }
                     }
                 }
-                // What is left of it the next save removes.
+                // If this fails, the next save removes the new file.
                 try? calls.unlinkFile(calls.newPath)
             }
         } catch {
-            // Once it is renamed, no other failure matters.
+            // Once the file is renamed, no other failure matters.
             if name == nil { throw error }
         }
         return name
@@ -91,7 +93,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     // MARK: - Writing
 
-    /// Writes the state beside the old file first, and then puts it in its place.
+    /// Writes the state to a new file beside the old one, and then renames the new file.
     func write(_ state: State) throws {
         try calls.checkPath()
         let content = try coding { try encode(state) }
@@ -109,15 +111,15 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         try syncDirectory()
     }
 
-    /// Runs a closure on a new file that is locked, so that nobody else writes in the same way until it has been renamed.
+    /// Runs a closure on a new file that is locked, so that no other save proceeds until it has been renamed.
     private func writeNew(_ body: (Int32) throws(FluxFileError) -> Void) throws(FluxFileError) {
         let name = calls.newPath
-        // Each round that did not end here waited for another who saved. A name that is neither free nor there, as some
-        // file systems may have one, must not be tried for good.
+        // Each round that did not end here has waited for another save. The limit is for file systems that may have a
+        // name that is neither free nor there: it must not be tried forever.
         for _ in 0..<1_000 {
             let isWritten = try calls.withFile(name, for: .creating) { descriptor throws(FluxFileError) in
                 do throws(FluxFileError) {
-                    // By the time it is locked somebody may have taken it for what a crash has left behind.
+                    // Before it was locked, another save may have taken it for the remains of a crash.
                     let isInPlace = try lock(descriptor, at: name)
                     if isInPlace { try body(descriptor) }
                     return isInPlace
@@ -128,7 +130,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             }
             if isWritten == true { return }
             guard isWritten == nil else { continue }
-            // What a crash has left behind is removed, once nobody writes it any more.
+            // The remains of a crash are removed, once no save is writing to them.
             _ = try calls.withFile(name, for: .writing) { descriptor throws(FluxFileError) in
                 if try lock(descriptor, at: name) { try calls.unlinkFile(name) }
             }
@@ -136,16 +138,16 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         throw FluxFileError.isThere(calls.path, at: name)
     }
 
-    /// Locks a file that was opened by a name; false: it has been renamed or removed meanwhile.
+    /// Locks a file that was opened by a name; false: it was renamed or removed meanwhile.
     private func lock(_ descriptor: Int32, at name: String) throws(FluxFileError) -> Bool {
         try calls.lockFile(descriptor)
         return try calls.identity(at: name)?.number == calls.identity(of: descriptor).number
     }
 
-    /// Sees that what is in the file's place may be overwritten.
+    /// Ensures that what is in the file's place may be overwritten.
     private func makeWay() throws(FluxFileError) {
         guard let found = try look() else {
-            // What was there may have been kept aside: a loss of power might keep the new file, and not this.
+            // An old file may have been renamed: a loss of power might keep the new file, but lose that renaming.
             try syncDirectory()
             return
         }
@@ -153,7 +155,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             if last != found { throw FluxFileError(calls.path, .changedByAnother) }
             return
         }
-        // Never read here, or not to the end. Unless it is of a newer version it makes way, and is kept.
+        // The file was never read here, or not completely. Unless it is of a newer version, it makes way and is kept.
         let file = try calls.withFile(calls.path, for: .reading) { (try? calls.readFile($0)) ?? [] }
         if let file, let (stored, _) = try? FluxFileFormat.parse(file, at: calls.path), stored > version {
             throw FluxFileError(calls.path, .newer(version: stored))
@@ -163,7 +165,8 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     // MARK: - Support
 
-    /// Renames a file, also where that is said to have failed and was done: the answer of a server was lost, or a signal came after it.
+    /// Renames a file; ignores an error if the file was renamed after all: a server's reply was lost, or a signal came
+    /// late.
     private func rename(_ from: String, to: String, _ file: FluxFileCalls.Identity) throws(FluxFileError) {
         do throws(FluxFileError) {
             try calls.renameFile(from, to: to)
@@ -176,14 +179,14 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         do { return try body() } catch { throw FluxFileError(calls.path, .coding(error)) }
     }
 
-    /// What is in the file's place; nil: nothing.
+    /// Returns what is in the file's place; nil: nothing.
     private func place() throws(FluxFileError) -> FluxFileCalls.Identity? {
         let found = try calls.identity(at: calls.path)
         if found?.isFile == false { throw FluxFileError(calls.path, .notAFile) }
         return found
     }
 
-    /// What is in the file's place, with its head; nil: nothing, or it went while it was looked at.
+    /// Returns what is in the file's place, with its head; nil: nothing, or it was removed meanwhile.
     private func look() throws(FluxFileError) -> FluxFileCalls.Identity? {
         guard var found = try place() else { return nil }
         let head = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
@@ -194,19 +197,19 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         return found
     }
 
-    /// Gives the file a second name that is free: should the program end before the new one is there, the old one still is.
+    /// Gives the file a second, free name: if the program ends before the new file is in place, the old one still is.
     private func keepAsWell(_ found: FluxFileCalls.Identity) throws(FluxFileError) {
         do {
             _ = try freeName { name throws(FluxFileError) in
-                // An attempt that failed after this has made it already.
+                // An earlier attempt may have created the second name and then failed.
                 if try calls.linkFile(calls.path, to: name) { return true }
                 return try calls.identity(at: name)?.number == found.number
             }
-            // Before the new file takes the place: a loss of power might keep that, and not this.
+            // Before the new file takes its place: a loss of power might keep the new file, but lose the second name.
             try syncDirectory()
             known.withLock { $0 = .file(found) }
         } catch {
-            // Not every file system has second names.
+            // Not every file system has hard links.
             if !error.isRefused { throw error }
             _ = try keepAside(found)
             known.withLock { $0 = .file(nil) }
@@ -214,16 +217,17 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         }
     }
 
-    /// Renames the file to a name that is free, and returns that; nobody else takes one while the new file is locked.
+    /// Renames the file to a free name and returns that; no other save takes one while the new file is locked.
     ///
-    /// A loss of power can bring the old name back, until that is synced before the next file takes the place.
+    /// The renaming is synced before the next file takes the place. Until then, a loss of power can bring the old name
+    /// back.
     private func keepAside(_ found: FluxFileCalls.Identity) throws(FluxFileError) -> String {
         let name = try freeName { name throws(FluxFileError) in try calls.identity(at: name) == nil }
         try rename(calls.path, to: name, found)
         return name
     }
 
-    /// Returns the first name for what is kept that can be taken.
+    /// Returns the first name for a kept file that `take` accepts.
     private func freeName(_ take: (String) throws(FluxFileError) -> Bool) throws(FluxFileError) -> String {
         var (number, name) = (1, calls.path + FluxFileCalls.keptEnding)
         while try !take(name) {
@@ -233,10 +237,10 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         return name
     }
 
-    /// Has the directory remember what was renamed in it, if that can be asked of it.
+    /// Syncs the directory, if the system allows it, so that a loss of power does not undo a renaming in it.
     ///
-    /// One that may be written but not read, or whose file system syncs no directories, refuses that each time: what was
-    /// renamed in it counts all the same, or no save would ever end.
+    /// A directory that can be written but not read, or whose file system syncs no directories, refuses each time. A
+    /// renaming in it counts nevertheless, or no save would ever succeed.
     private func syncDirectory() throws(FluxFileError) {
         do {
             _ = try calls.withFile(calls.folder, for: .directory, calls.syncFile)
@@ -248,11 +252,12 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
 /// What a ``FluxFile`` knows of the file in its place, and so may overwrite.
 nonisolated enum FluxFileKnown: Sendable {
-    /// It was neither read nor written here: what is there is kept aside.
+    /// The file was neither read nor written here: if there is one, it is kept under another name.
     case nothing
-    /// The file as it was last read or written here; nil: there was none, and what is there now is another's.
+    /// The file as it was last read or written here; nil: there was none, and one that is there now is another
+    /// writer's.
     case file(FluxFileCalls.Identity?)
-    /// What a load has found; once that is void, what was known before it.
+    /// What a load has found; once the load is void, what was known before it.
     indirect case found(FluxFileCalls.Identity?, by: FluxCancellationFlag, before: FluxFileKnown)
 
     /// What counts now.
@@ -261,7 +266,7 @@ nonisolated enum FluxFileKnown: Sendable {
         return load.isVoid ? before : .file(file)
     }
 
-    /// What was known before a load, and before all that is void with it.
+    /// What was known before a load and its other parts.
     func before(_ load: FluxCancellationFlag) -> FluxFileKnown {
         guard case .found(_, let earlier, let before) = self, earlier.isPart(with: load) else { return valid }
         return before

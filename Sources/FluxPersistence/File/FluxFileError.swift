@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// Why a ``FluxFile`` could not be read or written; what was in the file is still there, or in the one named.
+/// Why a ``FluxFile`` could not be read or written; its old content is still there, or in the file at ``keptAt``.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvertible {
@@ -12,39 +12,40 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
     public enum Reason: Sendable {
         /// The system refused a call, such as `open`, with a code from `errno`.
         case system(call: String, code: Int32)
-        /// The path is empty, has a zero byte in it, or ends in `.new`.
+        /// The path is empty, contains a zero byte, or ends in `.new`.
         ///
-        /// The system takes one with a zero byte for another, and `.new` is what another file is written under before it is renamed.
+        /// The system ends a path at a zero byte, and a name that ends in `.new` is what a save of another file writes
+        /// to before it renames.
         case notAPath
-        /// Something else than a regular file has the path, such as a directory.
+        /// Something other than a regular file is at the path, such as a directory.
         case notAFile
         /// The file has no content.
         case empty
         /// The file does not begin as the files of a ``FluxFile`` do.
         case foreign
-        /// The file ends before its content does, or goes on after it.
+        /// The file ends before its content does, or continues after it.
         case truncated
         /// The content is not what was written.
         case damaged
-        /// The content is of a version from before, and there is no migration.
+        /// The content is of an older version, and there is no migration.
         case noMigration(version: Int)
-        /// The content is of a version that comes after the one that the program knows, or the file of a newer format.
+        /// The content is of a newer version than the program knows, or the file is of a newer format.
         case newer(version: Int)
-        /// The content was not to be encoded, decoded or migrated: what the closure has thrown.
+        /// The content could not be encoded, decoded or migrated: the error that the closure threw.
         case coding(any Swift.Error)
         /// Something else has written the file since it was read or written here.
         case changedByAnother
     }
 
-    /// The path as the file was made with.
+    /// The path that the file object was created with.
     public let path: String
     /// What is wrong.
     public let reason: Reason
-    /// Where the file that could not be read has been moved; nil: nowhere.
+    /// Where the file that could not be read was moved to; nil: it was not moved.
     public internal(set) var keptAt: String?
-    /// What the system refused to do something with, where that is not the file itself.
+    /// The path of the refused system call, if it is not that of the file itself.
     var place: String?
-    /// Why the file that could not be read has not been moved.
+    /// Why the file that could not be read was not moved.
     var obstacle: String?
 
     init(_ path: String, _ reason: Reason, at place: String? = nil) {
@@ -52,7 +53,7 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         self.place = place == path ? nil : place
     }
 
-    /// One line that begins with the path.
+    /// A one-line description that begins with the path.
     public var description: String {
         var line = "\(name): \(explanation)"
         if let keptAt { line += "; it has been kept as \(keptAt)" }
@@ -60,7 +61,7 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         return line
     }
 
-    /// The path, so written that an empty one shows.
+    /// The path, quoted where an empty one or a zero byte has to show.
     private var name: String {
         guard case .notAPath = reason else { return path }
         return "\"" + path.split(separator: "\0", omittingEmptySubsequences: false).joined(separator: "\\0") + "\""
@@ -86,7 +87,7 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         }
     }
 
-    /// Whether the content is of no use to this program, so that the file is to be kept aside.
+    /// Whether this program cannot use the content, so that the file is to be kept under another name.
     var isUnreadable: Bool {
         switch reason {
         case .empty, .foreign, .truncated, .damaged, .noMigration, .coding: true

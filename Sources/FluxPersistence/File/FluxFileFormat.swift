@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// How a version and bytes stand in a file: a head of 40 bytes, and the bytes.
+/// How a version and bytes are stored in a file: a head of 40 bytes, and then the bytes.
 ///
 /// | bytes  |                                                        |
 /// |--------|--------------------------------------------------------|
@@ -12,24 +12,24 @@
 /// | 24..<32 | how many bytes the content has                        |
 /// | 32..<40 | FNV-1a, of 64 bits, over bytes 8..<32 and the content |
 ///
-/// Numbers are stored with their lowest byte first. Whatever comes after the head in a later format, it has the same head: so
-/// one that is newer is told from one that is damaged.
+/// Numbers are stored lowest byte first. A later format has the same head, whatever follows it, so a file of a newer
+/// format can be told from a damaged one.
 nonisolated enum FluxFileFormat {
     static let mark: [UInt8] = Array("FluxFile".utf8)
     static let headSize = 40
     private static let format: UInt64 = 1
 
-    /// The head of a file with this content.
+    /// Returns the head of a file with this content.
     static func head(version: Int, content: [UInt8]) -> [UInt8] {
         let numbers = bytes(format) + bytes(UInt64(bitPattern: Int64(version))) + bytes(UInt64(content.count))
         return mark + numbers + bytes(checksum(numbers, content))
     }
 
-    /// Takes a file apart.
+    /// Splits a file into version and content.
     ///
     /// - Parameters:
     ///   - file: All bytes of the file.
-    ///   - path: Where it is, for the error.
+    ///   - path: Where the file is, for the error.
     /// - Returns: The version of the content, and the content.
     /// - Throws: What is wrong with the file.
     static func parse(_ file: [UInt8], at path: String) throws(FluxFileError) -> (version: Int, content: [UInt8]) {
@@ -41,12 +41,12 @@ nonisolated enum FluxFileFormat {
         let content = Array(file[headSize...])
         let isWhole = number(in: file, at: 32) == checksum(Array(file[8..<32]), content)
         if !isWhole || number(in: file, at: 8) < format { throw FluxFileError(path, .damaged) }
-        // Only now: a damaged number is no format.
+        // Checked last: in a damaged file, this number is no format.
         if number(in: file, at: 8) > format { throw FluxFileError(path, .newer(version: version)) }
         return (version, content)
     }
 
-    /// Whether a file that begins so may go on; one more byte than its head says is enough to see that it is damaged.
+    /// Whether to read on after this beginning; one byte more than the head announces is enough to reject the file.
     static func goesOn(_ file: [UInt8]) -> Bool {
         isOurs(file) && (file.count < headSize || number(in: file, at: 24) >= file.count - headSize)
     }
