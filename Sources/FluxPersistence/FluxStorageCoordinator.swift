@@ -2,23 +2,23 @@
     import FluxCore
 #endif
 
-/// Loads the state of a store, holds back what comes meanwhile, and writes what has changed; one for each store.
+/// Loads the state of a store, holds back changes until then, and writes what has changed; each store has its own.
 ///
-/// Its lock is taken inside that of the store, never the other way round, so that the order of what it notes is the one
-/// in which the store applied it. It and the handle of its store keep each other until the store has ended; while anything
-/// is due the writer keeps both.
+/// Its lock is taken while the store's lock is held, never the other way round, so changes are noted in the order in
+/// which the store applied them. The coordinator and the handle of its store keep each other until the store has ended.
+/// While anything is pending, the writer keeps both.
 ///
-/// What runs for each action is inlinable: with 256 callers the unspecialised code costs as much as the database.
+/// What runs for each action is inlinable: with 256 callers, the unspecialised code costs as much as the database.
 @usableFromInline
 nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObserver, FluxSettling {
-    /// What is held back, and the work whose action it is.
+    /// A change that is held back, and the task of the event that it came from.
     @usableFromInline typealias Held = (change: FluxChange<State>, task: FluxTask?)
     @usableFromInline typealias Machine = FluxStorageMachine<Held, State.Action, FluxLatch>
 
     /// A write that has begun.
     @usableFromInline
     enum Write {
-        /// Actions, with the numbers after one.
+        /// Actions; the first has the number after the given one.
         case actions(ContiguousArray<State.Action>, after: UInt64)
         case snapshot(FluxSnapshot<State>)
     }
@@ -26,10 +26,10 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     @usableFromInline let handle: FluxStoreHandle<State>
     @usableFromInline let storage: FluxStorage<State>
     @usableFromInline let lock: FluxLock<Machine>
-    /// Calls ``write()`` as the client's module has specialised it.
+    /// Calls ``write()`` as it is specialised in the client's module.
     @usableFromInline let writer: @Sendable (FluxStorageCoordinator) async -> Void
 
-    /// Looks on at a store that nobody knows yet, and holds back what it is to apply.
+    /// Observes a store that no other code knows yet, and holds back its changes.
     @inlinable
     init(_ handle: FluxStoreHandle<State>, _ storage: FluxStorage<State>) {
         (self.handle, self.storage, writer) = (handle, storage, { await $0.write() })
@@ -47,7 +47,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     @usableFromInline
     func admit(_ change: FluxChange<State>) -> Bool { lock.withLock { !$0.hold((change, FluxTask.current)) } }
 
-    /// Loads, and goes on from what comes first, an answer or the end of the time for it.
+    /// Starts the load; the store resumes from whatever comes first, an answer or the time limit.
     @usableFromInline
     func startLoading() {
         let deadline = storage.loadTimeout.map(storage.deadline)
@@ -55,7 +55,8 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
             do {
                 restore(try await storage.load(initialState: handle.state, until: deadline))
             } catch {
-                // While all is held back still: nobody writes yet, whose failure could be reported meanwhile.
+                // Everything is still held back, so no write has begun whose failure could be reported at the same
+                // time.
                 storage.onFailure(
                     FluxPersistenceFailure(operation: .load, error: error, attempt: 1, retryAfter: nil))
                 restore(FluxRecovery(after: error))
@@ -63,7 +64,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         }
     }
 
-    /// Goes on from what was loaded, and applies what was held back in the meantime, in order.
+    /// Resumes from what was loaded, and applies in order what was held back meanwhile.
     @usableFromInline
     func restore(_ recovery: FluxRecovery<State>) {
         let (told, finish) = handle.withAccess { access in
@@ -84,39 +85,44 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         finish?()
     }
 
-    /// A store that is let go while it loads still applies what it has held back; what is due then is written by a task.
+    /// Postpones the end of a store that still loads, until what it has held back is applied; a task writes what is
+    /// pending.
     @usableFromInline
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
         let (isPutOff, isDue, isDone) = lock.withLock { ($0.letGo(finish), $0.isDue, $0.isClosed || $0.hasGone) }
-        // At once, whatever still holds this for a moment: who has flushed the store may open its log again.
+        // At once, even if other code still keeps this object: a caller that has flushed the store may open its log
+        // again.
         if isDone { storage.log.close() }
-        // Even where a write is due already: whoever has seen the change may come before its thread has started that.
+        // Even if a write is pending already: another thread may see the change and load before the writer has been
+        // started.
         if isDue, storage.place != nil { work { await self.flush() } }
         return isPutOff
     }
 
     // MARK: - Waiting
 
-    /// Waits until the load has ended, or the task is cancelled; how it has ended.
+    /// Waits until the load has ended or the task is cancelled; returns how the load ended.
     @usableFromInline
     func opened() async -> FluxRestoration {
         await wait(for: .load)
         return lock.withLock { $0.isReady ? $0.restoration : .loading }
     }
 
-    /// Waits until the load has ended and all that was applied before is written, or never will be, or the task is cancelled.
+    /// Waits until the load has ended and everything applied before is written, or never will be, or the task is
+    /// cancelled.
     @usableFromInline
     func flush() async {
         await wait(for: .load)
         await wait(for: .writes)
     }
 
-    /// What keeps the changes that were applied before from being written, as soon as that is known; nil: they are.
+    /// Returns what prevents the changes applied before from being written, as soon as that is known; nil: they are
+    /// written.
     @usableFromInline
     func failure() async -> (any Swift.Error)? {
         guard await wait(for: .load) else { return _Concurrency.CancellationError() }
         let number = lock.withLock { $0.last }
-        // Again where the failure that it was told of is over, by a write that has not had all of them.
+        // Waits again if the failure is already over, because of a write that did not cover all of the changes.
         while await wait(for: .attempt) {
             let (error, isDone) = lock.withLock { ($0.failure(upTo: number), $0.done >= number) }
             if error != nil || isDone { return error }
@@ -147,10 +153,10 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         return revision
     }
 
-    /// Waits until what is needed is there; false: the task was cancelled before that.
+    /// Waits until a need is met; false: the task was cancelled before that.
     @inlinable @discardableResult
     func wait(for need: FluxStorageNeed) async -> Bool {
-        // Most need no latch: it costs as much as all the rest.
+        // Most calls need no latch, which costs as much as all the rest.
         if lock.withLock({ $0.grants(need, $0.last) }) { return true }
         return await wait(for: need) { latch in lock.withLock { $0.wait(for: need, latch) } }
     }
@@ -174,11 +180,11 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
 
     /// Starts the writer.
     ///
-    /// Detached: what it writes is not for the task alone that happens to be the first.
+    /// The task is detached, because it writes for all callers, not only for the one that happens to start it.
     @usableFromInline
     func settle() { work { await FluxUnwritten.run(self.storage.path) { await self.writer(self) } } }
 
-    /// Does something in a task of its own, during which who loads from the same place waits.
+    /// Runs a closure in a task of its own; a load from the same place waits for pending writes meanwhile.
     private func work(_ body: @escaping @Sendable () async -> Void) {
         let place = storage.place
         let id = place.map { FluxUnwritten.enter(storage.path, at: $0) { await self.flush() } }
@@ -204,7 +210,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
                 }
                 for waiter in told { waiter.open() }
                 withExtendedLifetime(gone) {}
-                // Those who have just been told, and go on to their next action, come into this batch.
+                // Tasks that were just notified and continue with their next action get it into the next batch.
                 await _Concurrency.Task.yield()
             } catch {
                 await pause(after: error)
@@ -212,7 +218,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         }
     }
 
-    /// Begins a write, and takes the state in one step with that.
+    /// Begins a write, and reads the state in the same atomic step.
     @inlinable
     func begin() -> Write? {
         handle.withAccess { access in
@@ -225,14 +231,14 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         }
     }
 
-    /// Reports a failure, and waits until it is time for the next attempt; or closes, where none can help.
+    /// Reports a failure and waits until the next attempt is due; closes if no attempt can help.
     @usableFromInline
     func pause(after error: any Swift.Error) async {
         let (step, failed, informed) = lock.withLock { ($0.step, $0.fail(error), $0.settle()) }
         let delay = fluxIsPermanent(error) ? nil : storage.backoff.delay(after: failed.attempt)
         let deadline = delay.map(storage.deadline)
         let failure = FluxPersistenceFailure(operation: step, error: error, attempt: failed.attempt, retryAfter: delay)
-        // What is opened in there is no part of the write, and may have to wait for the next attempt.
+        // A store that is opened in there is no part of this write, and may have to wait for the next attempt.
         FluxUnwritten.$scope.withValue(nil) { storage.onFailure(failure) }
         for waiter in informed { waiter.open() }
         if let deadline { return (try? await deadline()) ?? () }

@@ -2,57 +2,59 @@
     import FluxCore
 #endif
 
-/// What is held back until the load has ended, what is to be written then, one write at a time, and who waits for what:
-/// a pure state machine.
+/// A pure state machine: what is held back until the load has ended, what is then to be written, and which tasks wait.
 ///
-/// Everything that was applied has a number. A write covers all numbers up to one; what fails is written again, with what
-/// came in the meantime. With a log the actions are kept until a write that covers them is done.
+/// One write runs at a time. Every change that was noted has a number. A write covers all numbers up to one; what fails
+/// is written again, with what came in the meantime. With a log, actions are kept until a write that covers them has
+/// succeeded.
 ///
-/// | input     | loading           | idle                           | writing                          | closed  |
-/// |-----------|-------------------|--------------------------------|----------------------------------|---------|
-/// | `hold`    | held back         | refused: apply it now          | refused                          | refused |
-/// | `letGo`   | put off to `open` | at once: gone                  | at once; gone if none is due     | at once |
-/// | `end`     | idle, or closed   | never                          | never                            | never   |
-/// | `note`    | nothing           | start a writer; closed if gone | with the next write              | nothing |
-/// | `begin`   | never             | never                          | the next write; idle if none due | nothing |
-/// | `succeed` | never             | never                          | all that it covered is written   | never   |
-/// | `fail`    | never             | never                          | all that it covered is due again | never   |
-/// | `close`   | never             | never                          | closed: it never will be         | never   |
+/// | input     | loading             | idle                            | writing                                | closed         |
+/// |-----------|---------------------|---------------------------------|----------------------------------------|----------------|
+/// | `hold`    | held back           | refused: apply it now           | refused                                | refused        |
+/// | `letGo`   | postponed to `open` | at once: gone                   | at once; gone if nothing is pending    | at once        |
+/// | `end`     | idle, or closed     | never                           | never                                  | never          |
+/// | `note`    | ignored             | starts a writer; closed if gone | part of the next write                 | ignored        |
+/// | `begin`   | never               | never                           | the next write; idle if none is pending | none          |
+/// | `succeed` | never               | never                           | all that it covered is written         | never          |
+/// | `fail`    | never               | never                           | all that it covered is pending again   | never          |
+/// | `close`   | never               | never                           | closed: what is pending is never written | never        |
 ///
 /// What was held back is applied between `end` and `open`.
 ///
-/// | wait for   | before `open` | idle                | writing             | closed   |
-/// |------------|---------------|---------------------|---------------------|----------|
-/// | the load   | has to        | need not            | need not            | need not |
-/// | the writes | if any is due | need not            | has to              | need not |
-/// | an attempt | if any is due | need not            | until one failed    | need not |
+/// | wait for   | before `open`           | idle                      | writing                   | closed  |
+/// |------------|-------------------------|---------------------------|---------------------------|---------|
+/// | the load   | waits                   | returns                   | returns                   | returns |
+/// | the writes | waits if any is pending | returns                   | waits                     | returns |
+/// | an attempt | waits if any is pending | returns                   | waits until one failed    | returns |
+/// | room       | waits                   | waits while there is none | waits while there is none | returns |
 /// | room       | has to        | while there is none | while there is none | need not |
 @usableFromInline
 nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline typealias Step = FluxPersistenceFailure.Operation
 
-    /// With no log only the newest state counts, and no action is kept.
+    /// Whether actions are kept; without a log only the newest state counts.
     @usableFromInline let isLog: Bool
-    /// How many actions may be unwritten before those who wait for room have to.
+    /// How many actions may be unwritten before tasks have to wait for room.
     @usableFromInline let capacity: Int
-    /// How many actions the log gets before a snapshot takes their place.
+    /// How many actions the log gets before a snapshot replaces them.
     @usableFromInline let compactEvery: UInt64
 
     /// How the load ended.
     @usableFromInline var restoration = FluxRestoration.loading
-    /// All that was held back has been applied.
+    /// Whether everything that was held back has been applied.
     @usableFromInline var isReady = false
-    /// Nothing is written, for good: the log could not be read, or an error cannot be cured.
+    /// Whether nothing is ever written again: the log could not be read, an error is permanent, or a change came after
+    /// the end.
     @usableFromInline var isClosed = false
-    /// Whether the store was let go with nothing due: its log is another's from here on.
+    /// Whether the store was released with nothing pending: its log may belong to another store from here on.
     @usableFromInline var hasGone = false
     var held: ContiguousArray<Change> = []
-    /// Ends the store, where that was let go during the load.
+    /// Ends the store, if it was released during the load.
     var finish: (@Sendable () -> Void)?
 
-    /// The number of what was applied last.
+    /// The number of the last applied change.
     @usableFromInline var last: UInt64 = 0
-    /// All up to this number has been written.
+    /// All changes up to this number have been written.
     @usableFromInline var done: UInt64 = 0
     /// The actions after those that are being written.
     @usableFromInline var pending: ContiguousArray<Action> = []
@@ -60,25 +62,25 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var batch: ContiguousArray<Action> = []
     @usableFromInline var batchEnd: UInt64 = 0
     @usableFromInline var step = Step.save
-    /// From this number on actions are counted until a snapshot is due; nil: one is due.
+    /// Actions are counted from this number until a snapshot is due; nil: one is due.
     @usableFromInline var compacted: UInt64?
-    /// Up to this number only a snapshot will do: there is a change among them that is no action.
+    /// Up to this number, only a snapshot is possible: one of the changes is not an action.
     @usableFromInline var unlogged: UInt64 = 0
     @usableFromInline var attempt = 0
-    /// What the last attempt failed with; nil once one has succeeded.
+    /// The error of the last attempt; nil once one has succeeded.
     @usableFromInline var error: (any Swift.Error)?
     @usableFromInline var isWriting = false
 
-    /// Those who wait, each with the number of what was noted last when the wait began.
+    /// The waiting tasks, each with the number of the last change noted when its wait began.
     ///
-    /// For each need in the order in which they came, which is the one in which they get it. Slices, since many may wait
-    /// while each write tells a few.
+    /// There is one list for each need, in the order of arrival, which is also the order of service. The lists are
+    /// slices, because many tasks may wait while each write notifies a few.
     @usableFromInline var waiters = ContiguousArray(
         repeating: ArraySlice<(id: UInt64, number: UInt64, waiter: Waiter)>(), count: FluxStorageNeed.allCases.count)
-    /// Those among them who have given up.
+    /// The ids of the waiting tasks that have given up.
     @usableFromInline var withdrawn: Swift.Set<UInt64> = []
     @usableFromInline var lastID: UInt64 = 0
-    /// How many were given room for an action that has not been noted yet.
+    /// How many tasks were given room for an action that has not been noted yet.
     @usableFromInline var granted = 0
 
     @inlinable
@@ -87,7 +89,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     }
 
     @inlinable var isLoading: Bool { if case .loading = restoration { true } else { false } }
-    /// Whether something was applied, or will be with the end of the load, that is still to be written.
+    /// Whether something that was applied, or will be at the end of the load, is still to be written.
     var isDue: Bool { isReady ? isWriting : !isLoading || !held.isEmpty }
 
     // MARK: - Inputs of the load
@@ -98,21 +100,21 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return isLoading
     }
 
-    /// The store was let go; true: it ends only with the load.
+    /// Notes that the store was released; true: it ends only after the load.
     mutating func letGo(_ finish: @escaping @Sendable () -> Void) -> Bool {
         if isLoading { self.finish = finish }
         hasGone = isReady && done == last
         return isLoading
     }
 
-    /// Ends the load; what was held back is to be applied then, in order, and `open` called.
+    /// Ends the load; the caller then applies what was held back, in order, and calls `open`.
     ///
     /// - Parameters:
-    ///   - restoration: How it has ended.
+    ///   - restoration: How the load ended.
     ///   - number: The number of the last action in a log; nil: what is stored could not be read.
-    ///   - snapshot: The number of its snapshot; nil: it has none, so that the first write is one.
+    ///   - snapshot: The number of the log's snapshot; nil: there is none, so the first write is one.
     ///   - closes: Whether nothing can be written either.
-    ///   - isUncounted: Whether the state was announced under a revision that the log does not lead to.
+    ///   - isUncounted: Whether the state was announced with a revision that the log does not lead to.
     /// - Returns: What was held back.
     mutating func end(
         _ restoration: FluxRestoration, number: UInt64?, snapshot: UInt64?, closes: Bool = false,
@@ -122,30 +124,32 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         isClosed = closes || isLog && number == nil
         (last, done) = (number ?? 0, number ?? 0)
         compacted = snapshot
-        // No append will do before that: what is acknowledged by it would have a lower revision after the next start.
+        // No append will do before a snapshot: after the next start, what it acknowledged would have a lower revision.
         if isUncounted { unlogged = last + 1 }
         return Swift.exchange(&held, with: [])
     }
 
-    /// All that was held back has been applied; whom to tell, and what to call, outside the lock.
+    /// Notes that everything held back was applied; returns the tasks to notify and the function to call, outside the
+    /// lock.
     mutating func open() -> (told: ContiguousArray<Waiter>, finish: (@Sendable () -> Void)?) {
         isReady = true
-        // It keeps who looks on at the store, and so whoever has this machine.
+        // `finish` keeps the observers of the store, and so the owner of this machine.
         return (settle(), Swift.exchange(&finish, with: nil))
     }
 
     // MARK: - Inputs of the store
 
-    /// Notes what was applied; true: start a writer.
+    /// Notes an applied change; true: start a writer.
     ///
     /// - Parameters:
-    ///   - action: The action; nil: a change that is none, which a log can take only with a snapshot.
-    ///   - isAnnounced: A change that nobody was told of can wait to be saved with the next; a log has every action.
-    /// - Returns: Whether to start one.
+    ///   - action: The action; nil: the change is not an action, so a log can take it only with a snapshot.
+    ///   - isAnnounced: Whether the change was announced. One that was not is saved with the next; a log has every
+    ///     action.
+    /// - Returns: Whether to start a writer.
     @inlinable
     mutating func note(_ action: Action?, isAnnounced: Bool = true) -> Bool {
         if isLoading || !(isAnnounced || isLog) { return false }
-        // What comes once the store has gone is saved by nobody, and who asks is told.
+        // What is applied after the store has gone is never saved, and `failure` reports that.
         if hasGone { isClosed = true }
         if isClosed { return false }
         last += 1
@@ -155,7 +159,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     // MARK: - Inputs of those who wait
 
-    /// Adds somebody who waits, and is told by `settle`; nil: there is nothing to wait for.
+    /// Adds a waiting task, which `settle` returns once its need is met; nil: there is nothing to wait for.
     @inlinable
     mutating func wait(for need: FluxStorageNeed, _ waiter: Waiter) -> UInt64? {
         if grants(need, last) { return nil }
@@ -164,19 +168,19 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return lastID
     }
 
-    /// Removes one who waits no longer; false: it has been told.
+    /// Removes a waiting task that has given up; false: its need was met before.
     ///
     /// - Parameters:
     ///   - id: What `wait` returned.
-    ///   - need: What it waited for.
+    ///   - need: What the task waited for.
     /// - Returns: Whether it was still waiting.
     /// - Complexity: O(1), amortised.
     @inlinable
     mutating func withdraw(_ id: UInt64, from need: FluxStorageNeed) -> Bool {
-        // They are told in the order of their ids.
+        // Needs are met in the order of the ids.
         guard let first = waiters[need.rawValue].first, first.id <= id else { return false }
         withdrawn.insert(id)
-        // All at once, when they are half of all: one by one each would move those behind it.
+        // Removed together, once they are half of all: one by one, each removal would move those behind it.
         if 2 * withdrawn.count >= waiters.reduce(0, { $0 + $1.count }) {
             for need in waiters.indices { waiters[need].removeAll { [withdrawn] in withdrawn.contains($0.id) } }
             withdrawn = []
@@ -184,7 +188,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return true
     }
 
-    /// Removes those who have what they wait for; they are to be told outside the lock.
+    /// Removes and returns the tasks whose needs are met; the caller notifies them outside the lock.
     @inlinable
     mutating func settle() -> ContiguousArray<Waiter> {
         var told: ContiguousArray<Waiter> = []
@@ -195,7 +199,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
                 waiters[need.rawValue].removeFirst()
                 if !isWithdrawn { told.append(first.waiter) }
             }
-            // A slice keeps those that were taken from it until it is another.
+            // A slice keeps the elements that were removed from it until it is replaced.
             if waiters[need.rawValue].isEmpty { waiters[need.rawValue] = [] }
         }
         return told
@@ -203,9 +207,9 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     // MARK: - Inputs of the writer
 
-    /// Begins the next write; nil, and idle from here on, where nothing is due.
+    /// Begins the next write; nil, and idle from here on, if nothing is pending.
     ///
-    /// - Returns: What to write: the `batch`, or the state that has all up to `batchEnd`.
+    /// - Returns: What to write: the `batch`, or the state with all changes up to `batchEnd`.
     @inlinable
     mutating func begin() -> Step? {
         isWriting = done != last && !isClosed
@@ -217,7 +221,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return step
     }
 
-    /// Notes that the write is done; returns its actions and what had failed before, to be let go of outside the lock.
+    /// Notes that the write succeeded; returns its actions and the error before it, to be released outside the lock.
     @inlinable
     mutating func succeed() -> (actions: ContiguousArray<Action>, error: (any Swift.Error)?) {
         done = batchEnd
@@ -226,23 +230,26 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return (batch, error)
     }
 
-    /// Notes that the write failed; returns how many have in a row, and the error before, to be let go of outside the lock.
+    /// Notes that the write failed; returns the number of failures in a row and the previous error, to be released
+    /// outside the lock.
     @inlinable
     mutating func fail(_ error: any Swift.Error) -> (attempt: Int, before: (any Swift.Error)?) {
         let before = self.error
         (pending, batch) = (batch + pending, [])
         attempt += 1
         self.error = error
-        // What could not be compacted is appended, so that those who wait for it need not wait for that too.
+        // After a failed snapshot the actions are appended, so that tasks that wait for those need not wait for a
+        // snapshot too.
         if step == .compact { compacted = last }
-        // And there may be an action that the log can never take: a snapshot has what that did, and holds up nobody.
+        // The log may never accept one of the actions. A snapshot has the effect of that action, and lets the others
+        // proceed.
         if step == .append && attempt > 1 { compacted = nil }
         return (attempt, before)
     }
 
-    /// Writes nothing any more, after a write that failed.
+    /// Closes after a failed write: nothing is written any more.
     ///
-    /// - Returns: Whom to tell, and what to let go of outside the lock.
+    /// - Returns: The tasks to notify, and what to release outside the lock.
     mutating func close(
         _ error: any Swift.Error
     ) -> (told: ContiguousArray<Waiter>, gone: (ContiguousArray<Action>, FluxRestoration)) {
@@ -253,14 +260,15 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     // MARK: - Support
 
-    /// What keeps all up to a number from being written; nil: they are, or no attempt has failed.
+    /// Returns what prevents the changes up to a number from being written; nil: they are written, or no attempt has
+    /// failed.
     func failure(upTo number: UInt64) -> (any Swift.Error)? {
         if isClosed, error == nil, case .failed(let failure) = restoration { return failure }
         if isClosed { return error ?? FluxDurabilityError.logNotRead(restoration) }
         return done >= number ? nil : error
     }
 
-    /// Whether somebody has what they need from here on; room is kept for them.
+    /// Whether a need is met for a task that began to wait at a number; room is then reserved for it.
     @inlinable
     mutating func grants(_ need: FluxStorageNeed, _ number: UInt64) -> Bool {
         switch need {
@@ -275,15 +283,15 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     }
 }
 
-/// What one may wait for.
+/// What a task may wait for.
 @usableFromInline
 nonisolated enum FluxStorageNeed: Int, CaseIterable {
     /// The end of the load.
     case load
-    /// The write of all that was noted so far.
+    /// The write of everything noted so far.
     case writes
-    /// That, or an attempt that fails.
+    /// That write, or a failed attempt.
     case attempt
-    /// Room for one more action, which is then kept until the action has been noted: `granted`.
+    /// Room for one more action, reserved in `granted` until the action has been noted.
     case room
 }

@@ -21,14 +21,16 @@ import Dispatch
 /// The cost of a save is proportional to the size of the state. For a state that changes often and must lose nothing,
 /// use ``FluxLog``.
 ///
-/// A save never overwrites a file that this object has not read or written. A file that cannot be read is renamed
-/// (`.unreadable` at its end, with a number if that is taken) and reported; this applies if it is empty, cut off,
-/// damaged, foreign, of a version without a migration, or if decoding or migrating it throws. A file that a save finds,
-/// and that was never read, gets such a name as a second one and keeps its own until the new file takes it; on a file
-/// system without hard links, it is renamed just before. A file of a newer version stays in its place, and saves are
-/// refused. So does a file that something else has written meanwhile: two stores cannot share a file. They cannot share
-/// an object of this class either, but nothing detects that: create one for each store. After a store was released, the
-/// next load of its path in the same process waits for the pending save.
+/// A save never overwrites a file that this object has not read or written:
+/// - A file that cannot be read is renamed (`.unreadable` at its end, with a number if that is taken) and reported. It
+///   may be empty, cut off, damaged, foreign, or of a version without a migration; or decoding or migrating it throws.
+/// - A file that a save finds, and that was never read, gets such a name as a second one and keeps its own until the
+///   new file takes it. On a file system without hard links, it is renamed just before.
+/// - A file of a newer version stays in its place, and saves are refused.
+/// - A file that something else has written meanwhile stays too, and saves are refused: two stores cannot share a file.
+///
+/// Two stores cannot share an object of this class either, but nothing detects that: create one for each store. After a
+/// store was released, the next load of its path in the same process waits for the pending save.
 ///
 /// The directory has to exist and to allow new files, and the name of the file has to leave room for `.unreadable-999`;
 /// otherwise the first load throws. A directory is not synced if it can be written but not read, or if its file system

@@ -119,7 +119,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         for _ in 0..<1_000 {
             let isWritten = try calls.withFile(name, for: .creating) { descriptor throws(FluxFileError) in
                 do throws(FluxFileError) {
-                    // Before it was locked, another save may have taken it for the remains of a crash.
+                    // Before it was locked, another save may have removed it as the remains of a crash.
                     let isInPlace = try lock(descriptor, at: name)
                     if isInPlace { try body(descriptor) }
                     return isInPlace

@@ -43,7 +43,7 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
     public let reason: Reason
     /// Where the file that could not be read was moved to; nil: it was not moved.
     public internal(set) var keptAt: String?
-    /// The path of the refused system call, if it is not that of the file itself.
+    /// The path that the error is about, if that is not the file itself.
     var place: String?
     /// Why the file that could not be read was not moved.
     var obstacle: String?
