@@ -8,16 +8,16 @@
 /// is written again, with what came in the meantime. With a log, actions are kept until a write that covers them has
 /// succeeded.
 ///
-/// | input     | loading             | idle                            | writing                                | closed         |
-/// |-----------|---------------------|---------------------------------|----------------------------------------|----------------|
-/// | `hold`    | held back           | refused: apply it now           | refused                                | refused        |
-/// | `letGo`   | postponed to `open` | at once: gone                   | at once; gone if nothing is pending    | at once        |
-/// | `end`     | idle, or closed     | never                           | never                                  | never          |
-/// | `note`    | ignored             | starts a writer; closed if gone | part of the next write                 | ignored        |
-/// | `begin`   | never               | never                           | the next write; idle if none is pending | none          |
-/// | `succeed` | never               | never                           | all that it covered is written         | never          |
-/// | `fail`    | never               | never                           | all that it covered is pending again   | never          |
-/// | `close`   | never               | never                           | closed: what is pending is never written | never        |
+/// | input     | loading             | idle                     | writing                          | closed  |
+/// |-----------|---------------------|--------------------------|----------------------------------|---------|
+/// | `hold`    | held back           | refused: apply it now    | refused                          | refused |
+/// | `letGo`   | postponed to `open` | at once: gone            | at once; gone if none is pending | at once |
+/// | `end`     | idle, or closed     | never                    | never                            | never   |
+/// | `note`    | ignored             | a writer; closed if gone | in the next write                | ignored |
+/// | `begin`   | never               | never                    | a write; idle if none is pending | nothing |
+/// | `succeed` | never               | never                    | all that it covered is written   | never   |
+/// | `fail`    | never               | never                    | what it covered is pending again | never   |
+/// | `close`   | never               | never                    | closed: the rest is not written  | never   |
 ///
 /// What was held back is applied between `end` and `open`.
 ///
@@ -25,7 +25,7 @@
 /// |------------|-------------------------|---------------------------|---------------------------|---------|
 /// | the load   | waits                   | returns                   | returns                   | returns |
 /// | the writes | waits if any is pending | returns                   | waits                     | returns |
-/// | an attempt | waits if any is pending | returns                   | waits until one failed    | returns |
+/// | an attempt | waits if any is pending | returns                   | waits until it has ended  | returns |
 /// | room       | waits                   | waits while there is none | waits while there is none | returns |
 /// | room       | has to        | while there is none | while there is none | need not |
 @usableFromInline
@@ -43,8 +43,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var restoration = FluxRestoration.loading
     /// Whether everything that was held back has been applied.
     @usableFromInline var isReady = false
-    /// Whether nothing is ever written again: the log could not be read, an error is permanent, or a change came after
-    /// the end.
+    /// Whether nothing is ever written again: the log could not be read, an error is permanent, or the store had gone.
     @usableFromInline var isClosed = false
     /// Whether the store was released with nothing pending: its log may belong to another store from here on.
     @usableFromInline var hasGone = false
@@ -133,7 +132,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     /// lock.
     mutating func open() -> (told: ContiguousArray<Waiter>, finish: (@Sendable () -> Void)?) {
         isReady = true
-        // `finish` keeps the observers of the store, and so the owner of this machine.
+        // Taken out: `finish` keeps the observers of the store, and so the owner of this machine.
         return (settle(), Swift.exchange(&finish, with: nil))
     }
 
@@ -241,8 +240,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         // After a failed snapshot the actions are appended, so that tasks that wait for those need not wait for a
         // snapshot too.
         if step == .compact { compacted = last }
-        // The log may never accept one of the actions. A snapshot has the effect of that action, and lets the others
-        // proceed.
+        // After a second failure, the log may never accept one of the actions. A snapshot has the effect of that
+        // action, and lets the others proceed.
         if step == .append && attempt > 1 { compacted = nil }
         return (attempt, before)
     }

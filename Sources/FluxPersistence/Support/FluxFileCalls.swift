@@ -12,7 +12,7 @@
     import Android
 #endif
 
-/// What a ``FluxFile`` asks of the system, each with the path in its error.
+/// The system calls of a ``FluxFile``, each with the path in its error.
 nonisolated struct FluxFileCalls: Sendable {
     enum Call: String, Sendable, CaseIterable {
         case stat, access, open, lock = "flock", read, write, sync = "fsync", close, link, rename, unlink
@@ -21,25 +21,26 @@ nonisolated struct FluxFileCalls: Sendable {
     /// What a file is opened for.
     struct Purpose {
         let flags: Int32
-        /// The code that says that it is there, or not there, other than it has to be.
+        /// The error code for a file that is missing or, for `creating`, that exists already.
         let obstacle: Int32
 
         static let reading = Purpose(flags: O_RDONLY | O_NOFOLLOW, obstacle: ENOENT)
         static let writing = Purpose(flags: O_WRONLY | O_NOFOLLOW, obstacle: ENOENT)
-        /// For writing too; there must be none yet.
+        /// For writing a new file; there must be none yet.
         static let creating = Purpose(flags: O_WRONLY | O_NOFOLLOW | O_CREAT | O_EXCL, obstacle: EEXIST)
-        /// For syncing; as the one of them it follows a symbolic link.
+        /// For syncing; the only one that follows a symbolic link.
         static let directory = Purpose(flags: O_RDONLY, obstacle: ENOENT)
     }
 
-    /// What tells one file from another, and from its own later content.
+    /// What distinguishes a file from another, and from its own later content.
     struct Identity: Equatable, Sendable {
-        /// That of the file, which tells it from others that are there at the same time.
+        /// The number of the file, which distinguishes it from others that exist at the same time.
         let number: UInt64
         let size: Int64
         let modified: Swift.Duration
         let isFile: Bool
-        /// The head of its content, for who has read that: another file of the same size may come within the same tick of the clock.
+        /// The head of the content, if it was read: another file of the same size may come within the same tick of the
+        /// clock.
         var head: [UInt8] = []
 
         init(_ status: stat) {
@@ -54,8 +55,8 @@ nonisolated struct FluxFileCalls: Sendable {
             isFile = status.st_mode & S_IFMT == S_IFREG
         }
 
-        // The numbers of the device and of the file are no part of it: those of a disk that is mounted again may be others, and on a FAT
-        // a file has another after a while.
+        // The numbers of the device and of the file are not compared: both may change when a disk is mounted again, and
+        // on a FAT file system a file gets another number after a while.
         static func == (one: Identity, other: Identity) -> Bool {
             (one.size, one.modified, one.isFile, one.head) == (other.size, other.modified, other.isFile, other.head)
         }
@@ -69,19 +70,19 @@ nonisolated struct FluxFileCalls: Sendable {
     /// The folder of the file.
     var folder: String { slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "." }
 
-    /// Where a save writes before it renames: a path that no ``FluxFile`` has.
+    /// Where a save writes before it renames; no ``FluxFile`` has such a path.
     var newPath: String { path + Self.newEnding }
     static let newEnding = ".new"
-    /// What the name of a file ends with that could not be read; of those after the first with a number behind it.
+    /// The ending of the name of a file that could not be read; for each after the first, a number follows.
     static let keptEnding = ".unreadable"
 
-    /// What tells the path from all others, however it is written; nil: its folder is not to be found.
+    /// Identifies the path, however it is written; nil: its folder cannot be found.
     var place: String? {
         var status = stat()
         if stat(folder, &status) != 0 { return nil }
         let name = slash.map { path[path.utf8.index(after: $0)...] } ?? path[...]
         #if canImport(Darwin)
-            // One name to Swift is one to the disk, in however many ways a letter can be written.
+            // Names that are equal in Swift are equal on the disk, in whatever Unicode form.
             return "FluxFile \(status.st_dev) \(status.st_ino) \(name)"
         #else
             return "FluxFile \(status.st_dev) \(status.st_ino) \(Array(name.utf8))"
@@ -90,27 +91,30 @@ nonisolated struct FluxFileCalls: Sendable {
 
     // MARK: - By path
 
-    /// Sees that the path is one: the system would end it at a zero byte, and take what comes before; and where the new file of another
-    /// goes, that would take this one for what a crash has left behind.
+    /// Checks that the path is not empty, has no zero byte and does not end in `.new`.
+    ///
+    /// The system would end the path at a zero byte, and use what comes before. A path that ends in `.new` is where a
+    /// save of another file writes: that save would take this file for the remains of a crash.
     func checkPath() throws(FluxFileError) {
-        // Byte by byte: a character can take in the dot. And some disks take large letters for small ones.
+        // Compared by bytes, as one character can include the dot, and in lower case, as some disks ignore the case.
         let (bytes, ending) = (path.lowercased().utf8, Self.newEnding.utf8)
         if bytes.isEmpty || bytes.contains(0) || bytes.suffix(ending.count).elementsEqual(ending) {
             throw FluxFileError(path, .notAPath)
         }
     }
 
-    /// Sees that new files may be made in the folder, and that nothing is in the place of one but what a save may remove; where there is
-    /// no file yet, also that its name leaves room for those that it may need.
+    /// Checks that the folder allows new files, and that only what a save may remove is in the place of the new file.
+    ///
+    /// If there is no file yet, also checks that its name leaves room for the names of kept files.
     func checkFolder(isFirst: Bool) throws(FluxFileError) {
         try perform(.access, at: folder) { system.mayWrite(in: folder) }
         if try identity(at: newPath)?.isFile == false { throw FluxFileError(path, .notAFile, at: newPath) }
-        // A save removes what a crash has left there, and has to open it for that.
+        // To remove what a crash has left there, a save has to open it.
         _ = try withFile(newPath, for: .writing) { _ in }
         if isFirst { _ = try identity(at: path + Self.keptEnding + "-999") }
     }
 
-    /// What is at a path; nil: nothing.
+    /// Returns what is at a path; nil: nothing.
     func identity(at path: String) throws(FluxFileError) -> Identity? {
         var status = stat()
         let count = try perform(.stat, at: path) {
@@ -119,9 +123,9 @@ nonisolated struct FluxFileCalls: Sendable {
         return count == 0 ? nil : Identity(status)
     }
 
-    /// Runs a closure on a file that is open for as long as that takes; a symbolic link is refused.
+    /// Opens a file for as long as a closure runs; a symbolic link is refused.
     ///
-    /// - Returns: What the closure returns; nil: the file is not there, or to be created, and there already.
+    /// - Returns: What the closure returns; nil: the file is missing or, if it is to be created, exists already.
     func withFile<Value>(
         _ path: String, for purpose: Purpose, _ body: (Int32) throws(FluxFileError) -> Value
     ) throws(FluxFileError) -> Value? {
@@ -138,7 +142,7 @@ nonisolated struct FluxFileCalls: Sendable {
         return value
     }
 
-    /// Gives a file a second name; false: that is taken.
+    /// Gives a file a second name; false: that name is taken.
     func linkFile(_ from: String, to: String) throws(FluxFileError) -> Bool {
         try perform(.link, at: to) { system.linkFile(from, to: to) == 0 ? 1 : errno == EEXIST ? 0 : -1 } == 1
     }
@@ -159,12 +163,12 @@ nonisolated struct FluxFileCalls: Sendable {
         return Identity(status)
     }
 
-    /// Waits until no other process and no other descriptor has the lock of the file.
+    /// Locks a file; waits until no other process and no other descriptor has the lock.
     func lockFile(_ descriptor: Int32) throws(FluxFileError) {
         try perform(.lock) { system.lockFile(descriptor) }
     }
 
-    /// Reads a file, no further than its head says that it goes: what is none may be larger than the memory.
+    /// Reads a file, but no further than its head announces: a foreign file may be larger than the memory.
     func readFile(_ descriptor: Int32, upTo limit: Int = .max) throws(FluxFileError) -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: Swift.min(limit, 1 << 16))
@@ -183,25 +187,25 @@ nonisolated struct FluxFileCalls: Sendable {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = try perform(.write) { rest.withUnsafeBytes { system.writeFile(descriptor, $0) } }
-            // As a file system would say that takes nothing, and does not say why: it would be tried for good.
+            // The file system takes nothing and does not say why: trying again might never end.
             if count == 0 { throw FluxFileError(path, .system(call: Call.write.rawValue, code: EIO)) }
             rest = rest.dropFirst(count)
         }
     }
 
-    /// Returns when what was written is where a loss of power does not reach it.
+    /// Returns once what was written survives a loss of power.
     func syncFile(_ descriptor: Int32) throws(FluxFileError) {
         try perform(.sync) { system.syncFile(descriptor) }
     }
 
     private func closeFile(_ descriptor: Int32) throws(FluxFileError) {
-        // Interrupted or not, the descriptor is gone, and all was synced before.
+        // Even if interrupted, the descriptor is closed, and everything was synced before.
         try perform(.close) { system.closeFile(descriptor) == 0 || errno == EINTR ? 0 : -1 }
     }
 
     // MARK: - Support
 
-    /// Makes a call until no signal interrupts it; returns what the system did.
+    /// Repeats a call until no signal interrupts it; returns the result of the system.
     @discardableResult
     private func perform(
         _ call: Call, at place: String? = nil, _ body: () -> Int
@@ -217,27 +221,27 @@ nonisolated struct FluxFileCalls: Sendable {
 }
 
 nonisolated extension FluxFileError {
-    /// What the system says of a code.
+    /// The system's text for an error code.
     static func text(of code: Int32) -> String { String(cString: strerror(code)) }
 
-    /// There is a file where none should be.
+    /// A file exists where none should be.
     static func isThere(_ path: String, at place: String) -> FluxFileError {
         FluxFileError(path, .system(call: "open", code: EEXIST), at: place)
     }
 
     var code: Int32? { if case .system(_, let code) = reason { code } else { nil } }
 
-    /// Whether the system refuses it each time: it may not be done, or not there.
+    /// Whether the system refuses the call each time: it is not permitted, or not available.
     var isRefused: Bool { [EACCES, EPERM, EINVAL, ENOTSUP, ENOSYS].contains(code) }
 
-    /// Whether no later attempt can do better: the path cannot be had, or belongs to another writer or a newer version.
+    /// Whether no later attempt can succeed: the path cannot be used, or belongs to another writer or a newer version.
     ///
-    /// A full disk, an error of a device and too many open files may pass; a missing folder, or missing rights, may not.
+    /// A full disk, a device error and too many open files may pass; a missing folder and missing rights may not.
     public var isPermanent: Bool {
         switch reason {
-        // The last is what a pipe or a socket in the way of the new file leads to.
+        // The last one comes from a pipe or a socket in the place of the new file.
         case .notAPath, .notAFile, .newer, .changedByAnother, .system("open", ENXIO): true
-        // Where a file that was there is gone when it is to be renamed, somebody else was at it.
+        // Not for a rename: if a file that was there is missing then, something else has moved or removed it.
         case .system(let call, ENOENT): call == "open" || call == "access"
         case .system(_, let code):
             [EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENOTSUP, ENOSYS].contains(code)
@@ -247,7 +251,7 @@ nonisolated extension FluxFileError {
 }
 
 nonisolated extension FluxPersistenceFailure {
-    /// Writes a line to standard error: what a store does with a failure unless it is told otherwise.
+    /// Writes a line to standard error; the default handler for failures of a store.
     @Sendable
     static func print(_ failure: FluxPersistenceFailure) {
         var line = "FluxCore: \(failure)\n"

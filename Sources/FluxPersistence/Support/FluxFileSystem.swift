@@ -12,14 +12,14 @@
     import Android
 #endif
 
-/// The calls that a ``FluxFile`` makes, each as the system has it: one that fails returns -1, and leaves a code in `errno`.
+/// The system calls that a ``FluxFile`` makes: as in the system, one that fails returns -1 and sets `errno`.
 ///
-/// Tests stand in for the system: that is how it is known what is left when the nth call fails, or the power does.
+/// Tests replace the system, to find out what remains if the nth call fails, or the power.
 nonisolated protocol FluxFileSystem: Sendable {
-    /// Says what is at a path; a symbolic link is not followed.
+    /// Looks up what is at a path; a symbolic link is not followed.
     func lookUp(_ path: String, _ status: inout stat) -> Int
     func lookUp(_ descriptor: Int32, _ status: inout stat) -> Int
-    /// Says whether files may be made in a folder.
+    /// Checks whether files may be created in a folder.
     func mayWrite(in folder: String) -> Int
     func openFile(_ path: String, _ flags: Int32) -> Int
     func lockFile(_ descriptor: Int32) -> Int
@@ -39,7 +39,7 @@ nonisolated struct FluxOwnSystem: FluxFileSystem {
 
     func mayWrite(in folder: String) -> Int {
         #if canImport(Android)
-            // There it knows no other user than the real one.
+            // Android can check this only for the real user.
             Int(access(folder, W_OK | X_OK))
         #else
             Int(faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS))
@@ -60,7 +60,7 @@ nonisolated struct FluxOwnSystem: FluxFileSystem {
 
     func syncFile(_ descriptor: Int32) -> Int {
         #if canImport(Darwin)
-            // There `fsync` leaves it in the cache of the drive. Not every file system knows the other.
+            // `fsync` leaves the data in the drive's cache on Darwin. Not every file system supports `F_FULLFSYNC`.
             if fcntl(descriptor, F_FULLFSYNC) == 0 { return 0 }
             if errno == EIO || errno == EINTR { return -1 }
         #endif
