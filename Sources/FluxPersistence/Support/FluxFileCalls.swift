@@ -241,7 +241,7 @@ nonisolated extension FluxFileError {
         switch reason {
         // The last one comes from a pipe or a socket in the place of the new file.
         case .notAPath, .notAFile, .newer, .changedByAnother, .system("open", ENXIO): true
-        // Not for a rename: if a file that was there is missing then, something else has moved or removed it.
+        // Not for `rename`: if a file that was there is missing then, something else has moved or removed it.
         case .system(let call, ENOENT): call == "open" || call == "access"
         case .system(_, let code):
             [EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENOTSUP, ENOSYS].contains(code)

@@ -14,7 +14,7 @@
 
 /// The system calls that a ``FluxFile`` makes: as in the system, one that fails returns -1 and sets `errno`.
 ///
-/// Tests replace the system, to find out what remains if the nth call fails, or the power.
+/// Tests replace the system, to find out what remains if the nth call or the power fails.
 nonisolated protocol FluxFileSystem: Sendable {
     /// Looks up what is at a path; a symbolic link is not followed.
     func lookUp(_ path: String, _ status: inout stat) -> Int
