@@ -3,7 +3,7 @@
 #endif
 
 nonisolated extension FluxStorage {
-    /// Loads what a store resumes from; waits until the load has ended or the task is cancelled.
+    /// Loads the recovery that a store resumes from; waits until the load has ended or the task is cancelled.
     ///
     /// The load runs in its own task, because the user's code may never return, even if it is cancelled. A load that
     /// never returns keeps nothing of the store in memory.
@@ -11,8 +11,9 @@ nonisolated extension FluxStorage {
     /// - Parameters:
     ///   - initialState: The state that the first action of a log without a snapshot is applied to.
     ///   - deadline: Sleeps until the time limit for the load is reached; nil: there is no limit.
-    /// - Returns: What the store resumes from.
-    /// - Throws: What the load throws, ``FluxLogGap``, ``FluxLogOverflow``, ``FluxLoadTimeout`` or `CancellationError`.
+    /// - Returns: The recovery that the store resumes from.
+    /// - Throws: The error of the load, ``FluxLogGap``, ``FluxLogOverflow``, ``FluxLoadTimeout`` or
+    ///   `CancellationError`.
     @usableFromInline
     func load(
         initialState: State, until deadline: (@Sendable () async throws -> Void)? = nil
@@ -47,11 +48,11 @@ nonisolated extension FluxStorage {
 
 /// The result of a load that the waiting task may give up on: the first answer counts.
 ///
-/// | answer             | from                                | what was read |
+/// | answer             | from                                | its result is |
 /// |--------------------|-------------------------------------|---------------|
 /// | a value            | the load                            | counts        |
-/// | an error           | the load, or its time limit         | is void       |
-/// | CancellationError  | the waiting task, if it is cancelled | is void      |
+/// | an error           | the load, or its time limit         | void          |
+/// | CancellationError  | the waiting task, if it is cancelled | void         |
 nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
     let mark: FluxCancellationFlag
     private let latch = FluxLatch()
@@ -84,7 +85,7 @@ nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
     }
 }
 
-/// Says whether a load is void: the store did not resume from it, so what it has found counts as not found.
+/// Says whether a load is void: the store did not resume from it, so its result counts as not found.
 ///
 /// The task of the load carries the flag in its ``FluxUnwritten/Scope``, so that it also reaches a ``FluxFile`` inside
 /// the user's own persistence.

@@ -21,7 +21,7 @@ nonisolated public protocol FluxLog<State>: Sendable {
     /// Returns once what was read survives a crash: a process that was stopped may have written it without making it
     /// durable.
     ///
-    /// - Returns: What is stored; neither a snapshot nor an action if the log is new.
+    /// - Returns: The contents of the log; neither a snapshot nor an action if it is new.
     /// - Throws: The error that prevented reading; the store then does not write to the log.
     func load() async throws -> FluxLogContents<State>
 

@@ -22,8 +22,8 @@ nonisolated public protocol FluxPersistence<State>: Sendable {
 
     /// Reads the state that was saved last, and returns once that state survives a crash.
     ///
-    /// A process that was stopped may have saved the state without making it durable, and the store treats what it has
-    /// loaded as saved.
+    /// A process that was stopped may have saved the state without making it durable, and the store treats a loaded
+    /// state as saved.
     ///
     /// - Returns: The state; nil if none has been saved yet.
     /// - Throws: The error that prevented reading.

@@ -2,7 +2,7 @@
     import FluxCore
 #endif
 
-/// What a store resumes from: the stored state, or the initial one.
+/// The result of a load that a store resumes from: the stored state, or the initial one.
 @usableFromInline
 nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var restoration: FluxRestoration
@@ -10,7 +10,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var state: State?
     /// The revision of that state.
     var revision: UInt64 = 0
-    /// The number of the last action in the log; nil: what is stored could not be read.
+    /// The number of the last action in the log; nil: the stored data could not be read.
     var number: UInt64?
     /// The number of the log's snapshot, if it has one.
     var snapshot: UInt64?
@@ -29,7 +29,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     /// Resumes from a snapshot and the actions after it.
     ///
     /// - Parameters:
-    ///   - contents: What a log has loaded.
+    ///   - contents: The contents of a log.
     ///   - initialState: The state that the first action was applied to if there is no snapshot.
     /// - Throws: ``FluxLogGap`` if an action is missing; ``FluxLogOverflow`` if no store can have counted that far.
     init(_ contents: FluxLogContents<State>, initialState: State) throws {

@@ -66,7 +66,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
     }
 }
 
-/// The log of a store until it is closed: what still runs after the store's release then no longer keeps it open.
+/// The log of a store until it is closed: code that still runs after the store's release does not keep it open.
 @usableFromInline
 nonisolated final class FluxStorageLog<State: FluxState>: Sendable {
     private let log: FluxLock<(any FluxLog<State>)?>

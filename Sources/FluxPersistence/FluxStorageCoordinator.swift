@@ -8,7 +8,8 @@
 /// which the store applied them. The coordinator and the handle of its store keep each other until the store has ended.
 /// While anything is pending, the writer keeps both.
 ///
-/// What runs for each action is inlinable: with 256 callers, the unspecialised code costs as much as the database.
+/// The code that runs for each action is inlinable: with 256 callers, the unspecialised code costs as much as the
+/// database.
 @usableFromInline
 nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObserver, FluxSettling {
     /// A change that is held back, and the task of the event that it came from.
@@ -64,7 +65,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         }
     }
 
-    /// Resumes from what was loaded, and applies in order what was held back meanwhile.
+    /// Resumes from a recovery, and applies the held changes in order.
     @usableFromInline
     func restore(_ recovery: FluxRecovery<State>) {
         let (told, finish) = handle.withAccess { access in
@@ -85,8 +86,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         finish?()
     }
 
-    /// Postpones the end of a store that still loads, until what it has held back is applied; a task writes what is
-    /// pending.
+    /// Postpones the end of a store that still loads, until its held changes are applied; a task then writes them.
     @usableFromInline
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
         let (isPutOff, isDue, isDone) = lock.withLock { ($0.letGo(finish), $0.isDue, $0.isClosed || $0.hasGone) }
@@ -116,7 +116,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
         await wait(for: .writes)
     }
 
-    /// Returns what prevents the changes applied before from being written, as soon as that is known; nil: they are
+    /// Returns the error that keeps the changes applied so far unwritten, as soon as there is one; nil: they are
     /// written.
     @usableFromInline
     func failure() async -> (any Swift.Error)? {

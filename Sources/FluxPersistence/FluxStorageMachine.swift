@@ -2,11 +2,11 @@
     import FluxCore
 #endif
 
-/// A pure state machine: what is held back until the load has ended, what is then to be written, and which tasks wait.
+/// A pure state machine: the changes held back until the load has ended, the pending writes, and the waiting tasks.
 ///
-/// One write runs at a time. Every change that was noted has a number. A write covers all numbers up to one; what fails
-/// is written again, with what came in the meantime. With a log, actions are kept until a write that covers them has
-/// succeeded.
+/// One write runs at a time. Every change that was noted has a number, and a write covers all numbers up to one. A
+/// failed write is repeated, together with newer changes. With a log, actions are kept until a write that covers them
+/// has succeeded.
 ///
 /// | input     | loading             | idle                     | writing                          | closed  |
 /// |-----------|---------------------|--------------------------|----------------------------------|---------|
@@ -19,7 +19,7 @@
 /// | `fail`    | never               | never                    | what it covered is pending again | never   |
 /// | `close`   | never               | never                    | closed: the rest is not written  | never   |
 ///
-/// What was held back is applied between `end` and `open`.
+/// The held changes are applied between `end` and `open`.
 ///
 /// | wait for   | before `open`           | idle                      | writing                   | closed  |
 /// |------------|-------------------------|---------------------------|---------------------------|---------|
@@ -41,7 +41,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// How the load ended.
     @usableFromInline var restoration = FluxRestoration.loading
-    /// Whether everything that was held back has been applied.
+    /// Whether all held changes have been applied.
     @usableFromInline var isReady = false
     /// Whether nothing is ever written again: the log could not be read, an error is permanent, or the store had gone.
     @usableFromInline var isClosed = false
@@ -88,7 +88,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     }
 
     @inlinable var isLoading: Bool { if case .loading = restoration { true } else { false } }
-    /// Whether something that was applied, or will be at the end of the load, is still to be written.
+    /// Whether a change that was applied, or will be at the end of the load, is still to be written.
     var isDue: Bool { isReady ? isWriting : !isLoading || !held.isEmpty }
 
     // MARK: - Inputs of the load
@@ -106,15 +106,15 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return isLoading
     }
 
-    /// Ends the load; the caller then applies what was held back, in order, and calls `open`.
+    /// Ends the load; the caller then applies the held changes, in order, and calls `open`.
     ///
     /// - Parameters:
     ///   - restoration: How the load ended.
-    ///   - number: The number of the last action in a log; nil: what is stored could not be read.
+    ///   - number: The number of the last action in a log; nil: the stored data could not be read.
     ///   - snapshot: The number of the log's snapshot; nil: there is none, so the first write is one.
     ///   - closes: Whether nothing can be written either.
     ///   - isUncounted: Whether the state was announced with a revision that the log does not lead to.
-    /// - Returns: What was held back.
+    /// - Returns: The held changes.
     mutating func end(
         _ restoration: FluxRestoration, number: UInt64?, snapshot: UInt64?, closes: Bool = false,
         isUncounted: Bool = false
@@ -123,12 +123,12 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         isClosed = closes || isLog && number == nil
         (last, done) = (number ?? 0, number ?? 0)
         compacted = snapshot
-        // No append will do before a snapshot: after the next start, what it acknowledged would have a lower revision.
+        // A snapshot has to come first: a change acknowledged by an append would have a lower revision after a restart.
         if isUncounted { unlogged = last + 1 }
         return Swift.exchange(&held, with: [])
     }
 
-    /// Notes that everything held back was applied; returns the tasks to notify and the function to call, outside the
+    /// Notes that all held changes were applied; returns the tasks to notify and the function to call, outside the
     /// lock.
     mutating func open() -> (told: ContiguousArray<Waiter>, finish: (@Sendable () -> Void)?) {
         isReady = true
@@ -148,7 +148,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @inlinable
     mutating func note(_ action: Action?, isAnnounced: Bool = true) -> Bool {
         if isLoading || !(isAnnounced || isLog) { return false }
-        // What is applied after the store has gone is never saved, and `failure` reports that.
+        // A change that is applied after the store has gone is never saved, and `failure` reports that.
         if hasGone { isClosed = true }
         if isClosed { return false }
         last += 1
@@ -156,7 +156,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         return !Swift.exchange(&isWriting, with: true)
     }
 
-    // MARK: - Inputs of those who wait
+    // MARK: - Inputs of waiting tasks
 
     /// Adds a waiting task, which `settle` returns once its need is met; nil: there is nothing to wait for.
     @inlinable
@@ -259,8 +259,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     // MARK: - Support
 
-    /// Returns what prevents the changes up to a number from being written; nil: they are written, or no attempt has
-    /// failed.
+    /// Returns the error that keeps the changes up to a number unwritten; nil: they are written, or no attempt failed.
     func failure(upTo number: UInt64) -> (any Swift.Error)? {
         if isClosed, error == nil, case .failed(let failure) = restoration { return failure }
         if isClosed { return error ?? FluxDurabilityError.logNotRead(restoration) }

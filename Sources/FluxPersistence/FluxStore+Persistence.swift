@@ -98,7 +98,7 @@ nonisolated extension FluxStore {
     ///   - clock: Measures the backoff.
     ///   - onFailure: Called for every save that fails; by default, failures are written to standard error.
     /// - Returns: A store with the stored state, at revision 1, or with the initial state if none is stored.
-    /// - Throws: What the load throws, or `CancellationError`.
+    /// - Throws: The error of the load, or `CancellationError`.
     @inlinable
     public static func restored(
         from persistence: any FluxPersistence<State>,
@@ -128,8 +128,8 @@ nonisolated extension FluxStore {
     ///   - clock: Measures the backoff.
     ///   - onFailure: Called for every write that fails; by default, failures are written to standard error.
     /// - Returns: A store with the state and the revision after the last action in the log.
-    /// - Throws: What the load throws; ``FluxLogGap``, or another error for contents that no store can have written; or
-    ///   `CancellationError`.
+    /// - Throws: The error of the load; ``FluxLogGap``, or another error for contents that no store can have written;
+    ///   or `CancellationError`.
     @inlinable
     public static func restored(
         from log: any FluxLog<State>,

@@ -65,7 +65,7 @@ nonisolated struct FluxUnwritten: Sendable {
         entries[place]?.filter { $0.key < last && Self.comes($0.value.store, before: store) }.max { $0.key < $1.key }
     }
 
-    /// Whether a path comes before another: older before newer, and what a store's code has opened before that store.
+    /// Whether a path comes before another: an older store before a newer one, and a nested store before its outer one.
     static func comes(_ one: Path, before other: Path) -> Bool {
         for (one, other) in zip(one, other) where one != other { return one < other }
         return one.count > other.count
@@ -98,8 +98,8 @@ nonisolated struct FluxUnwritten: Sendable {
     /// Waits until the stores that come before a store have no pending writes at a place, or the task is cancelled.
     static func settle(at place: String?, before store: Path = path) async {
         guard let place else { return }
-        // Waits for each entry once. A store that then writes what came meanwhile stays registered, because other loads
-        // wait for that.
+        // Waits for each entry once. A store that then writes newer changes stays registered, because other loads wait
+        // for those.
         var last = UInt64.max
         while let (id, entry) = shared.withLock({ $0.newest(at: place, before: store, below: last) }) {
             await entry.flush()

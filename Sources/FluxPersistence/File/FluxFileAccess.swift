@@ -21,7 +21,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         try calls.checkPath()
         let found = try readStored(for: load)
         try calls.checkFolder(isFirst: found == nil)
-        // The writer may have been stopped after it renamed the file and before it synced the directory. What is loaded
+        // The writer may have been stopped after it renamed the file and before it synced the directory. A loaded state
         // counts as saved.
         if found != nil { try syncDirectory() }
         known.withLock { $0 = .found(found?.identity, by: load, before: $0.before(load)) }
@@ -144,7 +144,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         return try calls.identity(at: name)?.number == calls.identity(of: descriptor).number
     }
 
-    /// Ensures that what is in the file's place may be overwritten.
+    /// Ensures that a file at the path may be overwritten.
     private func makeWay() throws(FluxFileError) {
         guard let found = try look() else {
             // An old file may have been renamed: a loss of power might keep the new file, but lose that renaming.
@@ -179,14 +179,14 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         do { return try body() } catch { throw FluxFileError(calls.path, .coding(error)) }
     }
 
-    /// Returns what is in the file's place; nil: nothing.
+    /// Returns the identity of the file at the path; nil: there is none.
     private func place() throws(FluxFileError) -> FluxFileCalls.Identity? {
         let found = try calls.identity(at: calls.path)
         if found?.isFile == false { throw FluxFileError(calls.path, .notAFile) }
         return found
     }
 
-    /// Returns what is in the file's place, with its head; nil: nothing, or it was removed meanwhile.
+    /// Returns the identity of the file at the path, with its head; nil: there is none, or it was removed meanwhile.
     private func look() throws(FluxFileError) -> FluxFileCalls.Identity? {
         guard var found = try place() else { return nil }
         let head = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
@@ -250,23 +250,23 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     }
 }
 
-/// What a ``FluxFile`` knows of the file in its place, and so may overwrite.
+/// The last known file at the path of a ``FluxFile``, which decides whether a save may overwrite the file there.
 nonisolated enum FluxFileKnown: Sendable {
     /// The file was neither read nor written here: if there is one, it is kept under another name.
     case nothing
     /// The file as it was last read or written here; nil: there was none, and one that is there now is another
     /// writer's.
     case file(FluxFileCalls.Identity?)
-    /// What a load has found; once the load is void, what was known before it.
+    /// The file that a load has found; once the load is void, `before` counts.
     indirect case found(FluxFileCalls.Identity?, by: FluxCancellationFlag, before: FluxFileKnown)
 
-    /// What counts now.
+    /// The case that counts now.
     var valid: FluxFileKnown {
         guard case .found(let file, let load, let before) = self else { return self }
         return load.isVoid ? before : .file(file)
     }
 
-    /// What was known before a load and its other parts.
+    /// The case before a load and its other parts.
     func before(_ load: FluxCancellationFlag) -> FluxFileKnown {
         guard case .found(_, let earlier, let before) = self, earlier.isPart(with: load) else { return valid }
         return before

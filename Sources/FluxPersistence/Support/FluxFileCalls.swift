@@ -18,7 +18,7 @@ nonisolated struct FluxFileCalls: Sendable {
         case stat, access, open, lock = "flock", read, write, sync = "fsync", close, link, rename, unlink
     }
 
-    /// What a file is opened for.
+    /// The purpose that a file is opened for.
     struct Purpose {
         let flags: Int32
         /// The error code for a file that is missing or, for `creating`, that exists already.
@@ -32,7 +32,7 @@ nonisolated struct FluxFileCalls: Sendable {
         static let directory = Purpose(flags: O_RDONLY, obstacle: ENOENT)
     }
 
-    /// What distinguishes a file from another, and from its own later content.
+    /// Distinguishes a file from another, and from its own later content.
     struct Identity: Equatable, Sendable {
         /// The number of the file, which distinguishes it from others that exist at the same time.
         let number: UInt64
@@ -93,8 +93,8 @@ nonisolated struct FluxFileCalls: Sendable {
 
     /// Checks that the path is not empty, has no zero byte and does not end in `.new`.
     ///
-    /// The system would end the path at a zero byte, and use what comes before. A path that ends in `.new` is where a
-    /// save of another file writes: that save would take this file for the remains of a crash.
+    /// The system would cut the path off at a zero byte. A path that ends in `.new` is where a save of another file
+    /// writes: that save would take this file for the remains of a crash.
     func checkPath() throws(FluxFileError) {
         // Compared by bytes, as one character can include the dot, and in lower case, as some disks ignore the case.
         let (bytes, ending) = (path.lowercased().utf8, Self.newEnding.utf8)
@@ -109,12 +109,12 @@ nonisolated struct FluxFileCalls: Sendable {
     func checkFolder(isFirst: Bool) throws(FluxFileError) {
         try perform(.access, at: folder) { system.mayWrite(in: folder) }
         if try identity(at: newPath)?.isFile == false { throw FluxFileError(path, .notAFile, at: newPath) }
-        // To remove what a crash has left there, a save has to open it.
+        // To remove the remains of a crash, a save has to open them.
         _ = try withFile(newPath, for: .writing) { _ in }
         if isFirst { _ = try identity(at: path + Self.keptEnding + "-999") }
     }
 
-    /// Returns what is at a path; nil: nothing.
+    /// Returns the identity of the file, or of anything else, at a path; nil: nothing is there.
     func identity(at path: String) throws(FluxFileError) -> Identity? {
         var status = stat()
         let count = try perform(.stat, at: path) {
@@ -193,7 +193,7 @@ nonisolated struct FluxFileCalls: Sendable {
         }
     }
 
-    /// Returns once what was written survives a loss of power.
+    /// Syncs a file: returns once its content survives a loss of power.
     func syncFile(_ descriptor: Int32) throws(FluxFileError) {
         try perform(.sync) { system.syncFile(descriptor) }
     }

@@ -16,7 +16,7 @@
 ///
 /// Tests replace the system, to find out what remains if the nth call or the power fails.
 nonisolated protocol FluxFileSystem: Sendable {
-    /// Looks up what is at a path; a symbolic link is not followed.
+    /// Looks up the status of a path; a symbolic link is not followed.
     func lookUp(_ path: String, _ status: inout stat) -> Int
     func lookUp(_ descriptor: Int32, _ status: inout stat) -> Int
     /// Checks whether files may be created in a folder.
