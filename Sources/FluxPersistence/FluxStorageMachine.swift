@@ -27,7 +27,6 @@
 /// | the writes | waits if any is pending | returns                   | waits                     | returns |
 /// | an attempt | waits if any is pending | returns                   | waits until it has ended  | returns |
 /// | room       | waits                   | waits while there is none | waits while there is none | returns |
-/// | room       | has to        | while there is none | while there is none | need not |
 @usableFromInline
 nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline typealias Step = FluxPersistenceFailure.Operation

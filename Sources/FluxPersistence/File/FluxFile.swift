@@ -22,8 +22,8 @@ import Dispatch
 /// use ``FluxLog``.
 ///
 /// A save never overwrites a file that this object has not read or written:
-/// - A file that cannot be read (empty, cut off, damaged, foreign, of a version without a migration, or one that makes
-///   `decode` or `migrate` throw) is renamed, with `.unreadable` at its end and a number if that is taken, and reported.
+/// - A file that cannot be read is renamed, with `.unreadable` at its end and a number if that is taken, and reported.
+///   Such a file is empty, cut off, damaged, foreign, of a version without a migration, or makes a closure throw.
 /// - A file that a save finds, and that was never read, gets such a name as a second one and keeps its own until the
 ///   new file takes it. On a file system without hard links, it is renamed just before.
 /// - A file of a newer version stays in its place, and saves are refused.
