@@ -25,7 +25,7 @@
 /// |------------|-------------------------|---------------------------|---------------------------|---------|
 /// | the load   | waits                   | returns                   | returns                   | returns |
 /// | the writes | waits if any is pending | returns                   | waits                     | returns |
-/// | an attempt | waits if any is pending | returns                   | waits until it has ended  | returns |
+/// | an attempt | waits if any is pending | returns                   | waits until one failed    | returns |
 /// | room       | waits                   | waits while there is none | waits while there is none | returns |
 @usableFromInline
 nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
