@@ -9,7 +9,7 @@ import Logging
 import NIOCore
 import Synchronization
 
-/// What may stand in a path as the name of a board, and so in the name of a file.
+/// The id of a board, which may be part of a URL path and so of a file name.
 struct BoardID: RawRepresentable, Hashable, Codable, Sendable {
     let rawValue: String
 
@@ -29,7 +29,7 @@ struct BoardID: RawRepresentable, Hashable, Codable, Sendable {
     }
 }
 
-/// All boards of a place, each of which is opened when somebody asks for it and put away when nobody needs it.
+/// All boards of a place, each opened on demand and closed when it is no longer used.
 final class Boards: Sendable {
     struct Settings: Sendable {
         var idle = Duration.seconds(60)
@@ -38,7 +38,7 @@ final class Boards: Sendable {
         var limits = BoardLimits()
         var commands = 256
         var waiting = 4_096
-        /// Shown all stores as they are opened.
+        /// Inspects each store when it is opened.
         var inspector: FluxInspector?
     }
 
@@ -52,7 +52,7 @@ final class Boards: Sendable {
 
     // MARK: - Opening and closing
 
-    /// Reads which boards there are, and makes the first where there is none.
+    /// Reads the catalogue, and creates the first board if there is none.
     init(_ settings: Settings, at place: Place, logger: Logger) async throws {
         (self.settings, self.place, self.logger) = (settings, place, logger)
         let catalogue = try await place.open(
@@ -61,7 +61,7 @@ final class Boards: Sendable {
         telling = Self.tell(catalogue, logger)
         settings.inspector?.inspect(catalogue.store, name: "catalogue")
 
-        // The places of all boards: what waits for the disk is bounded, however many boards there are.
+        // One limit for all boards: it bounds the commands that wait for the disk, regardless of the number of boards.
         let house = FluxLimit(settings.commands, waiting: settings.waiting)
         desks = FluxFamily(idle: settings.idle, limit: settings.open) { id in
             var logger = logger
@@ -70,8 +70,9 @@ final class Boards: Sendable {
             let storage = try await place.board(id, named: title, logger: logger)
             let desk = Desk(storage, limits: settings.limits, house: house, logger: logger) {
                 title, revision, isAnother in
-                // Seldom: the catalogue follows the boards, which know their titles themselves. Where another was told before, that
-                // may be on its way to the log, and is not in the catalogue yet.
+                // Rarely needed: the catalogue follows the boards, which know their own titles. If the desk has
+                // reported another title before, that one may still be on its way to the log and not yet in the
+                // catalogue.
                 if isAnother || catalogue.store.state.titles[id.rawValue] != title {
                     catalogue.dispatchSoon(.name(id, title, revision: place.isShared ? revision : nil))
                 }
@@ -88,7 +89,7 @@ final class Boards: Sendable {
         }
     }
 
-    /// Tells how a shared log is doing, once for all boards.
+    /// Logs whether boards on a shared log can be changed, once for all boards.
     private static func tell(_ catalogue: Storage<Catalogue>, _ logger: Logger) -> FluxSubscription? {
         guard case .log(let replica, _) = catalogue else { return nil }
         return replica.status.subscribe(to: \.condition.isWritable) { [weak replica] isWritable in
@@ -98,19 +99,19 @@ final class Boards: Sendable {
         }
     }
 
-    /// From now on there are no more commands, and all streams end.
+    /// Refuses commands from now on, and ends all streams.
     func endWatching() {
         isClosing.withLock { $0 = true }
         for desk in desks.state.values { desk.feed.end() }
     }
 
-    /// Saves all boards; throws where something is not saved.
+    /// Saves all boards; throws if anything is not saved.
     func close(within duration: Duration) async throws {
         let deadline = ContinuousClock.now + duration
         let report = await desks.shutdown(within: duration)
         catalogue.leaveLog()
         let isListed = await catalogue.store.flush(within: max(.zero, deadline - .now))
-        // A request that was cut off may have the boards for a while yet.
+        // A request that was cut off may keep the boards in memory for a while, so the file is closed explicitly.
         if isListed { catalogue.closeFile() }
         await place.disk?.closed(within: max(.zero, deadline - .now))
         if let (id, error) = report.failed.first { throw Failure("board \(id.rawValue) was not saved: \(error)") }
@@ -120,59 +121,59 @@ final class Boards: Sendable {
 
     // MARK: - Using boards
 
-    /// The boards that there are, by their titles.
+    /// All boards, sorted by title.
     var list: [(id: String, title: String)] {
         catalogue.store.state.titles.sorted { ($0.value, $0.key) < ($1.value, $1.key) }.map { ($0.key, $0.value) }
     }
 
     func contains(_ id: BoardID) async throws -> Bool { try await Self.title(of: id, in: catalogue) != nil }
 
-    /// The title of a board, which another server may just have made; nil: there is none.
+    /// The title of a board, which another server may have just created; nil: there is no such board.
     private static func title(of id: BoardID, in catalogue: Storage<Catalogue>) async throws -> String? {
         if catalogue.store.state.titles[id.rawValue] == nil { try await catalogue.catchUp() }
         return catalogue.store.state.titles[id.rawValue]
     }
 
-    /// Makes a board, and returns once that is kept.
+    /// Creates a board and returns once it is saved.
     func add(title: String) async throws -> BoardID {
         if isClosing.withLock({ $0 }) { throw Problem.closing }
         let id = BoardID.random()
         let full = Refusal.full("There are \(settings.boards) boards at most.")
         if catalogue.store.state.titles.count >= settings.boards { throw full }
-        // One that cannot be saved waits for that in memory, and so would each after it.
+        // A board that cannot be saved waits in memory, and so would each one after it.
         if let failure = place.disk?.waiting { throw Unsaved(.refused, failure) }
-        // First the board, and then that there is one: so a board that is listed and has no file was lost.
+        // The board is saved before its catalogue entry, so a listed board without a file has been lost.
         try await place.found(id, Board(title: title, lists: []), logger: logger)
-        // Many may come at once, and the catalogue refuses those that are too many.
+        // Many requests may arrive at once; the catalogue refuses those beyond the limit.
         defer { if catalogue.store.state.titles[id.rawValue] == nil { place.discard(id) } }
         try await catalogue.dispatch(.add(id, title, limit: settings.boards))
         if catalogue.store.state.titles[id.rawValue] == nil { throw full }
         return id
     }
 
-    /// Carries out a command, and returns once it is kept.
+    /// Carries out a command and returns once its change is saved.
     func perform(_ command: BoardCommand, on id: BoardID, by client: String) async throws -> Receipt {
         if isClosing.withLock({ $0 }) { throw Problem.closing }
         return try await desks.with(id) { try await $0.perform(command, by: client) }
     }
 
-    /// A board as it is kept, encoded.
+    /// The saved state of a board, encoded.
     func snapshot(of id: BoardID) async throws -> ByteBuffer {
         try await desks.with(id) { desk in desk.feed.snapshot(of: try await desk.storage.kept()) }
     }
 
-    /// Keeps a board open for as long as somebody watches.
+    /// Opens a board and keeps it open until the lease is released.
     func lease(_ id: BoardID) async throws -> FluxLease<Desk> {
         let lease = try await desks.lease(id)
-        // It may have been opened after all streams were told to end.
+        // The board may have been opened after `endWatching()` ended all streams.
         if isClosing.withLock({ $0 }) { lease.member.feed.end() }
         return lease
     }
 
-    /// Lets all streams show that they are alive.
+    /// Sends a heartbeat on all streams.
     func beat() { for desk in desks.state.values { desk.feed.beat() } }
 
-    /// How this server is doing: the worst of what is known, without a look at the disk or the log.
+    /// The worst known condition of this server, without checking the disk or the log.
     var health: Health {
         let conditions = [catalogue.condition] + desks.state.values.map(\.storage.condition)
         let known =
@@ -182,13 +183,13 @@ final class Boards: Sendable {
     }
 }
 
-/// What is told of a server to who looks after it.
+/// The health of a server, reported to its operators.
 struct Health: Encodable {
     enum Status: String, Encodable, Comparable {
         case ok
-        /// The log does not answer, or the disk takes nothing: boards cannot be changed.
+        /// The log does not answer, or the disk accepts no writes: boards cannot be changed.
         case readOnly = "read-only"
-        /// A board is not shown, or will not change any more.
+        /// A board is not shown, or can no longer change.
         case failed
 
         static func < (one: Status, other: Status) -> Bool { one != other && (one == .ok || other == .failed) }
@@ -217,16 +218,17 @@ struct Health: Encodable {
     }
 }
 
-/// Which boards there are.
+/// The titles of all boards.
 struct Catalogue: FluxState, Codable {
     enum Action: FluxAction, Codable {
         case add(BoardID, String, limit: Int)
-        /// Servers that share a log give the revision at which they have read the title: they may come in any order.
+        /// Servers that share a log add the revision at which they read the title: these actions may arrive in any
+        /// order.
         case name(BoardID, String, revision: Int? = nil)
     }
 
     private(set) var titles: [String: String] = [:]
-    /// The revisions at which titles were read, of those that were given one.
+    /// The revisions at which titles were read, where an action gave one.
     private var revisions: [String: Int]?
 
     mutating func handle(action: Action) -> Catalogue? {
@@ -245,7 +247,7 @@ struct Catalogue: FluxState, Codable {
     }
 }
 
-/// What is told to the user, as one line.
+/// An error message for the user, in one line.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 
@@ -253,7 +255,7 @@ struct Failure: Error, CustomStringConvertible {
 }
 
 extension Problem {
-    /// There was a board, and its database is gone or has nothing in it.
+    /// The board existed, but its database is missing or empty.
     static func lost(_ board: BoardID) -> Problem {
         Problem(
             kind: "lost", status: .internalServerError, title: "What there was of this board is not there any more",
@@ -261,13 +263,13 @@ extension Problem {
                 "The board is \(board.rawValue). The log of the server names the file that would have to be put back.")
     }
 
-    /// The database of a board was taken away while it was open: the next write has found that.
+    /// The database of a board was removed or replaced while it was open, and the next write noticed.
     static let gone = Problem(
         kind: "lost", status: .internalServerError, title: "What was stored is not there any more",
         detail: "Its file was deleted, moved or replaced while the server had it open; the log of the server names it. "
             + "What was sent may come yet, if that very file is put back.")
 
-    /// The database of a board cannot be read, and not for want of a disk that works.
+    /// The database of a board cannot be read, although the disk works.
     static func damaged(_ board: BoardID) -> Problem {
         Problem(
             kind: "damaged", status: .internalServerError, title: "This board cannot be read",

@@ -2,12 +2,13 @@ import Metrics
 import NIOCore
 import Synchronization
 
-/// What the watchers of one board are sent: encoded once, however many they are.
+/// Sends the events of one board to its watchers; each event is encoded once, regardless of how many watch.
 ///
-/// The newest frames are kept in a row while somebody has still to come for them, and of a watcher no more than the number of
-/// the frame that it has come to. Those who have come to the end wait for the next, and are all handed the same bytes. One who
-/// is so slow that its next frame is gone gets the state instead. Nothing of it is copied for a watcher: what is on its way to
-/// one who reads slowly is kept in memory, the same for all who are at the same revision; and not for good, see ``SlowReaders``.
+/// The newest frames are kept while a watcher still has to fetch them; for the watcher itself, only the number of its
+/// next frame is known. Watchers that are up to date wait for the next frame, and all receive the same bytes. A watcher
+/// so slow that its next frame is no longer kept receives the state instead. Nothing is copied per watcher. Data on its
+/// way to a slow reader stays in memory, shared by all watchers at the same revision, but not forever: see
+/// ``SlowReaders``.
 final class Feed: Sendable {
     /// Frames for a watcher, and the number of the frame that comes after them.
     struct Batch: Sendable {
@@ -24,22 +25,22 @@ final class Feed: Sendable {
 
     private struct Person {
         var name: String?
-        /// One who comes back may do so before the old connection is known to be gone.
+        /// A client may reconnect before its old connection is known to be gone.
         var connections = 0
     }
 
     private struct Watcher {
-        /// Nil where it has not said who it is.
+        /// Nil if the watcher has not identified itself.
         let client: String?
     }
 
-    /// What the lock guards.
+    /// Everything that the lock guards.
     private struct Book {
-        /// The newest state that is kept: what is not is shown to nobody.
+        /// The newest saved state. An unsaved state is not shown.
         var shown: BoardState
-        /// Its frame, and it by itself, once somebody has asked for them.
+        /// The frame and the snapshot of that state, each encoded on first use.
         var stateFrame, snapshot: ByteBuffer?
-        /// What was told last of whether the board can be changed; nothing was where it always could.
+        /// The last announcement of whether the board can be changed; nil if it always could.
         var access: (isWritable: Bool, frame: ByteBuffer)?
         var frames: [ByteBuffer] = []
         /// The number of the frame after the newest.
@@ -54,7 +55,7 @@ final class Feed: Sendable {
 
         mutating func append(_ frame: ByteBuffer) {
             next += 1
-            // Those who wait are handed it at once. Where all do, nobody comes back for it, nor for those before it.
+            // Waiting watchers receive the frame at once. If all are waiting, none needs it, or an older frame, later.
             if waiting.count == watchers.count {
                 (frames, bytes) = ([], 0)
                 return
@@ -66,15 +67,15 @@ final class Feed: Sendable {
             }
         }
 
-        /// Not sorted as a whole: it is made anew for each who comes.
+        /// Only up to 50 names are sorted, because this is computed for each new watcher.
         var here: ByteBuffer {
             Frame.here(people.count, names: people.values.lazy.compactMap(\.name).prefix(50).sorted())
         }
 
-        /// What somebody is told besides the board.
+        /// The frames that a watcher receives in addition to the board.
         var about: [ByteBuffer] { (access.map { [$0.frame] } ?? []) + [here] }
 
-        /// What comes after a frame, or else keeps who waits for it.
+        /// Returns the frames from a number on, or keeps the continuation if there are none yet.
         mutating func take(for watcher: Int, after frame: Int, _ waiting: Waiting) -> Taken {
             if isEnded || watchers[watcher] == nil { return .now(nil) }
             if frame == next {
@@ -82,7 +83,7 @@ final class Feed: Sendable {
                 return .later
             }
             let missed = next - frame
-            // None stand for the state, which is encoded without the lock.
+            // An empty batch stands for the state, which is encoded without holding the lock.
             return .now(Batch(frames: missed > frames.count ? [] : Array(frames.suffix(missed)), next: next))
         }
 
@@ -99,14 +100,14 @@ final class Feed: Sendable {
 
     init(_ state: BoardState) { book = Mutex(Book(shown: state)) }
 
-    /// How many watchers have come to the end, and how many frames are kept for the others.
+    /// The number of watchers that are up to date, and of frames kept for the others.
     var balance: (waiting: Int, kept: Int) { book.withLock { ($0.waiting.count, $0.frames.count) } }
 
-    // MARK: - What is sent
+    // MARK: - Sending
 
-    /// Sends the changes that a state has brought, or all of one that does not follow from what was shown; it is kept.
+    /// Sends the changes that lead to a saved state, or the whole state if it does not follow from the one last shown.
     ///
-    /// Called by one task, so that the changes come in their order.
+    /// Called by one task only, which keeps the changes in order.
     func show(_ state: BoardState, anew: Bool = false) {
         let old = book.withLock { $0.shown.revision }
         if state.revision == old && !anew { return }
@@ -118,7 +119,7 @@ final class Feed: Sendable {
         }
     }
 
-    /// Tells whether the board can be changed at the moment, where that is not what was known.
+    /// Announces whether the board can currently be changed, unless watchers already know.
     func show(isWritable: Bool) {
         if book.withLock({ $0.access?.isWritable ?? true }) == isWritable { return }
         let frame = Frame.access(isWritable: isWritable)
@@ -127,7 +128,7 @@ final class Feed: Sendable {
 
     func beat() { send(Frame.heartbeat) }
 
-    /// Ends all streams, and those who come later find none.
+    /// Ends all streams; watchers can no longer join.
     func end() {
         let waiting = book.withLock { book in
             book.isEnded = true
@@ -142,19 +143,19 @@ final class Feed: Sendable {
             book.append(frame)
             return (book.takeWaiting(), book.next)
         }
-        // Who waits has seen all but this, so there is nothing to look up for each.
+        // A waiting watcher has received everything but this frame, so nothing has to be looked up for it.
         for watcher in waiting.values { watcher.resume(returning: Batch(frames: [frame], next: next)) }
     }
 
     // MARK: - Watching
 
-    /// Lets somebody watch from now on; nil: the streams have ended.
+    /// Adds a watcher.
     ///
     /// - Parameters:
-    ///   - client: Who it is; nil: nobody is told of it.
-    ///   - name: What others are to call it.
-    ///   - last: The revision that it knows the board at, which the board has come to; nil: it does not know it.
-    /// - Returns: Its number, and what it is sent first.
+    ///   - client: The id of the client; nil: it is not counted among those who are here.
+    ///   - name: The name that others see.
+    ///   - last: The revision that the client has, which the board has reached; nil: it has none.
+    /// - Returns: The number of the watcher and its first batch; nil: the streams have ended.
     func join(client: String?, name: String?, last: Int?) -> (watcher: Int, first: Batch)? {
         let joined = book.withLock { book -> (watcher: Int, state: BoardState, about: [ByteBuffer], next: Int)? in
             if book.isEnded { return nil }
@@ -174,12 +175,12 @@ final class Feed: Sendable {
         return (joined.watcher, Batch(frames: [Frame.retry] + known + joined.about, next: joined.next))
     }
 
-    /// The changes after a revision; none where what is shown is yet to come to it.
+    /// The changes after a revision; empty if the shown state has not reached it; nil if some are no longer kept.
     private func changes(of state: BoardState, after last: Int) -> ArraySlice<BoardState.NumberedChange>? {
         last > state.revision ? [] : state.changes(after: last)
     }
 
-    /// Waits for what comes after a frame; nil: the stream has ended, or the watcher has left.
+    /// Waits for the frames from a number on; nil: the stream has ended, or the watcher has left.
     func next(for watcher: Int, after next: Int) async -> Batch? {
         let batch = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -195,7 +196,7 @@ final class Feed: Sendable {
         return batch.frames.isEmpty ? newest() : batch
     }
 
-    /// Watches no longer; a second call does nothing.
+    /// Removes a watcher. A second call does nothing.
     func leave(_ watcher: Int) {
         let (left, waiting) = book.withLock { book -> (Watcher?, Waiting?) in
             let left = book.watchers.removeValue(forKey: watcher)
@@ -211,7 +212,7 @@ final class Feed: Sendable {
         if left.client != nil { tellWhoIsHere() }
     }
 
-    /// What a watcher gets in place of what it has missed.
+    /// The state, which a watcher receives in place of the frames it has missed.
     private func newest() -> Batch {
         skipped.increment()
         let (state, about, next) = book.withLock { ($0.shown, $0.about, $0.next) }
@@ -220,16 +221,16 @@ final class Feed: Sendable {
 
     private func stateFrame(of state: BoardState) -> ByteBuffer { encodedOnce(state, in: \.stateFrame, Frame.state) }
 
-    /// The state as whoever asks for it gets it: the same bytes for all who do, or each who does not read would keep its own.
+    /// The state as the body of a response. All requests share the bytes; otherwise each slow reader would keep a copy.
     func snapshot(of state: BoardState) -> ByteBuffer {
         encodedOnce(state, in: \.snapshot) { ByteBuffer(bytes: encoded(Snapshot($0))) }
     }
 
-    /// Encodes a large board without the lock, and once for all who ask meanwhile.
+    /// Encodes a state without holding the lock, and reuses the bytes for as long as that state is shown.
     private func encodedOnce(
         _ state: BoardState, in known: WritableKeyPath<Book, ByteBuffer?>, _ encode: (BoardState) -> ByteBuffer
     ) -> ByteBuffer {
-        // A replica may have put another state of the same revision in its place.
+        // A replica may have replaced the state with another one of the same revision.
         let isShown = { (book: borrowing Book) in Snapshot(book.shown) == Snapshot(state) }
         if let known = book.withLock({ isShown($0) ? $0[keyPath: known] : nil }) { return known }
         let bytes = encode(state)
@@ -239,7 +240,7 @@ final class Feed: Sendable {
 
     // MARK: - Who is here
 
-    /// Tells everybody who is here, five times a second at most.
+    /// Announces who is here to all watchers, at most five times a second.
     private func tellWhoIsHere() {
         let isFirst = book.withLock { book in
             defer { book.isHereDue = true }

@@ -4,7 +4,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// What comes with a request: the connection too, since a stream has to know when that ends.
+/// The context of a request, with the channel, because a stream has to know when the connection closes.
 struct BoardContext: RequestContext, RemoteAddressRequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel
@@ -16,13 +16,13 @@ struct BoardContext: RequestContext, RemoteAddressRequestContext {
     }
 }
 
-/// Who looks inside, and what whoever asks for that has to know.
+/// The inspector, and the token that it requires.
 struct Inspection: Sendable {
     let inspector: FluxInspector
     let token: String
 }
 
-/// All that the server answers.
+/// All routes of the server.
 struct Routes: Sendable {
     typealias Handler = @Sendable (Request, BoardContext) async throws -> Response
 
@@ -56,7 +56,7 @@ struct Routes: Sendable {
         return router
     }
 
-    /// Adds what is done at a path; to other methods the answer is which there are.
+    /// Adds the handlers of a path; any other method is answered with the list of allowed methods.
     private func on(_ router: Router<BoardContext>, _ path: RouterPath, _ given: [HTTPRequest.Method: Handler]) {
         var handlers = given
         if let get = given[.get] { handlers[.head] = { try await get($0, $1).createHeadResponse() } }
@@ -67,7 +67,7 @@ struct Routes: Sendable {
         }
     }
 
-    /// A server that only cannot write is well: to end it would help nobody.
+    /// Answers 200 even if the server cannot write: ending it would not help.
     private func showHealth(_ request: Request, _ context: BoardContext) -> Response {
         let health = boards.health
         return .json(health, status: health.status == .failed ? .serviceUnavailable : .ok)
@@ -104,23 +104,23 @@ struct Routes: Sendable {
 
     // MARK: - Events
 
-    /// A stream of what happens on a board, from the state that the client knows.
+    /// Streams the events of a board, starting from the state that the client knows.
     private func watch(_ request: Request, _ context: BoardContext) async throws -> Response {
         let query = request.uri.queryParameters
         let client = try client(request)
         let name = query.get("name")?.trimmingCharacters(in: .whitespacesAndNewlines)
-        // Everybody is sent it, and a character may have any number of bytes.
+        // The name is sent to all watchers, and a character may have any number of bytes.
         if let name, name.count > 40 || name.utf8.count > 160 {
             throw Problem.invalid("A name has at most 40 characters, and 160 bytes.")
         }
         let given = (request.headers[.lastEventID] ?? query.get("last")).flatMap { KnownRevision($0) }
         let id = try board(context)
-        // In a task of its own: what that needs of memory, to open a board, would stay with this one for as long as it streams.
+        // In its own task, because memory used to open a board would stay with this one for as long as it streams.
         let opening = Task {
             let lease = try await boards.lease(id)
             return (lease, await lease.member.known(given))
         }
-        // Such a task does not hear by itself that the server ends.
+        // An unstructured task is not cancelled automatically when the server ends.
         let (lease, last) = try await withTaskCancellationHandler {
             try await opening.value
         } onCancel: {
@@ -134,7 +134,7 @@ struct Routes: Sendable {
             let joined = feed.join(client: client, name: name?.isEmpty == true ? nil : name, last: last)
             guard let (watcher, first) = joined else { return try await writer.finish(nil) }
             defer { feed.leave(watcher) }
-            // Nothing else tells of a client that has gone, until something is to be sent.
+            // Without this, a client's departure would go unnoticed until something is sent.
             channel.closeFuture.whenComplete { _ in feed.leave(watcher) }
             try await CloseWithInput.begin(on: channel)
 
@@ -175,12 +175,12 @@ struct Routes: Sendable {
     private func decode<Value: Decodable>(_ type: Value.Type, _ request: Request) async throws -> Value {
         let media = request.headers[.contentType]?.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
         guard media?.lowercased() == "application/json" else { throw Problem.mediaType }
-        let bytes = try await request.body.collect(upTo: .max)  // There already, see BodyMiddleware.
+        let bytes = try await request.body.collect(upTo: .max)  // Already in memory, see BodyMiddleware.
         return try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
     }
 }
 
-/// A file of the page, which is part of the program.
+/// A file of the page, embedded in the program.
 private struct Page: Sendable {
     let bytes: ByteBuffer
     let tag: String
@@ -188,7 +188,7 @@ private struct Page: Sendable {
 
     init(_ content: [UInt8], _ type: String) {
         bytes = ByteBuffer(bytes: content)
-        // FNV-1a: it tells one version of a file from another, and guards nothing.
+        // FNV-1a: it distinguishes versions of a file and protects nothing.
         let hash = content.reduce(0xcbf2_9ce4_8422_2325) { (hash: UInt64, byte) in
             (hash ^ UInt64(byte)) &* 0x100_0000_01b3
         }
@@ -205,9 +205,9 @@ private struct Page: Sendable {
         return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: bytes))
     }
 
-    /// Whether the client has it already: as RFC 9110 has it in 13.1.2, it names any number of tags, weak ones too, or all.
+    /// Whether the client has the file: it may list any number of tags, weak ones included, or `*` (RFC 9110, 13.1.2).
     private func isKnown(to request: Request) -> Bool {
-        // In a tag of others there may be a comma, but never a quotation mark: so none of its parts is ours.
+        // Another server's tag may contain a comma but never a quotation mark, so no part of it equals this tag.
         request.headers[values: .ifNoneMatch].flatMap { $0.split(separator: ",") }.contains { part in
             let given = part.trimmingCharacters(in: .whitespaces)
             return given == tag || given == "W/" + tag || given == "*"
@@ -233,6 +233,6 @@ extension Response {
 
 extension HTTPField.Name {
     static let lastEventID = HTTPField.Name("Last-Event-ID")!
-    /// Some proxies keep what they pass on until there is enough of it.
+    /// Some proxies buffer a response until enough of it has arrived.
     static let accelBuffering = HTTPField.Name("X-Accel-Buffering")!
 }

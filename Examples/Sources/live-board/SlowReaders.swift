@@ -1,9 +1,9 @@
 import NIOCore
 
-/// Closes a connection whose client is too slow to take what it was sent: that stays in memory until it does.
+/// Closes a connection whose client reads too slowly: unread data stays in memory until the client reads it.
 ///
-/// While something waits, all that was written by then has to be taken within the time given; how little at a time is all the
-/// same. It stands where what is written is bytes, next to the socket.
+/// While data is waiting, everything written so far must be read within the time limit. How little the client reads at
+/// a time does not matter. The handler sits next to the socket, where the written data is bytes.
 final class SlowReaders: ChannelOutboundHandler {
     typealias OutboundIn = IOData
     typealias OutboundOut = IOData

@@ -3,17 +3,19 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
-/// Has clients of HTTP/1.0 answered as they can read it, and those whose request cannot be read told so.
+/// Answers HTTP/1.0 clients in a way they understand, and adds a problem document to the answer to an unreadable
+/// request.
 ///
-/// None of the first is told to go on, as RFC 9110 has it in 10.1.1: it would take that for the answer. What has no length is not sent
-/// in chunks, as RFC 9112 has it in 6.1, and ends with the connection; so does each answer to one that has not asked to keep that, by 9.3.
+/// An HTTP/1.0 client receives no `100 Continue` (RFC 9110, 10.1.1), which it would take for the response. A response
+/// without a length is not sent in chunks (RFC 9112, 6.1) but ends with the connection. Any response to a client that
+/// did not ask to keep the connection also ends it (9.3).
 private final class OldClients: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// Of each request that is not answered yet: a client may send the next before that.
+    /// The versions of the unanswered requests: a client may send the next request before the response.
     private var unanswered: [HTTPVersion] = []
     private var endsWithConnection = false
 
@@ -30,7 +32,8 @@ private final class OldClients: ChannelDuplexHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch unwrapOutboundIn(data) {
         case .head(var head) where head.status == .badRequest && !head.headers.contains(name: "Content-Type"):
-            // The server's own answer to a head that is no HTTP, or too large: no other part of this program comes to see it.
+            // The server's own answer to a head that is not HTTP or is too large. No other part of this program sees
+            // it.
             let bytes = encoded(Problem.malformed("Its head is no HTTP, or too large."))
             head.headers.replaceOrAdd(name: "Content-Type", value: "application/problem+json")
             head.headers.replaceOrAdd(name: "Content-Length", value: "\(bytes.count)")
@@ -42,7 +45,7 @@ private final class OldClients: ChannelDuplexHandler {
             if endsWithConnection { head.headers.replaceOrAdd(name: "Connection", value: "close") }
             context.write(wrapOutboundOut(.head(head)), promise: promise)
         case .end where endsWithConnection:
-            // Once it is written: a close drops what one who reads slowly has not taken.
+            // Closes only after the write: a close discards what a slow client has not read yet.
             let (written, channel) = (promise ?? context.eventLoop.makePromise(), context.channel)
             written.futureResult.whenComplete { _ in channel.close(promise: nil) }
             context.writeAndFlush(data, promise: written)
@@ -54,9 +57,10 @@ private final class OldClients: ChannelDuplexHandler {
     }
 }
 
-/// Closes a connection that something is streamed on once its client has closed its side: there is nobody left to stream to.
+/// Closes a connection with a running stream once the client has closed its side.
 ///
-/// It is there from the beginning, since a client may close that right behind its request, which is told once.
+/// The handler is there from the beginning, because a client may close its side right after its request, and the event
+/// for that comes only once.
 final class CloseWithInput: ChannelInboundHandler {
     typealias InboundIn = Any
 
@@ -68,7 +72,7 @@ final class CloseWithInput: ChannelInboundHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
-    /// From here on something is streamed.
+    /// Marks the connection as streaming.
     static func begin(on channel: any Channel) async throws {
         try await channel.eventLoop.submit {
             let handler = try channel.pipeline.syncOperations.handler(type: CloseWithInput.self)
@@ -78,7 +82,7 @@ final class CloseWithInput: ChannelInboundHandler {
     }
 }
 
-/// HTTP, with what looks after slow readers, old clients and those who have gone beneath it.
+/// HTTP/1, with handlers beneath it for slow readers, old clients and clients that have gone.
 struct WatchedChannel: ServerChildChannel {
     let http: HTTP1Channel
     let limit: TimeAmount

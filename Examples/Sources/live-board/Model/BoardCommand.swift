@@ -1,23 +1,23 @@
 import Foundation
 
-/// What somebody wants done with a board, as it comes in the body of a request.
+/// A command for a board, as it arrives in the body of a request.
 enum BoardCommand: Equatable, Sendable {
     case addList(title: String)
     case renameList(list: String, title: String)
     case moveList(list: String, index: Int)
     case removeList(list: String)
     case addCard(list: String, title: String)
-    /// The revision is that of the card which the edit was made of.
+    /// `revision` is the revision of the card that the edit is based on.
     case editCard(card: String, title: String, text: String, revision: Int)
     case moveCard(card: String, list: String, index: Int)
     case removeCard(card: String)
     case vote(card: String, on: Bool)
     case rename(title: String)
-    /// Takes back the newest change of the client that is not taken back yet and still can be.
+    /// Undoes the client's newest change that has not been undone and still can be.
     case undo
 }
 
-/// As JSON it is one flat object with a `type`, in a request as in a log that several servers share.
+/// In JSON a command is one flat object with a `type`, both in a request and on a log that several servers share.
 extension BoardCommand: Codable {
     private enum Kind: String, Codable {
         case addList, renameList, moveList, removeList, addCard, editCard, moveCard, removeCard, vote, rename, undo
@@ -70,9 +70,10 @@ extension BoardCommand: Codable {
 // MARK: - Checking
 
 extension BoardCommand {
-    /// The command with its words as they are kept; throws where they are not allowed, on whatever board.
+    /// Returns the command with its titles trimmed, as they are saved; throws if a value is not allowed on any board.
     ///
-    /// What a character is depends on the system. So a server looks at the words before it hands a command to others.
+    /// What counts as a character depends on the system, so a server checks the texts before it passes a command on to
+    /// other servers.
     func checked() throws(Refusal) -> BoardCommand {
         switch self {
         case .addList(let title): return .addList(title: try Self.checked(title))
@@ -104,22 +105,22 @@ extension BoardCommand {
 enum Refusal: Error, Equatable {
     case unknownList(String)
     case unknownCard(String)
-    /// Somebody else has changed the words of the card, which is now as it is here.
+    /// The text of the card has changed since; `card` is its current version.
     case stale(revision: Int, card: Board.Card)
     case nothingToUndo
     case full(String)
     case invalid(String)
 }
 
-/// How much there may be on one board.
+/// The limits of one board.
 struct BoardLimits: Codable, Sendable {
     var lists = 100
     var cards = 1_000
-    /// For one card.
+    /// Per card.
     var voters = 1_000
-    /// About; nil: any number, as in what an older program has written to a log.
+    /// Approximate; nil: no limit, as in commands that an older program wrote to a log.
     var bytes: Int? = 1_000_000
-    /// Whether an undo takes back no list that another has renamed, or whose cards it has changed; nil: it does, as in what an older
-    /// program has written to a log.
+    /// Whether an undo keeps an added list that was renamed since, or whose cards were edited or voted on; nil: it
+    /// removes the list, as in commands that an older program wrote to a log.
     var keepsRenamedLists: Bool? = true
 }
