@@ -2,7 +2,7 @@ import FluxCore
 import FluxDiagnostics
 import Logging
 
-/// Writes what happens on a dispatcher or a store to a logger of swift-log.
+/// Logs the events and actions of a dispatcher or a store with swift-log.
 ///
 /// Copy this file into your program.
 ///
@@ -12,8 +12,8 @@ struct FluxLogging: FluxInstrumentation {
     private let level: Logger.Level
 
     /// - Parameters:
-    ///   - logger: Where to.
-    ///   - level: The level of what goes well; what fails is an error, what is tried again a warning.
+    ///   - logger: The logger to write to.
+    ///   - level: The level for what succeeds; a failure is logged as an error, a retry as a warning.
     init(_ logger: Logger, level: Logger.Level = .debug) {
         self.logger = logger
         self.level = level

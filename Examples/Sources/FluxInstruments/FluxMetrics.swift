@@ -2,18 +2,18 @@ import FluxCore
 import FluxDiagnostics
 import Metrics
 
-/// Counts and times what happens on a dispatcher or a store with swift-metrics.
+/// Counts and times the events and actions of a dispatcher or a store with swift-metrics.
 ///
 /// Copy this file into your program.
 ///
 ///     let registration = store.instrument(FluxMetrics(label: "cart"))
 ///
-/// Metrics are made once, here, and not per action; their dimensions must stay few, so no action and no event is one.
+/// The metrics are created once, not per action. Metrics should have few dimensions, so no action or event is one.
 struct FluxMetrics: FluxInstrumentation {
     private let fired, failed, retried, dispatched, announced: Counter
     private let applying: Metrics.Timer
 
-    /// - Parameter label: What each label begins with.
+    /// - Parameter label: The prefix of each metric's label.
     init(label: String) {
         fired = Counter(label: "\(label).fired")
         failed = Counter(label: "\(label).failed")

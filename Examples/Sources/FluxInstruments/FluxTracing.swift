@@ -2,17 +2,17 @@ import FluxCore
 import FluxDiagnostics
 import Tracing
 
-/// Makes a span of swift-distributed-tracing for each action that is applied.
+/// Creates swift-distributed-tracing spans for fired events, failed events and applied actions.
 ///
 /// Copy this file into your program.
 ///
 ///     let registration = dispatcher.instrument(FluxTracing(InstrumentationSystem.tracer))
 ///
-/// The attribute `flux.origin` is the same for all actions of one event, so that a trace can be found by it.
+/// All spans of one event have the same attribute `flux.origin`, by which its trace can be found.
 struct FluxTracing: FluxInstrumentation {
     private let tracer: any Tracer
 
-    /// - Parameter tracer: What makes the spans.
+    /// - Parameter tracer: The tracer that creates the spans.
     init(_ tracer: any Tracer) {
         self.tracer = tracer
     }
@@ -34,7 +34,7 @@ struct FluxTracing: FluxInstrumentation {
     func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
         let span = tracer.startSpan("apply \(type(of: action))", ofKind: .internal)
         span.attributes["flux.store"] = "\(store)"
-        // Told after the fact, so the span itself takes no time.
+        // The action has already been applied, so the span itself takes no time.
         span.attributes["flux.duration"] = "\(duration)"
         if let revision { span.attributes["flux.revision"] = Int64(bitPattern: revision) }
         if let origin = FluxOrigin.current { span.attributes["flux.origin"] = Int64(bitPattern: origin.id) }

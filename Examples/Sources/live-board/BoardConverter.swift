@@ -10,17 +10,17 @@ extension BoardState: FluxState {
     mutating func handle(action: BoardAction) -> BoardState? { apply(action) ? self : nil }
 }
 
-/// A command of a client: the event.
+/// The event: a command of a client.
 struct Order: FluxEvent {
     let command: BoardCommand
     let client: String
     let arrival = ContinuousClock.now
-    /// What tells the change that comes of it from any other.
+    /// The mark that distinguishes the resulting change from any other.
     let id = String(UInt64.random(in: 0...(.max)), radix: 36)
-    /// Where the converter says what came of it.
+    /// The result, set by the converter, or by the rule that drops the order.
     let answer = Answer()
 
-    /// The card whose words it is to change.
+    /// The card that the command edits.
     var editedCard: String? { if case .editCard(let card, _, _, _) = command { card } else { nil } }
 
     final class Answer: Sendable {
@@ -29,7 +29,7 @@ struct Order: FluxEvent {
     }
 }
 
-/// Makes an action of a command that the board can take, and has it kept before the command ends.
+/// Turns a command that the board can accept into an action, and saves it before the event completes.
 enum BoardConverter: FluxAsyncActionConverter {
     struct Dependency: Sendable {
         let storage: Storage<BoardState>
@@ -42,9 +42,9 @@ enum BoardConverter: FluxAsyncActionConverter {
         switch dependency.storage {
         case .disk(let store, let file):
             try file.requireSaving()
-            // Nothing here suspends before the action is applied, and conversions of one board start one after the other: so
-            // nothing changes between the look at the state and the action. Those that wait for the disk overlap, and
-            // share its writes.
+            // Nothing suspends here before the action is applied, and conversions of one board start one after the
+            // other, so the state cannot change between the check and the action. Conversions that wait for the disk
+            // overlap and share its writes.
             let (state, limits) = (store.state, dependency.limits)
             let action = Result {
                 try state.action(for: order.command, by: order.client, limits: limits)?.ordered(order.id)
@@ -55,7 +55,7 @@ enum BoardConverter: FluxAsyncActionConverter {
                 outcome = .pending
             }
             let revision = store.state.revision
-            // Also where nothing has changed: what the answer was made from may not be on disk yet.
+            // Waits even if nothing has changed: the state behind the response may not be on disk yet.
             if let error = await store.handle.failure() { throw file.problem(outcome, error) }
             let receipt = Receipt(revision: revision, id: try action.get()?.added)
             order.answer.receipt.withLock { $0 = receipt }
@@ -68,7 +68,7 @@ enum BoardConverter: FluxAsyncActionConverter {
     }
 }
 
-/// A command on a log that several servers share: each decides on it at its place there, and so all alike.
+/// A command on a shared log: each server decides on it at its position there, so all decide the same.
 private struct SharedOrder {
     let order: Order
     let limits: BoardLimits
@@ -77,8 +77,8 @@ private struct SharedOrder {
 
     func carryOut() async throws -> Receipt {
         let command = try order.command.checked()
-        // What can be done goes to the log at once. What cannot is not put there; but it may only look so from here, where not
-        // everything has come that others were told is done.
+        // An acceptable command goes to the log at once, an unacceptable one does not. But it may only look
+        // unacceptable here, because changes that other servers have acknowledged have not arrived yet.
         if (try? decide(on: replica.store.state)) == nil {
             try await replica.upToDate(within: timeLeft())
             let state = replica.store.state
@@ -95,7 +95,7 @@ private struct SharedOrder {
         if let made = changes.last(where: { $0.order == order.id }) {
             return Receipt(revision: made.revision, id: made.change.added)
         }
-        // Somebody else was first, so it has changed nothing.
+        // Another command came first, so this one has changed nothing.
         if try decide(on: state) == nil { return Receipt(revision: state.revision) }
         throw Problem.overtaken
     }
@@ -111,7 +111,7 @@ private struct SharedOrder {
     }
 }
 
-/// One edit at a time for each card; the order is told, since a full house drops events as well.
+/// Allows one edit at a time per card, and marks an order that it drops: the server's limit drops events too.
 struct OneEditPerCard: FluxRuling {
     func decide(on order: Order, inFlight: FluxInFlightEvents<Order>) -> FluxDecision {
         if inFlight.isEmpty { return .start }

@@ -4,17 +4,17 @@ import Hummingbird
 import NIOCore
 import NIOHTTP1
 
-/// What went wrong with a request, as RFC 9457 has it.
+/// What went wrong with a request, as a problem document by RFC 9457.
 struct Problem: Error {
     var kind: String
     var status: HTTPResponse.Status
     var title: String
     var detail = ""
-    /// What some kinds add: the board's revision, and the card as it is now.
+    /// Added by the kind `stale`: the revision of the board, and the current card.
     var revision: Int?
     var card: Board.Card?
     var allow: String?
-    /// Whether the rest of the request may never come, or not be found: the connection ends once this is told.
+    /// Whether the rest of the request may never arrive, or cannot be found: the connection ends after the response.
     var endsConnection = false
 
     static let notFound = Problem(kind: "not-found", status: .notFound, title: "There is nothing at this address")
@@ -36,20 +36,20 @@ struct Problem: Error {
     static let failed = Problem(
         kind: "failed", status: .internalServerError, title: "Something went wrong here", detail: "It was logged.")
 
-    /// The disk does not take what was changed.
+    /// The disk does not accept the change.
     static func unsaved(_ detail: String) -> Problem {
         Problem(
             kind: "unsaved", status: .serviceUnavailable, title: "Nothing can be saved at the moment", detail: detail)
     }
 
-    /// What was sent may be on the log that several servers share, or may come to it.
+    /// The command may already be on the shared log, or may still reach it.
     static func unconfirmed(_ detail: String) -> Problem {
         Problem(
             kind: "unsaved", status: .serviceUnavailable, title: "It is not known whether this is saved",
             detail: detail)
     }
 
-    /// The log that several servers share does not take what is sent.
+    /// The log that several servers share does not accept the command.
     static func unavailable(_ detail: String) -> Problem {
         Problem(
             kind: "unavailable", status: .serviceUnavailable, title: "The log cannot be reached at the moment",
@@ -79,13 +79,13 @@ struct Problem: Error {
 
 // MARK: - From an error
 
-/// An error of another part of the program, which says what a client is told of it.
+/// An error of another part of the program that provides its own problem document.
 protocol KnownError: Error {
     var problem: Problem { get }
 }
 
 extension Problem {
-    /// What a client is told of an error; nil: it is none that this program knows.
+    /// The problem document for an error; nil: the program does not know the error.
     init?(_ error: any Error) {
         switch error {
         case let problem as Problem: self = problem
@@ -128,7 +128,7 @@ extension Problem {
 }
 
 extension DecodingError {
-    /// One line for who has sent it, with the place.
+    /// One line for the sender that names the place.
     fileprivate var reason: String {
         func place(_ path: [any CodingKey]) -> String {
             path.isEmpty ? "The body" : path.map(\.stringValue).joined(separator: ".")
@@ -146,7 +146,7 @@ extension DecodingError {
     }
 }
 
-// MARK: - To an answer
+// MARK: - To a response
 
 extension Problem: Encodable {
     private enum Key: String, CodingKey { case type, title, status, detail, revision, card }
@@ -168,7 +168,7 @@ extension Problem: Encodable {
         guard endsConnection else {
             return Response(status: status, headers: headers, body: .init(byteBuffer: bytes))
         }
-        // The error ends the connection, once this is written.
+        // The error thrown below ends the connection, after the response is written.
         headers[.connection] = "close"
         headers[.contentLength] = "\(bytes.readableBytes)"
         return Response(
@@ -181,7 +181,7 @@ extension Problem: Encodable {
     }
 }
 
-/// Makes a problem document of every error.
+/// Turns every error into a problem document.
 struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
@@ -195,16 +195,16 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
                     "A request has failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
             }
             let problem = known ?? .failed
-            // After a head whoever has asked for no more takes what comes for the next answer.
+            // A client that asked for the head alone would take a body for the next response.
             let isWhole = request.method != .head || problem.endsConnection
             return isWhole ? problem.response : problem.response.createHeadResponse()
         }
     }
 }
 
-/// Reads the body of a request before anything is done with it: it may be only so large, and take only so long.
+/// Reads the body of a request before the request is handled, and limits its size and the time it may take.
 ///
-/// One that sends nothing at all is left to the server, which closes a connection that is idle.
+/// A body of which nothing arrives is left to the server, which closes idle connections.
 struct BodyMiddleware<Context: RequestContext>: RouterMiddleware {
     var limit = 16 * 1_024
     var patience = Duration.seconds(4)
@@ -221,7 +221,8 @@ struct BodyMiddleware<Context: RequestContext>: RouterMiddleware {
         for try await var part in request.body {
             if ContinuousClock.now > deadline { throw Problem.tooSlow }
             size += part.readableBytes
-            // What is too large is read to its end all the same, and not kept: else the client might not hear why.
+            // A body that is too large is read to its end, but not kept; otherwise the client might not see the
+            // response.
             if size <= limit { body.writeBuffer(&part) }
         }
         if size > limit { throw Problem.tooLarge(limit) }

@@ -3,9 +3,10 @@ import Hummingbird
 import NIOCore
 import Synchronization
 
-/// What swift-metrics is told, as text for Prometheus to fetch.
+/// The metrics of swift-metrics, as text for Prometheus to fetch.
 ///
-/// Counters get the suffix `_total`, timers are histograms in seconds, and what is recorded is a summary without quantiles.
+/// Counters get the suffix `_total`, timers are histograms in seconds, and aggregating recorders are summaries without
+/// quantiles.
 final class Prometheus: MetricsFactory {
     fileprivate enum Kind: String { case counter, gauge, summary, histogram }
 
@@ -17,7 +18,7 @@ final class Prometheus: MetricsFactory {
 
     private let families = Mutex<[String: Family]>([:])
 
-    // MARK: - Making
+    // MARK: - Creating
 
     func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         series(.counter, label + "_total", dimensions)
@@ -41,7 +42,7 @@ final class Prometheus: MetricsFactory {
         series(.histogram, label + "_seconds", dimensions)
     }
 
-    // A series stays once it is made: Prometheus would take one that comes back for a restart.
+    // A series is never removed: Prometheus would take its return for a restart.
     func destroyCounter(_ handler: any CounterHandler) {}
     func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     func destroyMeter(_ handler: any MeterHandler) {}
@@ -52,7 +53,7 @@ final class Prometheus: MetricsFactory {
         let name = Self.name(label)
         let labels = dimensions.map { "\(Self.name($0.0))=\"\(Self.escaped($0.1))\"" }.joined(separator: ",")
         return families.withLock { families in
-            // A name has one kind: who uses it for another is counted apart, and not shown.
+            // A name has one kind. A metric of another kind with the same name is counted separately and not shown.
             let family = families[name, default: Family(kind: kind)]
             if family.kind != kind { return Series(kind) }
             let series = family.series[labels] ?? Series(kind)
@@ -61,7 +62,7 @@ final class Prometheus: MetricsFactory {
         }
     }
 
-    /// Letters, digits and underscores, and no digit first.
+    /// A valid name: only letters, digits and underscores, and no digit first.
     private static func name(_ label: String) -> String {
         let name = String(label.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "_" })
         return name.first?.isNumber == true ? "_" + name : name
@@ -73,7 +74,7 @@ final class Prometheus: MetricsFactory {
 
     // MARK: - Showing
 
-    /// All series, those of one name together.
+    /// All series, grouped by name.
     var text: String {
         let families = families.withLock { $0 }
         return families.sorted { $0.key < $1.key }.map { name, family in
@@ -92,10 +93,10 @@ final class Prometheus: MetricsFactory {
 /// One series of any kind.
 private final class Series: CounterHandler, FloatingPointCounterHandler, MeterHandler, RecorderHandler, TimerHandler {
     private struct Numbers {
-        /// Of a counter or gauge, or the sum of what was recorded.
+        /// The value of a counter or gauge, or the sum of the recorded values.
         var value = 0.0
         var count = 0
-        /// How many were at most each bound, and no less than the one before.
+        /// For each bound, how many values were at most this bound and above the previous one.
         var buckets = [Int](repeating: 0, count: Series.bounds.count)
     }
 

@@ -1,4 +1,4 @@
-/// A board as everybody sees it: lists of cards, in order.
+/// A board as its users see it: ordered lists of cards.
 struct Board: Codable, Equatable, Sendable {
     struct List: Codable, Equatable, Sendable {
         var id, title: String
@@ -11,7 +11,7 @@ struct Board: Codable, Equatable, Sendable {
         var id, title, text: String
         /// The clients that have voted for it.
         var voters: [String]
-        /// The board's when the words of the card last changed.
+        /// The revision of the board at which the card was added, or its text was last changed.
         var revision: Int
 
         var size: Int { 100 + title.utf8.count + text.utf8.count + voters.count * 64 }
@@ -24,7 +24,7 @@ struct Board: Codable, Equatable, Sendable {
 
     var cardCount: Int { lists.reduce(0) { $0 + $1.cards.count } }
 
-    /// About how many bytes it keeps, and as many are sent.
+    /// The approximate number of bytes that the board occupies in memory and when sent.
     var size: Int { lists.reduce(title.utf8.count) { $0 + $1.size } }
 
     func place(ofList id: String) -> Int? { lists.firstIndex { $0.id == id } }
@@ -40,7 +40,7 @@ struct Board: Codable, Equatable, Sendable {
 
     // MARK: - Changing
 
-    /// Makes a change; false where it does not fit the board, which is left as it was.
+    /// Applies a change; returns false and leaves the board as it was if the change does not fit.
     mutating func apply(_ change: BoardChange) -> Bool {
         switch change {
         case .renamed(let title):
@@ -86,7 +86,7 @@ struct Board: Codable, Equatable, Sendable {
 
     // MARK: - Undoing
 
-    /// What takes a change back, seen from the board before it; nil where the change does not fit the board.
+    /// The change that undoes a change, derived from the board before it; nil if the change does not fit the board.
     func opposite(of change: BoardChange) -> BoardChange? {
         switch change {
         case .renamed:
@@ -114,14 +114,14 @@ struct Board: Codable, Equatable, Sendable {
         }
     }
 
-    /// Whether two are the same card, with the same words and voters.
+    /// Compares all of two cards except their revisions.
     private static func haveSameWords(_ one: Card, _ other: Card) -> Bool {
         (one.id, one.title, one.text) == (other.id, other.title, other.text) && one.voters == other.voters
     }
 
-    /// Whether what a change has touched is as the change left it: nobody has laid hands on it since.
+    /// Whether everything that a change touched is still as the change left it.
     ///
-    /// Its place among others is not looked at: that shifts as they come and go.
+    /// The position among other lists or cards is ignored: it shifts as they come and go.
     func isAsLeft(by change: BoardChange, keepsRenamedLists: Bool) -> Bool {
         switch change {
         case .renamed(let title): return self.title == title
@@ -145,7 +145,7 @@ struct Board: Codable, Equatable, Sendable {
         }
     }
 
-    /// A change as it fits the board now: others have moved things since, so an index may be too high.
+    /// The change adapted to the current board, where others may have moved things and an index may be too high.
     func fitted(_ change: BoardChange, revision: Int) -> BoardChange? {
         switch change {
         case .listAdded(let list, let index):

@@ -1,9 +1,9 @@
-/// What has happened on a board, enough to apply it to a copy without knowing more.
+/// A change to a board, complete enough to be applied to a copy.
 enum BoardChange: Equatable, Sendable {
     case renamed(title: String)
     case listAdded(list: Board.List, index: Int)
     case listRenamed(list: String, title: String)
-    /// The index is that after the list was taken out; so is that of a card.
+    /// The index applies after the list has been taken out; the same holds for a moved card.
     case listMoved(list: String, index: Int)
     case listRemoved(list: String)
     case cardAdded(card: Board.Card, list: String, index: Int)
@@ -13,7 +13,7 @@ enum BoardChange: Equatable, Sendable {
     case voted(card: String, client: String, on: Bool)
 }
 
-/// As JSON it is one flat object with a `type`, on the wire as in the log.
+/// In JSON a change is one flat object with a `type`, both on the wire and in the log.
 extension BoardChange: Codable {
     private enum Kind: String, Codable {
         case renamed, listAdded, listRenamed, listMoved, listRemoved
@@ -67,7 +67,7 @@ extension BoardChange: Codable {
 }
 
 extension KeyedEncodingContainer {
-    /// Encodes which case an enum has, and the values that go with it.
+    /// Encodes the case of an enum, and its associated values.
     mutating func encode(_ kind: some Encodable, as key: Key, _ values: [(Key, any Encodable)]) throws {
         try encode(kind, forKey: key)
         for (key, value) in values { try encode(value, forKey: key) }
@@ -75,7 +75,7 @@ extension KeyedEncodingContainer {
 }
 
 extension BoardChange {
-    /// The id of what it adds.
+    /// The id of the list or card that the change adds.
     var added: String? {
         switch self {
         case .listAdded(let list, _): list.id
@@ -84,7 +84,7 @@ extension BoardChange {
         }
     }
 
-    /// About how many bytes it keeps.
+    /// The approximate number of bytes that the change occupies.
     var size: Int {
         switch self {
         case .listAdded(let list, _): list.cards.reduce(200) { $0 + $1.size }

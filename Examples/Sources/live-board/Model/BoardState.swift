@@ -1,19 +1,20 @@
-/// All that is kept of a board: what everybody sees, the newest changes, and what it takes to undo them.
+/// The saved state of a board: its contents, the newest changes, and what is needed to undo them.
 ///
-/// It is pure: a command is looked at here and becomes an action, and an action changes it, in the same way each time.
+/// It is pure: it turns a command into an action, and applies an action the same way every time.
 struct BoardState: Codable, Sendable {
-    /// A change with the revision that it has made, as watchers are told of it.
+    /// A change with the revision that it led to, as sent to watchers.
     struct NumberedChange: Codable, Equatable, Sendable {
         var revision: Int
         var client: String
         var change: BoardChange
-        /// What tells it from any other, also from that of the same revision where an older copy of the board went on.
+        /// A mark that distinguishes the change from any other, also from one of the same revision on a restored older
+        /// copy.
         ///
-        /// It is given by the server that asked for the change. Older programs gave none.
+        /// The server that requested the change assigns it. Older programs assigned none.
         var order: String?
     }
 
-    /// A change that may be taken back, and what does so.
+    /// A change that can be undone, and its opposite.
     private struct Undoable: Codable, Sendable {
         var revision: Int
         var client: String
@@ -21,43 +22,43 @@ struct BoardState: Codable, Sendable {
     }
 
     private(set) var board = Board(title: "", lists: [])
-    /// How many changes there were, the making of the board included.
+    /// The number of changes so far, including the creation of the board.
     private(set) var revision = 0
-    /// The newest of the numbers in the ids of lists and cards: none is used twice.
+    /// The highest number in an id of a list or card. No number is used twice.
     private var lastNumber = 0
     private(set) var changes: [NumberedChange] = []
     private var undoables: [Undoable] = []
 
-    /// The changes after a revision; nil where not all of them are kept any more.
+    /// The changes after a revision; nil if some are no longer kept, or the revision has not been reached.
     func changes(after last: Int) -> ArraySlice<NumberedChange>? {
         guard last <= revision, last >= revision - changes.count else { return nil }
         return changes.suffix(revision - last)
     }
 
-    /// What tells the newest change from any other.
+    /// The mark of the newest change.
     var order: String? { changes.last?.order }
 
-    /// Whether the board was once as somebody knows it: the same number may have been given twice, once before a copy was restored.
+    /// Whether the board has had a revision. After an older copy is restored, a number may be assigned a second time.
     func has(_ known: KnownRevision) -> Bool {
         guard known.revision <= revision else { return false }
-        // The first is the making of the board, which is the same in each copy.
+        // Revision 1 is the creation of the board, which is the same in each copy.
         if known.revision == 1 { return known.order == nil }
         let place = changes.count - 1 - (revision - known.revision)
         return changes.indices.contains(place) && changes[place].order == known.order
     }
 }
 
-/// A revision as a client knows it, which it gives to be told of what came after it.
+/// A revision that a client knows; it sends this to receive the changes that followed.
 struct KnownRevision: CustomStringConvertible {
     var revision: Int
-    /// What tells the change that made it from any other; nil where nothing does.
+    /// The mark of the change that led to the revision; nil if it has none.
     var order: String?
 
     var description: String { order.map { "\(revision)-\($0)" } ?? "\(revision)" }
 
     init(_ revision: Int, _ order: String? = nil) { (self.revision, self.order) = (revision, order) }
 
-    /// Reads a description; nil where it is none.
+    /// Parses a description; nil if the text is not one.
     init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
         guard let revision = Int(parts[0]) else { return nil }
@@ -67,22 +68,22 @@ struct KnownRevision: CustomStringConvertible {
 
 // MARK: - From a command to an action
 
-/// What changes the state of a board, as it is kept in the log.
+/// An action that changes the state of a board, as it is saved in the log.
 enum BoardAction: Codable, Sendable {
-    /// The first of all.
+    /// The first action of a board, which creates it.
     case found(Board)
     case change(BoardChange, by: String, order: String? = nil)
-    /// Takes back the change of a revision.
+    /// Undoes the change of a revision.
     case undo(of: Int, BoardChange, by: String, order: String? = nil)
-    /// Decides on a command where it is applied: on a log that several servers share others may have come before it.
+    /// Decides on a command when it is applied: on a log that several servers share, others may precede it.
     ///
-    /// The words of the command are checked. The id is its server's, to find what has come of it.
+    /// The values of the command have been checked. Its server uses the id to find the resulting change.
     case decide(BoardCommand, by: String, limits: BoardLimits, id: String)
 
-    /// The id of what it adds.
+    /// The id of the list or card that the action adds.
     var added: String? { if case .change(let change, _, _) = self { change.added } else { nil } }
 
-    /// The same, told from any other by an order.
+    /// The same action, with a mark that distinguishes it from any other.
     func ordered(_ order: String) -> BoardAction {
         switch self {
         case .found, .decide: self
@@ -93,14 +94,14 @@ enum BoardAction: Codable, Sendable {
 }
 
 extension BoardState {
-    /// Looks at a command; nil: nothing has to change for it.
+    /// Turns a command into an action; nil: the command changes nothing.
     func action(
         for command: BoardCommand, by client: String, limits: BoardLimits
     ) throws(Refusal) -> BoardAction? {
         try decision(on: command.checked(), by: client, limits: limits)
     }
 
-    /// Looks at a command whose words are checked: the same comes of it on every server that has this state.
+    /// Decides on a command whose values have been checked; every server with this state decides the same.
     private func decision(
         on command: BoardCommand, by client: String, limits: BoardLimits
     ) throws(Refusal) -> BoardAction? {
@@ -146,7 +147,7 @@ extension BoardState {
 
         case .editCard(let id, let title, let text, let revision):
             let card = try card(id)
-            // An edit that comes a second time, since its answer was lost, has nothing left to do.
+            // An edit that is sent again because its response was lost has nothing left to do.
             if card.title == title && card.text == text { return nil }
             guard card.revision == revision else { throw .stale(revision: self.revision, card: card) }
             return .cardEdited(card: id, title: title, text: text, revision: self.revision + 1)
@@ -204,8 +205,7 @@ extension BoardState {
 // MARK: - From an action to the next state
 
 extension BoardState {
-    /// Applies an action; false, and nothing has changed, where it does not fit.
-    ///
+    /// Applies an action; returns false and changes nothing if the action does not fit.
     mutating func apply(_ action: BoardAction) -> Bool {
         switch action {
         case .found(let new):
@@ -249,9 +249,9 @@ extension BoardState {
 }
 
 extension Array {
-    /// Drops the oldest where there are more than so many, or where they are large; the newest stays in any case.
+    /// Drops the oldest elements beyond a number or a total size, but always keeps the newest.
     ///
-    /// A few more are kept than that, so that not each of them moves all others.
+    /// Up to 63 more than the number stay, because dropping one at a time would move all others each time.
     fileprivate mutating func keepNewest(_ limit: Int, bytes: Int, _ size: (Element) -> Int) {
         var kept = 0
         var sum = 0
@@ -265,7 +265,7 @@ extension Array {
     }
 }
 
-// MARK: - What clients are told
+// MARK: - Responses
 
 /// A board with its revision.
 struct Snapshot: Encodable, Equatable {
@@ -276,15 +276,15 @@ struct Snapshot: Encodable, Equatable {
     init(_ state: BoardState) { (revision, order, board) = (state.revision, state.order, state.board) }
 }
 
-/// The answer to a command: it is done, and on disk.
+/// The response to a command: it has been carried out and saved.
 struct Receipt: Encodable, Sendable {
     var revision: Int
-    /// The id of what was added.
+    /// The id of the added list or card.
     var id: String?
 }
 
 extension Board {
-    /// The board of a fresh start.
+    /// The board that a new server starts with.
     static let welcome = Board(
         title: "Welcome",
         lists: [
