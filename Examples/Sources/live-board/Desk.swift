@@ -8,9 +8,9 @@ import Logging
 import Metrics
 import Synchronization
 
-/// A board that is open: its store, the way for commands to come in, and the feed of those who watch.
+/// An open board: its store, the creator for its commands, and the feed for its watchers.
 ///
-/// The member of the family of ``Boards``.
+/// It is a member of the family of ``Boards``.
 final class Desk: Sendable {
     let storage: Storage<BoardState>
     let feed: Feed
@@ -19,20 +19,21 @@ final class Desk: Sendable {
     private let named: Named
     private let openBoards = Meter(label: "live_board.open_boards")
     private let logger: Logger
-    /// Whether it was told that it cannot be put away, which is tried again and again.
+    /// Whether a failed close has been logged; closing is retried.
     private let isStuck = Atomic(false)
 
-    /// Told of a title, of the revision at which it was read, and of whether another was told before, since the board was opened.
+    /// Receives a title, the revision at which it was read, and whether another was reported since the board was
+    /// opened.
     typealias Named = @Sendable (_ title: String, _ revision: Int, _ isAnother: Bool) -> Void
 
     /// Opens a board.
     ///
     /// - Parameters:
-    ///   - storage: Where it is.
-    ///   - limits: How much there may be on it.
-    ///   - house: How many commands are under way at once, on all boards together.
-    ///   - logger: Where to tell what goes wrong.
-    ///   - named: Told of the title, and of each new one.
+    ///   - storage: The storage of the board.
+    ///   - limits: The limits of the board.
+    ///   - house: The server's limit on concurrent commands, for all boards together.
+    ///   - logger: The logger for failures.
+    ///   - named: Called with the title, and with each new one.
     init(
         _ storage: Storage<BoardState>, limits: BoardLimits, house: FluxLimit, logger: Logger,
         named: @escaping Named
@@ -42,7 +43,7 @@ final class Desk: Sendable {
         creator = FluxActionCreator(
             dependency: BoardConverter.Dependency(storage: storage, limits: limits), store: store,
             rules: [.custom(OneEditPerCard()) { $0.editedCard }, .concurrency(house)],
-            onFailure: { _, _ in })  // The client is told, by the outcome.
+            onFailure: { _, _ in })  // The outcome reports the error to the client.
 
         let feed = Feed(store.state)
         (self.storage, self.feed, self.logger, self.named) = (storage, feed, logger, named)
@@ -55,7 +56,7 @@ final class Desk: Sendable {
         openBoards.increment()
     }
 
-    /// Carries out a command, and returns once it is kept: who hears of that may tell the client.
+    /// Carries out a command, and returns once it is saved, so the caller may acknowledge it to the client.
     func perform(_ command: BoardCommand, by client: String) async throws -> Receipt {
         let order = Order(command: command, client: client)
         switch await creator.fire(order).outcome {
@@ -68,16 +69,16 @@ final class Desk: Sendable {
         return receipt
     }
 
-    /// The revision that a watcher says it knows; nil where the board never had it.
+    /// Returns the revision that a watcher claims to have; nil: the board never had it.
     ///
-    /// Another server may have shown what this one has yet to read.
+    /// Another server may have shown a revision that this one has yet to read.
     func known(_ known: KnownRevision?) async -> Int? {
         guard let known else { return nil }
         if known.revision > storage.store.state.revision { try? await storage.catchUp() }
         return storage.store.state.has(known) ? known.revision : nil
     }
 
-    /// Ends what is under way, the commands first and then the log; throws where something is not saved.
+    /// Waits until the commands have ended, and on disk until everything is saved; throws if something is not saved.
     func close() async throws {
         storage.leaveLog()
         await creator.flush()
@@ -91,9 +92,9 @@ final class Desk: Sendable {
         }
         if isStuck.load(ordering: .relaxed) { logger.notice("The board could be put away") }
         showing.cancel()
-        // It holds the store, and so the database, which whoever opens the board next needs.
+        // The task holds the store and thus the database, which must be free when the board is next opened.
         await showing.value
-        // What is saved last may not have been shown, nor its title told.
+        // The last saved state may not have been shown, nor its title reported.
         if case .disk(let store, _) = storage { named(store.state.board.title, store.state.revision, false) }
         openBoards.decrement()
     }
@@ -101,9 +102,9 @@ final class Desk: Sendable {
     // MARK: - Showing
 
     private static func showSaved(_ store: FluxStore<BoardState>, _ feed: Feed, _ named: Named) async {
-        // A state that comes while another is on its way to the disk is skipped: the next has its changes too.
+        // A state that arrives while another is being saved is skipped: the next one includes its changes.
         for await state in store.states {
-            // What has failed is tried again, and the flush waits for that.
+            // A failed save is retried, and the flush waits for that.
             if await store.handle.failure() != nil {
                 await store.flush()
                 if await store.handle.failure() != nil { continue }
@@ -119,7 +120,8 @@ final class Desk: Sendable {
     ) async {
         let replacements = Replacements()
         replica.store.handle.withAccess { $0.observe(replacements) }
-        // It says when to look, and no more: what is shown is read in one step with whether it was replaced.
+        // The view only says when to look. The state is read below, atomically with the flag that says whether it was
+        // replaced.
         let changes = FluxView(replica.store, replica.status, by: { _, _ in false }) { _, _ in }
         var title: String?
         for await _ in changes.states {
@@ -137,17 +139,17 @@ final class Desk: Sendable {
         }
     }
 
-    /// Lets metrics and logs look at a store; each is a file to copy.
+    /// Adds metrics and logging to a store; each is a file to copy.
     private static func instrument(_ store: FluxStore<BoardState>, _ logger: Logger) {
         store.instrument(FluxMetrics(label: "live_board.store"))
-        // It describes each action, which is dear where nobody reads it.
+        // Logging describes each action, which is expensive if the text is not written.
         if logger.logLevel <= .debug { store.instrument(FluxLogging(logger)) }
     }
 }
 
-/// Whether a replica has put a snapshot in the place of its state: then what was shown before may have been wrong.
+/// Records that a replica has replaced its state with a snapshot, so the states shown before may have been wrong.
 ///
-/// A divergence can be over before anybody has seen it in the status.
+/// A divergence may be over before it is seen in the status.
 private final class Replacements: FluxStoreObserver {
     private let isAnew = Mutex(false)
 
@@ -158,7 +160,8 @@ private final class Replacements: FluxStoreObserver {
         return nil
     }
 
-    /// Whether it has since the last call; made with the lock of the store held, so that it belongs to the state read there.
+    /// Whether it has since the last call; called while the store's lock is held, so it belongs to the state read
+    /// there.
     func take() -> Bool {
         isAnew.withLock { isAnew in
             defer { isAnew = false }
@@ -168,7 +171,7 @@ private final class Replacements: FluxStoreObserver {
 }
 
 extension FluxReplicaStatus.Condition {
-    /// Whether commands are taken, as far as is known.
+    /// Whether commands are accepted, as far as is known.
     var isWritable: Bool {
         switch self {
         case .following, .loading: true

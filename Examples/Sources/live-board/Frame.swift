@@ -3,9 +3,9 @@ import NIOCore
 
 /// Server-sent events as the bytes of a stream.
 enum Frame {
-    /// How long a client waits before it comes back, in milliseconds.
+    /// Tells a client how long to wait before it reconnects, in milliseconds.
     static let retry = ByteBuffer(string: "retry: 1000\n\n")
-    /// A comment: it keeps what lies between from taking the stream for dead.
+    /// A comment that keeps intermediaries from taking the stream for dead.
     static let heartbeat = ByteBuffer(string: ": still here\n\n")
 
     static func state(_ state: BoardState) -> ByteBuffer {
@@ -16,15 +16,15 @@ enum Frame {
         event("change", id: KnownRevision(change.revision, change.order), encoded(change))
     }
 
-    /// Whether the board can be changed at the moment.
+    /// Whether the board can currently be changed.
     static func access(isWritable: Bool) -> ByteBuffer { event("access", encoded(["writable": isWritable])) }
 
-    /// Who looks on: how many, and the names of some.
+    /// Who is here: the number of people, and the names of some.
     static func here(_ count: Int, names: [String]) -> ByteBuffer {
         event("here", encoded(Here(count: count, names: names)))
     }
 
-    /// One buffer of several: it is written in one piece.
+    /// Joins frames into one buffer, which is written in one piece.
     static func joined(_ frames: some Collection<ByteBuffer>) -> ByteBuffer {
         if frames.count == 1, let only = frames.first { return only }
         var joined = ByteBuffer()
@@ -38,7 +38,7 @@ enum Frame {
         var names: [String]
     }
 
-    /// JSON has no line breaks but escaped ones, so the data is one line.
+    /// All line breaks in JSON are escaped, so the data is one line.
     private static func event(_ name: String, id: KnownRevision? = nil, _ data: Data) -> ByteBuffer {
         var frame = ByteBuffer()
         frame.reserveCapacity(data.count + 64)
@@ -51,7 +51,7 @@ enum Frame {
     }
 }
 
-/// What is sent as JSON here has only strings, numbers and lists of them, which always can be.
+/// Encodes a value as JSON. This cannot fail, because the types used here hold nothing that JSON cannot represent.
 func encoded(_ value: some Encodable) -> Data {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -93,10 +93,10 @@ struct LiveBoard: AsyncParsableCommand {
         log?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
     }
 
-    /// What others who use the machine are not to read: they see the arguments of all programs.
+    /// Reads secrets from the environment, because other users of the machine can see the arguments of all programs.
     private mutating func readEnvironment() {
         let environment = ProcessInfo.processInfo.environment
-        // One that is empty is none.
+        // An empty variable counts as unset.
         let (addresses, token) = (environment["LIVE_BOARD_LOG"] ?? "", environment["LIVE_BOARD_INSPECT"] ?? "")
         log = log ?? (addresses.isEmpty ? nil : addresses)
         inspect = inspect ?? (token.isEmpty ? nil : token)
@@ -111,21 +111,22 @@ struct LiveBoard: AsyncParsableCommand {
         }
     }
 
-    /// How many connections, and boards of two files each, there may be at once where the system allows so many open files.
+    /// The numbers of connections, and of boards with two files each, that fit the system's limit of open files.
     ///
-    /// Without a file for it no connection can be taken, nor left alone: it would be asked for again and again. And where no file at all
-    /// can be opened, Dispatch on Linux, which reads there what its threads do, stops the program.
+    /// Without a free file, a connection can neither be accepted nor ignored: accepting it would be retried without
+    /// end. If no file at all can be opened, Dispatch on Linux stops the program, because it reads from files what its
+    /// threads do.
     private func fitted(to files: Int) -> (connections: Int, boards: Int) {
-        // Each core has a thread that reads and writes, with three files.
+        // Each core has a thread for reading and writing, which uses three files.
         let rest = max(4, files - 64 - 3 * ProcessInfo.processInfo.processorCount)
         if log != nil { return (min(connections, rest), openBoards) }
-        // Each connection may use a board of its own, however few may be open that nobody uses.
+        // Each connection may use a different board, regardless of the limit on boards that are not in use.
         let connections = min(connections, max(rest - 2 * min(boards, rest), rest / 3))
         return (connections, min(openBoards, (rest - connections) / 2))
     }
 
     private func serve() async throws {
-        // A client that goes while something is sent to it is not the end of the program.
+        // A client that disconnects while something is sent to it must not end the program.
         signal(SIGPIPE, SIG_IGN)
         let files = raiseFileLimit()
         let level = logLevel
@@ -164,7 +165,7 @@ struct LiveBoard: AsyncParsableCommand {
         }
         let server = Application(
             router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
-            // A request whose head does not come is closed by it too.
+            // The idle timeout also closes a connection on which no request head arrives.
             server: .http1(.init(idleTimeout: .seconds(4)), slow: .seconds(Int64(slow))),
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port), serverName: "live-board",
@@ -175,11 +176,11 @@ struct LiveBoard: AsyncParsableCommand {
                 do { try Output.standard.write("http://\(name):\(port)\n") } catch { logger.error("\(error)") }
             },
             logger: logger)
-        // The last is told first that it ends: the streams, and then the server, which waits for them.
+        // Services are shut down in reverse order: first the streams, then the server, which waits for them.
         var group = ServiceGroupConfiguration(
             services: [Last(), server, Streams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger)
-        // Half of the time is for clients who are slow to go, the rest for the boards.
+        // Half of the time is for clients that are slow to leave, the rest for the boards.
         group.maximumGracefulShutdownDuration = .seconds(deadline) / 2
         do {
             try await ServiceGroup(configuration: group).run()
@@ -193,8 +194,7 @@ struct LiveBoard: AsyncParsableCommand {
 }
 
 extension HTTPServerBuilder {
-    /// A server that lets clients go on who, before they send a body, wait to be told that they may; and cuts off those who are
-    /// slow to read.
+    /// An HTTP/1 server that answers `Expect: 100-continue`, and disconnects clients that read too slowly.
     static func http1(_ configuration: HTTP1Channel.Configuration, slow: TimeAmount) -> HTTPServerBuilder {
         HTTPServerBuilder { respond in
             let http = HTTP1Channel(
@@ -209,12 +209,12 @@ extension HTTPServerBuilder {
     }
 }
 
-/// Ends in order once all others have; where their time was up it fails, of which nobody else would tell.
+/// Ends normally after all other services; fails if their time was up, which no other service reports.
 private struct Last: Service {
     func run() async throws { try await gracefulShutdown() }
 }
 
-/// Keeps the streams of those who watch alive, and ends them when the server is to end.
+/// Keeps the watchers' streams alive, and ends them when the server shuts down.
 private struct Streams: Service {
     let boards: Boards
 

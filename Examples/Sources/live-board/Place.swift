@@ -8,18 +8,18 @@ import SQLiteLog
 import Synchronization
 import Terminal
 
-/// Where all boards are: in a folder of this server alone, or on a log that several servers share.
+/// Where all boards are saved: in a folder of this server alone, or on a log that several servers share.
 enum Place: Sendable {
     case folder(String, FolderLock, Disk)
-    /// The duration is how long a command waits for the log.
+    /// `patience` is how long a command waits for the log.
     case log(JetStreamLog, patience: Duration)
 
-    /// Opens a folder, which is made if it is not there; throws where another program uses it.
+    /// Opens a folder, creating it if needed; throws if another program uses it.
     init(folder: String) throws {
         do {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch let error as CocoaError {
-            // Its description has all that Foundation knows of it; what the system said is enough.
+            // The error's description has every detail that Foundation knows; the system's message is enough.
             let code = (error.underlying as? POSIXError)?.code
             if code == .EEXIST { throw Failure("\(folder): it is not a folder") }
             let reason = code.map { String(cString: strerror($0.rawValue)) }
@@ -28,7 +28,7 @@ enum Place: Sendable {
         self = .folder(folder, try FolderLock(folder), Disk())
     }
 
-    /// Connects to the servers of a log; waits for a while where none of them answers.
+    /// Connects to the servers of a log; waits up to `patienceAtStart` if none of them answers.
     init(
         servers: [String], stream: String, replicas: Int, patience: Duration, logger: Logger
     ) async throws {
@@ -49,9 +49,9 @@ enum Place: Sendable {
         }
     }
 
-    /// After how long without an answer the log counts as away, and is asked again.
+    /// The time without an answer after which the log counts as unavailable, and is asked again.
     private static let silence = Duration.seconds(2)
-    /// How long a server that is started waits for its log: it may have been started first.
+    /// How long a starting server waits for its log, which may start later.
     static let patienceAtStart = Duration.seconds(60)
 
     var isShared: Bool { if case .log = self { true } else { false } }
@@ -63,7 +63,9 @@ enum Place: Sendable {
         return FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) && isFolder.boolValue
     }
 
-    /// Opens what is kept under a name, or begins with a state; a log may take as long as a command waits, if not told otherwise.
+    /// Opens the state saved under a name, or starts with an initial state.
+    ///
+    /// Opening a state on a log may take `patience`; nil: as long as a command may wait.
     func open<State: FluxState & Codable>(
         _ name: String, initialState: State, within patience: Duration? = nil, logger: Logger
     ) async throws -> Storage<State> where State.Action: Codable {
@@ -71,10 +73,10 @@ enum Place: Sendable {
         case .folder(let folder, _, let disk):
             let path = Self.path(of: name, in: folder)
             do {
-                // It may still be closed since it was put away, on a disk that is slow.
+                // On a slow disk, the database may still be closing after its last use.
                 let log = try await SQLiteLog<State>.opened(path: path, coding: .json(), patience: 60)
                 let watched = WatchedLog(log: log, path: path, disk: disk)
-                // On no dispatcher: what is dispatched is for this store alone.
+                // No dispatcher, because the actions are meant for this store alone.
                 let store = try await FluxStore.restored(
                     from: watched, initialState: initialState, dispatcher: nil, compactEvery: 1_000
                 ) { failure in
@@ -104,10 +106,11 @@ enum Place: Sendable {
 }
 
 extension FluxReplicaCoding where State: Codable, State.Action: Codable {
-    /// With sorted keys: equal states are equal bytes on every server.
+    /// With sorted keys, equal states have equal bytes on every server.
     fileprivate static var json: Self {
         Self(
-            // Each server has to decide alike: since 2 a command has a limit of bytes, since 3 it says what an undo takes back.
+            // All servers have to decide alike. Since version 2 a command has a limit of bytes; since 3 it says what an
+            // undo takes back.
             version: 3,
             encode: { Array(encoded($0)) },
             decode: { bytes, _ in try JSONDecoder().decode(State.Action.self, from: Data(bytes)) },
@@ -118,11 +121,11 @@ extension FluxReplicaCoding where State: Codable, State.Action: Codable {
 
 // MARK: - One store
 
-/// A store, and how what is dispatched to it outlives the program.
+/// A store, and where its actions are saved.
 enum Storage<State: FluxState>: Sendable {
-    /// In a database here.
+    /// In a database of this server.
     case disk(FluxStore<State>, DiskFile)
-    /// On a log, from which every server applies the same in the same order.
+    /// On a log, from which every server applies the same actions in the same order.
     case log(FluxReplica<State>, patience: Duration)
 
     var store: FluxStore<State> {
@@ -132,7 +135,7 @@ enum Storage<State: FluxState>: Sendable {
         }
     }
 
-    /// How a shared log is doing; nil: there is none.
+    /// The condition of the shared log; nil: there is none.
     var condition: FluxReplicaStatus.Condition? {
         switch self {
         case .disk: nil
@@ -140,7 +143,7 @@ enum Storage<State: FluxState>: Sendable {
         }
     }
 
-    /// Applies an action, and returns once it is kept.
+    /// Applies an action, and returns once it is saved.
     func dispatch(_ action: State.Action) async throws {
         switch self {
         case .disk(let store, let file):
@@ -152,7 +155,7 @@ enum Storage<State: FluxState>: Sendable {
         }
     }
 
-    /// Applies an action as soon as that can be; it is none that anybody waits for.
+    /// Applies an action as soon as possible, without waiting for the result.
     func dispatchSoon(_ action: State.Action) {
         switch self {
         case .disk(let store, _): store.dispatch(action: action)
@@ -161,7 +164,7 @@ enum Storage<State: FluxState>: Sendable {
         }
     }
 
-    /// The state as it is now, once it is kept.
+    /// Returns the current state once it is saved.
     func kept() async throws -> State {
         switch self {
         case .disk(let store, let file):
@@ -169,7 +172,7 @@ enum Storage<State: FluxState>: Sendable {
             if let error = await store.handle.failure() { throw file.problem(.hidden, error) }
             return state
         case .log(let replica, _):
-            // What is known to be wrong is shown to nobody.
+            // A state that is known to be wrong is not shown.
             if case .diverged(let divergence) = replica.status.state.condition {
                 throw FluxReplicaError.diverged(divergence)
             }
@@ -177,20 +180,20 @@ enum Storage<State: FluxState>: Sendable {
         }
     }
 
-    /// Waits for all that other servers have acknowledged by now; where there are no others, for nothing.
+    /// Waits for everything that other servers have acknowledged so far; returns at once if the log is not shared.
     func catchUp() async throws {
         if case .log(let replica, let patience) = self { try await replica.upToDate(within: patience) }
     }
 
-    /// Closes the database, whatever still has the store: what is dispatched from here on is not saved.
+    /// Closes the database even if the store is still referenced. Actions dispatched after that are not saved.
     func closeFile() {
         if case .disk(_, let file) = self { file.close() }
     }
 
-    /// Lets out who waits for the log, which may go on without them.
+    /// Ends the calls that wait for the log, which itself may continue.
     func leaveLog() {
         guard case .log(let replica, _) = self else { return }
-        // Not waited for: what is acknowledged is in the log, and the servers of that may be far from answering.
+        // Not awaited: everything acknowledged is in the log, and its servers may not answer for a long time.
         Task { await replica.close() }
     }
 }
@@ -198,10 +201,10 @@ enum Storage<State: FluxState>: Sendable {
 // MARK: - Boards
 
 extension Place {
-    /// What is known of the disk; nil: there is none.
+    /// The known state of the disk; nil: the boards are on a log.
     var disk: Disk? { if case .folder(_, _, let disk) = self { disk } else { nil } }
 
-    /// Keeps a board that is new in a folder, before anybody may open it; on a log that is done by who opens it.
+    /// Saves a new board in a folder before it can be opened; on a log, ``board(_:named:logger:)`` does so.
     func found(_ id: BoardID, _ board: Board, logger: Logger) async throws {
         guard case .folder(let folder, _, _) = self else { return }
         let path = Self.path(of: Self.name(of: id), in: folder)
@@ -210,16 +213,17 @@ extension Place {
             let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
             if storage.store.state.revision == 0 { try await storage.dispatch(.found(board)) }
         } catch let error as Unsaved {
-            // A database that could not be made is an empty file; one that was may be saved yet, but nobody asks for it.
+            // A database that could not be created is an empty file. One that could may still be saved, but is not
+            // listed.
             if isNew && error.outcome == .unopened { try? FileManager.default.removeItem(atPath: path) }
             throw Unsaved(.refused, error)
         }
     }
 
-    /// Throws where there are boards though the catalogue, which has just been made, knows of none.
+    /// Throws if there are boards although the catalogue lists none.
     func requireNoBoards() throws {
         guard case .folder(let folder, _, _) = self else { return }
-        // The first may be there already, where making it was cut off.
+        // The first board may exist already, if its creation was interrupted.
         let welcome = Self.path(of: Self.name(of: .welcome), in: folder)
         let board = try FileManager.default.contentsOfDirectory(atPath: folder).sorted().first {
             $0.hasPrefix(Self.boardPrefix) && $0.hasSuffix(".sqlite") && "\(folder)/\($0)" != welcome
@@ -230,15 +234,15 @@ extension Place {
                 + "move the boards elsewhere to begin anew.")
     }
 
-    /// Removes a board that was made for nothing, of which nobody knows.
+    /// Removes a board that was created in vain and is not listed.
     func discard(_ id: BoardID) {
         guard case .folder(let folder, _, _) = self else { return }
         let path = Self.path(of: Self.name(of: id), in: folder)
-        // SQLite leaves the second where it is, if it still has the first open.
+        // SQLite does not remove the second file if it still has the first one open.
         for file in [path, path + "-wal"] { try? FileManager.default.removeItem(atPath: file) }
     }
 
-    /// Opens a board that is known by a title; throws where the folder does not have it.
+    /// Opens a board that the catalogue lists; throws if the folder does not have it.
     func board(_ id: BoardID, named title: String, logger: Logger) async throws -> Storage<BoardState> {
         guard case .folder(let folder, _, let disk) = self else {
             let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
@@ -247,7 +251,7 @@ extension Place {
             return storage
         }
         let path = Self.path(of: Self.name(of: id), in: folder)
-        // Looked for first, since to open a database makes one.
+        // Checked first, because opening a database creates it.
         if FileManager.default.fileExists(atPath: path) {
             do {
                 let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
@@ -269,22 +273,23 @@ extension Place {
 
 // MARK: - The disk
 
-/// What is known of the disk under a folder: what could not be written when that was last tried, which is tried again.
+/// The known state of the disk under a folder: which writes failed when they were last tried. They are retried.
 final class Disk: Sendable {
     private struct Failures {
-        /// By the paths of the databases.
+        /// The reasons of failed writes, by the paths of their databases.
         var written: [String: String] = [:]
-        /// Of one that could not even be opened, which nobody may ask for again; so whatever goes well next ends it.
+        /// The reason why a database could not be opened. It may never be opened again, so any later success clears
+        /// this.
         var unopened: String?
-        /// Of those that are damaged, or not there, until they can be opened.
+        /// What is wrong with damaged and missing databases, by their paths, until they can be opened.
         var lost: [String: String] = [:]
     }
 
     private let failures = Mutex(Failures())
-    /// Where databases are closed that are of no use any more: by threads of their own, since that may write.
+    /// The databases that are being closed, each on its own queue because closing may write.
     let closing = DispatchGroup()
 
-    /// Waits until all such databases are closed, or for so long.
+    /// Waits until all these databases are closed, but no longer than a duration.
     func closed(within duration: Duration) async {
         await withCheckedContinuation { continuation in
             DispatchQueue(label: "closed").async { [closing] in
@@ -294,18 +299,18 @@ final class Disk: Sendable {
         }
     }
 
-    /// Why something waits in memory that cannot be saved; nil: nothing does.
+    /// Why changes that cannot be saved wait in memory; nil: none do.
     var waiting: String? { failures.withLock { $0.written.values.first } }
-    /// Why something could not be saved or opened when that was last tried.
+    /// Why the last attempt to save or open something failed; nil: none is known to have failed.
     var failure: String? { failures.withLock { $0.written.values.first ?? $0.unopened } }
 
-    /// Why the last write of a database has failed; nil: it has not.
+    /// Why the last write of a database failed; nil: it did not.
     func failure(at path: String) -> String? { failures.withLock { $0.written[path] } }
 
-    /// What is wrong with a database that cannot be read; nil: there is none such, as far as is known.
+    /// What is wrong with a damaged or missing database; nil: none is known.
     var lost: String? { failures.withLock { $0.lost.values.first } }
 
-    /// Whether a database is damaged, or was taken away, as far as is known.
+    /// Whether a database is known to be damaged or missing.
     func isLost(_ path: String) -> Bool { failures.withLock { $0.lost[path] != nil } }
 
     func noteLost(_ failure: String, at path: String) {
@@ -314,10 +319,10 @@ final class Disk: Sendable {
 
     func noteUnopened(_ failure: any Error) { failures.withLock { $0.unopened = "\(failure)" } }
 
-    /// Notes that a database was opened or written, or why it was not written.
+    /// Records that a database was opened or written, or why it was not written.
     func note(_ failure: (any Error)?, at path: String) {
         failures.withLock { failures in
-            // What is lost waits for nothing that may pass.
+            // A lost database is not waiting for a temporary failure to pass.
             failures.written[path] = failures.lost[path] == nil ? failure.map { "\($0)" } : nil
             if failure == nil { (failures.unopened, failures.lost[path]) = (nil, nil) }
         }
@@ -330,23 +335,23 @@ struct DiskFile: Sendable {
     let disk: Disk
     let close: @Sendable () -> Void
 
-    /// Throws where the last write has failed: what cannot be saved would only grow in memory.
+    /// Throws if the last write failed: changes that cannot be saved would only pile up in memory.
     func requireSaving() throws {
         if let failure = disk.failure(at: path) { throw Unsaved(.refused, failure) }
         if disk.isLost(path) { throw Problem.gone }
     }
 
-    /// What is told to who has asked for something that was not saved.
+    /// The error for a request that depends on something unsaved.
     func problem(_ outcome: Unsaved.Outcome, _ error: any Error) -> any Error {
         disk.isLost(path) ? Problem.gone : Unsaved(outcome, error)
     }
 }
 
-/// A log that tells the disk how its writes have gone, and is closed on a thread of its own.
+/// A log that reports the result of each write to its ``Disk``, and is closed on its own queue.
 private final class WatchedLog<Log: FluxLog>: FluxLog {
     private struct Closed: FluxPermanentError {}
 
-    /// Nil: it was closed.
+    /// Nil after closing.
     private let log: Mutex<Log?>
     private let path: String
     private let disk: Disk
@@ -356,7 +361,7 @@ private final class WatchedLog<Log: FluxLog>: FluxLog {
         (self.path, self.disk) = (path, disk)
     }
 
-    // The last reference goes in a task.
+    // The last reference is released in a task, whose thread must not wait for the disk.
     deinit { close() }
 
     func close() {
@@ -384,7 +389,7 @@ private final class WatchedLog<Log: FluxLog>: FluxLog {
             try await write()
             disk.note(nil, at: path)
         } catch {
-            // That is no disk which is full: it does not pass by itself, and keeps no other board from being made.
+            // Unlike a full disk, this does not pass by itself, and does not prevent other boards from being created.
             if (error as? SQLiteLog<Log.State>.Failure)?.reason is SQLiteLog<Log.State>.Moved {
                 disk.noteLost("\(error)", at: path)
             } else {
@@ -395,9 +400,9 @@ private final class WatchedLog<Log: FluxLog>: FluxLog {
     }
 }
 
-/// A change was not saved, or it is not known whether it was.
+/// A change was not saved, or it is unknown whether it was.
 struct Unsaved: Error, CustomStringConvertible {
-    /// What is true for whoever has asked.
+    /// What the caller is told.
     enum Outcome: String {
         case refused = "Nothing was changed. Try again later."
         case unopened = "The board cannot be opened, and nothing was changed. Try again later."
@@ -411,7 +416,7 @@ struct Unsaved: Error, CustomStringConvertible {
     init(_ outcome: Outcome, _ reason: Any) { (self.outcome, description) = (outcome, "\(reason)") }
 }
 
-/// Keeps a second program out of a folder; the system lets go of it when the first ends, in whatever way.
+/// Keeps a second program out of a folder; the system releases the lock when the first one ends, however it ends.
 final class FolderLock: Sendable {
     private let descriptor: Int32
 
