@@ -1,6 +1,6 @@
 import FluxCore
 
-/// Shows what happens inside a program, as pages of its own server: stores, events, actions, and what each changed.
+/// Shows what happens inside a program, on pages of its own server: stores, events, actions and what each changed.
 ///
 /// ```swift
 /// let inspector = FluxInspector(limit: 1_000) { name, _ in name == "password" }
@@ -9,26 +9,27 @@ import FluxCore
 /// inspector.mount(on: router)  // http://localhost:8080/inspect; behind a proxy, with a token
 /// ```
 ///
-/// The page has the stores that are open, and a line for each event and action as it comes: its type and arguments, the
-/// event that it came from, how long it took, its revision. A line leads to all arguments, to the difference that it made to
-/// the state, and to the state that it left: one may go back and look, and the store is left alone.
+/// The page lists the open stores, and shows a line for each event and action as it arrives: its type and arguments,
+/// the event that caused it, its duration and its revision. A line leads to the full arguments, to the difference that
+/// it made to the state, and to the resulting state. Looking back does not affect the store.
 ///
-/// It keeps the newest `limit` lines, and with them the states before and after each change that was announced: so much
-/// memory stays in use, and a state that is kept makes the next `handle` copy what it changes. What is of a store goes with
-/// the store.
+/// The inspector keeps the newest `limit` lines, with the states before and after each announced change. They occupy
+/// memory, and a state that is kept makes the next `handle` copy what it changes. The lines of a store are removed when
+/// the store ends.
 ///
-/// Under the lock of a store it notes a line, and no more. Texts and differences are made when somebody looks. A page takes
-/// what is new ten times a second, so a dispatch has nobody to wake, and one that reads slowly misses lines and delays nobody.
-/// Of a large value it shows as much as one can look at, and says where something is left out: at most 10,000 values and lines of
-/// text, 64 levels deep, and 500 of each side where most of it differs. So no value stops it, nor keeps others waiting for long.
-/// While nothing is inspected, or ``isEnabled`` is false, nothing looks on at the stores.
+/// While a store's lock is held, the inspector only records a line. Texts and differences are computed when they are
+/// viewed. A page fetches new lines ten times a second, so a dispatch has nothing to wake; a page that reads slowly
+/// misses lines and delays nothing. A large value is shown in part, with marks where something is left out: at most
+/// 10,000 values and lines of text, 64 levels deep. If both sides of a difference have more than 500 lines of their
+/// own, only 500 of each are compared. So no value blocks the inspector, or keeps other requests waiting for long.
+/// While nothing is inspected, or ``isEnabled`` is false, no store is observed.
 ///
-/// Thread safety: all of it may be used from any thread, but not inside `FluxState.handle(action:)`.
+/// Thread safety: may be used from any thread, but not inside `FluxState.handle(action:)`.
 public final class FluxInspector: Sendable {
-    /// What is inspected: a store, which is not kept, or a dispatcher, which is.
+    /// An inspected store, which is not retained, or dispatcher, which is.
     private struct Subject: Sendable {
         let begin, end: @Sendable () -> Void
-        /// Leaves nothing where it was inspected; nothing of it is called any more.
+        /// Removes what the inspected store has for it. Nothing of the subject is called after that.
         let forget: @Sendable () -> Void
         let isGone: @Sendable () -> Bool
     }
@@ -43,13 +44,14 @@ public final class FluxInspector: Sendable {
     let rendering: Rendering
     private let subjects = FluxLock(Subjects())
 
-    /// Makes an inspector, which is on.
+    /// Creates an inspector, which is enabled.
     ///
     /// - Parameters:
-    ///   - limit: How many lines to keep, at least 1.
-    ///   - hides: Says whether a value is not to be shown, wherever it is in an event, an action, a state or an error. It gets
-    ///     the name of the property, of the case or of the associated value, or the key in a dictionary, and the value; the
-    ///     name is empty for an element of an array, for a key and for the whole. Called when somebody looks, on any thread.
+    ///   - limit: The number of lines to keep, at least 1.
+    ///   - hides: Returns whether to hide a value, wherever it occurs in an event, an action, a state or an error. It
+    ///     receives the name of the property, of the case or of the associated value, or the key in a dictionary, and
+    ///     the value. The name is empty for an element of an array, for a key and for the whole. Called on any thread
+    ///     when a value is viewed.
     public init(limit: Int = 1_000, hiding hides: (@Sendable (_ name: String, _ value: Any) -> Bool)? = nil) {
         guard limit > 0 else {
             fatalError("FluxInspector(limit: \(limit)) would keep nothing. Give a limit of 1 or more.")
@@ -59,7 +61,7 @@ public final class FluxInspector: Sendable {
     }
 
     deinit {
-        // Let go of with some lock held it leaves once there is none.
+        // If it is released while a lock is held, the inspector leaves once none is.
         FluxPureCode.after { [recorder, subjects = subjects.withLock { $0 }] in
             for subject in subjects.all.values {
                 if subjects.isEnabled { subject.end() }
@@ -69,10 +71,10 @@ public final class FluxInspector: Sendable {
         }
     }
 
-    /// Whether it looks on at what it inspects.
+    /// Whether the inspector observes what it inspects.
     ///
-    /// Switched off it looks on at nothing, keeps nothing, and a dispatch costs what it does without it. Switched on again it
-    /// begins anew, with all that is inspected and still there.
+    /// A disabled inspector observes nothing and keeps nothing, and a dispatch costs what it does without the
+    /// inspector. Once enabled again, it begins anew with everything inspected that still exists.
     public var isEnabled: Bool {
         get { subjects.withLock { $0.isEnabled } }
         set {
@@ -85,14 +87,14 @@ public final class FluxInspector: Sendable {
         }
     }
 
-    /// Shows a store from now on, until it goes: what it applies, and the events of creators that send to it.
+    /// Shows a store until it ends: what it applies, and the events of creators that send to it.
     ///
-    /// A store that is also shown by way of its dispatcher is shown once.
+    /// A store that is also shown through its dispatcher is shown once.
     ///
     /// - Parameters:
-    ///   - store: The store; it is not kept.
-    ///   - name: What the page calls it; nil: by its label, or else by the type of its state.
-    /// - Returns: What to end it by; letting go of that ends nothing.
+    ///   - store: The store; it is not retained.
+    ///   - name: Its name on the page; nil: its label or, without one, the type of its state.
+    /// - Returns: A registration that ends the inspection; releasing the registration does not end it.
     /// - Complexity: O(*n*) for *n* stores that are inspected one by one.
     @discardableResult
     public func inspect<State>(_ store: FluxStore<State>, name: String? = nil) -> FluxRegistration {
@@ -105,12 +107,12 @@ public final class FluxInspector: Sendable {
                 isGone: { [weak watch] in watch == nil }))
     }
 
-    /// Shows all stores of a dispatcher, as they come and go, and the events of creators that send there.
+    /// Shows all stores of a dispatcher as they are attached and detached, and the events of creators that send there.
     ///
     /// - Parameters:
-    ///   - dispatcher: The dispatcher; kept until this is ended.
-    ///   - name: What the page calls it; nil: nothing.
-    /// - Returns: What to end it by; letting go of that ends nothing.
+    ///   - dispatcher: The dispatcher; it is retained until the inspection ends.
+    ///   - name: Its name on the page; nil: none.
+    /// - Returns: A registration that ends the inspection; releasing the registration does not end it.
     /// - Complexity: O(*n*) for *n* attached stores.
     @discardableResult
     public func inspect(_ dispatcher: FluxDispatcher, name: String? = nil) -> FluxRegistration {

@@ -3,10 +3,10 @@ import Hummingbird
 import NIOCore
 import ServiceLifecycle
 
-/// Lets those in who may look, and tells browsers what a page may do.
+/// Admits only authorised requests, and sets headers that restrict what a page may do.
 struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
     private let token: String?
-    /// What the cookie holds, in place of the token: it is worth nothing once the program has ended.
+    /// The value of the cookie, in place of the token: it is worthless once the program has ended.
     private let session = (0..<4).map { _ in String(UInt64.random(in: 0 ... .max), radix: 36) }.joined()
 
     init(token: String?) {
@@ -22,10 +22,10 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
         if let refusal = refusal(of: request, from: context.remoteAddress) {
             return request.method == .head ? refusal.createHeadResponse() : refusal
         }
-        // A body that nobody reads would keep a stream from hearing that who reads it goes, and the server from its end.
+        // With an unread body, a stream would not notice that its client goes, and the server could not end.
         let body = request.body
         var request = request
-        // What follows has to know that it was read.
+        // The next handlers have to know that the body was read.
         request.body = RequestBody(
             buffer: try await cancelWhenGracefulShutdown { try await body.collect(upTo: 0) })
         var response = try await next(request, context)
@@ -42,7 +42,7 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
         return response
     }
 
-    /// The first page, with a cookie for who has brought the token in its address.
+    /// Returns the first page, with a cookie if the request has the token in its address.
     func admitting(_ request: Request, to page: Response) -> Response {
         guard let token, isSame(request.uri.queryParameters["token"] ?? "", token) else { return page }
         var page = page
@@ -55,8 +55,8 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
         return page
     }
 
-    /// It has the port that was asked: to a browser the servers of one machine are one place, where each would take the place of
-    /// the cookie of another.
+    /// The name of the cookie, with the requested port. For a browser, all servers of a machine are one site, where
+    /// their cookies would otherwise replace each other.
     private func cookieName(in request: Request) -> String {
         let port = request.head.authority?.split(separator: ":").last.flatMap { UInt16($0) }
         return port.map { "flux-inspector-\($0)" } ?? "flux-inspector"
@@ -94,7 +94,7 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
         return response
     }
 
-    /// The host of what was asked for, without its port and the brackets of an IPv6 address.
+    /// The requested host, without its port and the brackets of an IPv6 address.
     private func host(of authority: String) -> String {
         if authority.hasPrefix("[") { return String(authority.dropFirst().prefix { $0 != "]" }) }
         return String(authority.prefix { $0 != ":" })
@@ -102,13 +102,13 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
 
     private func isLoopback(_ host: String) -> Bool {
         if host.lowercased() == "localhost" || host == "::1" { return true }
-        // That of an IPv4 peer of a socket for both looks so.
+        // An IPv4 peer has such an address on a socket that serves both IPv4 and IPv6.
         let address = host.hasPrefix("::ffff:") ? host.dropFirst("::ffff:".count) : host[...]
         let parts = address.split(separator: ".", omittingEmptySubsequences: false)
         return parts.count == 4 && parts.first == "127" && parts.allSatisfy { UInt8($0) != nil }
     }
 
-    /// Compares in a time that tells nothing of the secret but its length.
+    /// Compares in a time that reveals nothing about the secret except its length.
     private func isSame(_ given: some StringProtocol, _ secret: String) -> Bool {
         let (given, secret) = (Array(given.utf8), Array(secret.utf8))
         var difference = given.count ^ secret.count

@@ -6,18 +6,18 @@ import Logging
 import NIOCore
 import ServiceLifecycle
 
-/// The context of requests for a router that has none of its own: it knows who asks.
+/// The context of requests for a router that has none of its own; it knows the address of the peer.
 ///
 /// Thread safety: a value.
 public struct FluxInspectorContext: RequestContext, RemoteAddressRequestContext {
-    /// What Hummingbird keeps with a request.
+    /// The data that Hummingbird keeps with a request.
     public var coreContext: CoreRequestContextStorage
-    /// Where the request came from.
+    /// The address of the peer that sent the request.
     public let remoteAddress: SocketAddress?
 
-    /// Makes the context of one request.
+    /// Creates the context of one request.
     ///
-    /// - Parameter source: What Hummingbird knows of it.
+    /// - Parameter source: What Hummingbird knows about the request.
     public init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
         remoteAddress = source.channel.remoteAddress
@@ -27,29 +27,30 @@ public struct FluxInspectorContext: RequestContext, RemoteAddressRequestContext 
 extension FluxInspector {
     /// Adds the pages to a router.
     ///
-    /// Without a token they are for this machine alone: both the peer and the name that it asked for have to be loopback, so
-    /// that no page of another site gets in by a name that leads here, and what a proxy says it has forwarded is refused. A proxy on
-    /// this machine that does not say so, as nginx does not unless it is told to, looks like this machine: behind one, give a
-    /// token. With a token it is asked of everybody: as `Authorization: Bearer TOKEN`, or as `?token=TOKEN` of the first page,
-    /// which sets a cookie for what comes after.
+    /// Without a token the pages are for this machine alone. Both the peer and the requested host must be loopback, so
+    /// a page of another site cannot reach them through a host name that resolves to this machine. A request is refused
+    /// if a proxy marks it as forwarded. A local proxy that does not, such as nginx in its default configuration, looks
+    /// like this machine: behind one, give a token. With a token every request needs it, as `?token=TOKEN` of the first
+    /// page, which sets a cookie for the requests that follow, or as
+    /// `Authorization: Bearer TOKEN`.
     ///
-    /// | `GET`, `HEAD`         | answers                                                                               |
-    /// |-----------------------|---------------------------------------------------------------------------------------|
-    /// | *path*                | the page; its script and style stand beside it                                          |
-    /// | *path*`/stores`       | the open stores: id, name, type of the state, dispatcher, revision                      |
-    /// | *path*`/stores/ID`    | the state of a store as it is now, as text                                              |
-    /// | *path*`/stream`       | server-sent events: `stores` as they come and go, `rows` with what happened             |
-    /// | *path*`/rows/N`       | all arguments of a row, and what it changed                                             |
-    /// | *path*`/rows/N/state` | the state that it left, as text                                                        |
+    /// | `GET`, `HEAD`         | response                                                                             |
+    /// |-----------------------|--------------------------------------------------------------------------------------|
+    /// | *path*                | the page; its script and style are next to it                                        |
+    /// | *path*`/stores`       | the open stores: id, name, type of the state, dispatcher, revision                   |
+    /// | *path*`/stores/ID`    | the current state of a store, as text                                                |
+    /// | *path*`/stream`       | server-sent events: `stores` as they open and close, `rows` with what happened       |
+    /// | *path*`/rows/N`       | all arguments of a row, and the change that it made                                  |
+    /// | *path*`/rows/N/state` | the state that it led to, as text                                                    |
     ///
-    /// What is not kept any more is 404, and a request with a body 413.
+    /// Anything that is no longer kept is answered with 404, and a request with a body with 413.
     ///
     /// - Parameters:
-    ///   - router: The router, or a group of it; its context has to know the address of the peer, as ``FluxInspectorContext``
-    ///     does.
-    ///   - path: Where the pages are.
-    ///   - token: What whoever asks has to know; nil: the pages are for this machine alone, and for whoever a proxy on it
-    ///     lets through.
+    ///   - router: The router, or a group of it. Its context has to know the address of the peer, as
+    ///     ``FluxInspectorContext`` does.
+    ///   - path: The path of the pages.
+    ///   - token: The token that each request needs; nil: the pages are for this machine alone, and for anyone let
+    ///     through by a proxy on it.
     public func mount<Context: RemoteAddressRequestContext>(
         on router: some RouterMethods<Context>, at path: RouterPath = "/inspect", token: String? = nil
     ) {
@@ -86,12 +87,12 @@ extension FluxInspector {
         get("stream") { request, _ in self.stream(to: request) }
     }
 
-    /// Serves the pages on a port of this machine, for a program that is no server itself, until the task is cancelled.
+    /// Serves the pages on a port of this machine until the task is cancelled, for a program that is not a server.
     ///
     /// - Parameters:
-    ///   - port: The port on 127.0.0.1; 0 for any that is free.
-    ///   - running: Called with the port once it listens.
-    /// - Throws: Why it cannot listen.
+    ///   - port: The port on 127.0.0.1; 0 for any free one.
+    ///   - running: Called with the port once the server listens.
+    /// - Throws: An error if the server cannot listen.
     public func serve(port: Int, running: @escaping @Sendable (_ port: Int) async -> Void) async throws {
         let router = Router(context: FluxInspectorContext.self)
         mount(on: router)
@@ -103,7 +104,7 @@ extension FluxInspector {
         try await application.run()
     }
 
-    // MARK: - Answers
+    // MARK: - Responses
 
     /// What the page shows of an open store.
     private struct ShownStore: Encodable {
@@ -127,7 +128,7 @@ extension FluxInspector {
         throw HTTPError(.notFound, message: "This row is not kept any more.")
     }
 
-    /// The page; what stands beside it is named from the last component of its own address.
+    /// The page; it names its files relative to the last component of its own address.
     private static func page(asked path: String) -> Response {
         let folder = path.hasSuffix("/") ? "" : path.split(separator: "/").last.map { "\($0)/" } ?? ""
         let page = String(decoding: PackageResources.inspector_html, as: UTF8.self)
@@ -140,15 +141,15 @@ extension FluxInspector {
 
     private static var plain: String { "text/plain; charset=utf-8" }
 
-    /// An answer that may take a while; it is not made where whoever asked has gone meanwhile.
+    /// A response that may take a while; it is not created if the client has gone meanwhile.
     private static func answer(
         to request: Request, _ type: String, _ text: @escaping @Sendable () async throws -> String
     ) -> Response {
-        // To hear that the client goes is to read what comes behind the request: the connection serves no other after it.
+        // Noticing that the client goes means reading beyond the request, so the connection cannot serve another one.
         Response(
             status: .ok, headers: [.contentType: type, .connection: "close"],
             body: ResponseBody { writer in
-                // Safe: the one task that has it is waited for.
+                // Safe: only one task uses it, and that task is awaited.
                 nonisolated(unsafe) var writer = writer
                 try await request.body.consumeWithCancellationOnInboundClose { _ in
                     try await writer.write(ByteBuffer(string: text()))
@@ -163,31 +164,32 @@ extension FluxInspector {
 
     // MARK: - The stream
 
-    /// Rows of one run of the program, which begin behind those that were told before.
+    /// Rows of one run of the program, which follow those already sent.
     private struct Rows: Encodable {
         var run: String
         var missed: UInt64
         var rows: [Line]
     }
 
-    /// Tells what happens for as long as somebody reads.
+    /// Streams what happens for as long as the client reads.
     private func stream(to request: Request) -> Response {
-        // The run is in the id: after a restart of the program its rows are counted from 1 again.
+        // The id includes the run, because after a restart of the program its rows are counted from 1 again.
         let last = HTTPField.Name("Last-Event-ID").flatMap { request.headers[$0] }?.split(separator: "-")
         let known = last.flatMap { $0.first == recorder.run[...] ? $0.last.flatMap { UInt64($0) } : nil }
         let body = ResponseBody { [self] writer in
-            // Safe: the one task that has it is waited for.
+            // Safe: only one task uses it, and that task is awaited.
             nonisolated(unsafe) let writer = writer
             try await request.body.consumeWithCancellationOnInboundClose { _ in
-                // A server that shuts down waits for its answers, and this one has no end.
+                // A server that shuts down waits for its responses, and this one never ends by itself.
                 try await cancelWhenGracefulShutdown { try await self.tell(behind: known, to: writer) }
             }
         }
         return Response(status: .ok, headers: [.contentType: "text/event-stream"], body: body)
     }
 
-    /// Looks what is new, ten times a second, and at once where there may be more: a batch of rows goes out at once, and a dispatch has
-    /// nobody to wake.
+    /// Sends new rows and stores ten times a second, or without a pause while there may be more rows.
+    ///
+    /// Polling sends rows in batches, and a dispatch has no one to wake.
     private func tell(behind number: UInt64?, to writer: any ResponseBodyWriter) async throws {
         var writer = writer
         var (number, stamp, silence) = (number, -1, 0)
@@ -203,7 +205,7 @@ extension FluxInspector {
                 text += "id: \(recorder.run)-\(last)\n" + (try event("rows", batch))
             }
             (number, stamp, silence) = (last, stores, text.isEmpty ? silence + 1 : 0)
-            // A line that means nothing finds out whether anybody is still there.
+            // An empty comment line finds out whether the client is still there.
             if silence == 150 { (text, silence) = (":\n\n", 0) }
             if !text.isEmpty { try await writer.write(ByteBuffer(string: text)) }
             if rows.count < most { try await Task.sleep(for: .milliseconds(100)) }

@@ -2,7 +2,7 @@ import Dispatch
 import FluxCore
 import Foundation
 
-/// Where something was noted.
+/// The source of a row.
 enum Source: Sendable {
     case store(Int)
     case dispatcher(String?)
@@ -10,13 +10,13 @@ enum Source: Sendable {
 
 /// A change that a store has applied.
 struct Applied: Sendable {
-    /// What changed the state.
+    /// The way the state was changed.
     enum Kind: String {
-        /// An action of the state's own.
+        /// An action of the state's own action type.
         case action
-        /// An action of another type, that the store reacts to.
+        /// An action of another type that the store reacts to.
         case reaction
-        /// Another state was put in its place: one that was loaded, or an undo.
+        /// The state was replaced, by one that was loaded or by an undo.
         case replaced
 
         init<State>(_ change: FluxChange<State>) {
@@ -31,15 +31,16 @@ struct Applied: Sendable {
     let action: any FluxAction
     let kind: Kind
     let revision: UInt64?
-    /// How long it took; nil where nothing was run.
+    /// How long the change took; nil if no code ran for it.
     let nanoseconds: UInt64?
-    /// The states announced before it and by it; nil where there was nothing to announce.
+    /// The states announced before the change and by it; nil if the change announced none.
     let states: (before: any FluxState, after: any FluxState)?
 }
 
-/// One thing that has happened.
+/// One row of the recording.
 ///
-/// It is also what the store settles once its lock is free, which does nothing: so the row that is forgotten goes only then.
+/// A row is also what a store settles: ``Recorder/note(_:_:origin:)`` returns the row that falls out of the ring.
+/// Settling does nothing, but it means that this row is released only after the store's lock is free.
 final class Row: FluxSettling {
     enum Content: Sendable {
         case fired(any FluxEvent)
@@ -53,9 +54,9 @@ final class Row: FluxSettling {
     let time = Date()
     let content: Content
     let source: Source
-    /// The number of the event that it came from.
+    /// The number of the event that caused it.
     let origin: UInt64?
-    /// Made when somebody looks for the first time.
+    /// Created when the row is first shown.
     let line = FluxLock<Line?>(nil)
 
     init(number: UInt64, _ content: Content, _ source: Source, origin: UInt64?) {
@@ -65,7 +66,7 @@ final class Row: FluxSettling {
     func settle() {}
 }
 
-/// A store that is shown; its memory is held by this, which is let go of when the store goes.
+/// A store that is shown. Its `info` keeps the state in memory, and is released when the store ends.
 struct OpenStore {
     let info: FluxStoreInfo
     var name: String?
@@ -73,14 +74,14 @@ struct OpenStore {
     var revision: UInt64 = 0
 }
 
-/// Keeps the newest rows, in a ring, and knows which stores are open; locked after a store.
+/// Keeps the newest rows in a ring, and knows the open stores; its lock is acquired after that of a store.
 final class Recorder: Sendable {
     private struct Kept {
-        /// Row *n* is in slot *n* modulo their count, for as long as it is kept.
+        /// Row *n* is in slot *n* modulo the number of slots, for as long as it is kept.
         var slots: ContiguousArray<Row?>
         var newest: UInt64 = 0
         var stores: [Int: OpenStore] = [:]
-        /// Grows whenever a store comes or goes.
+        /// Increases whenever a store opens or closes.
         var stamp = 0
         var lastStore = 0
 
@@ -90,7 +91,7 @@ final class Recorder: Sendable {
         }
     }
 
-    /// Tells the rows of this recorder from those of another run of the program.
+    /// Distinguishes the rows of this recorder from those of another run of the program.
     let run = String(UInt64.random(in: 0 ... .max), radix: 36)
     private let kept: FluxLock<Kept>
 
@@ -98,14 +99,14 @@ final class Recorder: Sendable {
         kept = FluxLock(Kept(slots: ContiguousArray(repeating: nil, count: limit)))
     }
 
-    // MARK: - Noting
+    // MARK: - Recording
 
-    /// Notes something; returns what is to be let go of once no lock is held.
+    /// Records a row; returns the row to be released once no lock is held.
     func note(_ content: Row.Content, _ source: Source, origin: UInt64?) -> Row? {
         kept.withLock { kept in
             let row = Row(number: kept.newest + 1, content, source, origin: origin)
             if case .store(let store) = source {
-                // What comes after a store was closed is of no interest any more.
+                // Whatever arrives after its store was closed is not recorded.
                 if kept.stores[store] == nil { return row }
                 if case .applied(let applied) = content, let revision = applied.revision {
                     kept.stores[store]?.revision = revision
@@ -127,7 +128,7 @@ final class Recorder: Sendable {
         }
     }
 
-    /// Shows a store, or adds to what is known of it.
+    /// Adds a store, or completes what is known about it.
     func open(_ id: Int, _ store: OpenStore, revision: UInt64) {
         kept.withLock { kept in
             var known = kept.stores[id] ?? store
@@ -139,7 +140,7 @@ final class Recorder: Sendable {
         }
     }
 
-    /// Forgets a store, all that was noted of it, and its last state.
+    /// Removes a store with all its rows, and releases its last state.
     func close(_ id: Int, lettingGo last: (any FluxState)?) {
         remove(last) { kept in
             if kept.stores[id] == nil { return [] }
@@ -151,7 +152,7 @@ final class Recorder: Sendable {
         }
     }
 
-    /// Forgets all that was noted.
+    /// Removes all rows.
     func removeAll() {
         remove(nil) {
             Array($0.slots.indices)
@@ -172,27 +173,29 @@ final class Recorder: Sendable {
             kept.stamp += 1
             return gone
         }
-        // Whoever closes a store may hold the lock of its dispatcher, and what goes is the user's.
+        // The caller may hold the lock of a dispatcher, and releasing these values may run the user's code.
         DispatchQueue.global().async { withExtendedLifetime((gone, last)) {} }
     }
 
-    // MARK: - Looking
+    // MARK: - Reading
 
-    /// The stores that are open, and what changes when they do.
+    /// The open stores, and a number that changes whenever they do.
     var stores: (all: [Int: OpenStore], stamp: Int) { kept.withLock { ($0.stores, $0.stamp) } }
 
-    /// A row; nil: it is not kept any more.
+    /// Returns a row; nil: it is no longer kept.
     func row(_ number: UInt64) -> Row? {
         kept.withLock { kept in
             kept[number].flatMap { $0.number == number ? $0 : nil }
         }
     }
 
-    /// The rows behind one, or, for who has read none, all that are kept; the oldest first, and how many came too late to be told.
+    /// Returns the rows after one, oldest first, and how many were dropped before they could be read.
+    ///
+    /// Without a number, starts with the oldest row that is kept.
     func rows(after number: UInt64?, atMost count: UInt64) -> (rows: [Row], missed: UInt64, last: UInt64) {
         kept.withLock { kept in
             let forgotten = kept.newest - min(kept.newest, UInt64(kept.slots.count))
-            // What was forgotten before somebody came to read was never to be told.
+            // Rows that were dropped before the first read do not count as missed.
             let number = number ?? forgotten
             let start = max(min(number, kept.newest), forgotten)
             let last = min(start + count, kept.newest)

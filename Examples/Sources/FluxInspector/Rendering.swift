@@ -3,16 +3,16 @@ import Dispatch
 import FluxCore
 import Foundation
 
-/// What a line of the page shows of a row.
+/// The line of the page for a row.
 struct Line: Encodable, Sendable {
     var number: UInt64
     /// In milliseconds since 1970.
     var time: Double
-    /// What happened: `event`, `retry`, how an event ended, or what changed a state.
+    /// The kind of row: `event`, `retry`, the outcome of an event, or how a state was changed.
     var kind: String
     /// The type of the event or action.
     var type: String
-    /// Its arguments, in one line and cut short.
+    /// Its arguments in one line, shortened if long.
     var text: String
     var store: Int?
     var dispatcher: String?
@@ -22,24 +22,24 @@ struct Line: Encodable, Sendable {
     var error: String?
 }
 
-/// All there is to say of a row.
+/// Everything about a row.
 struct Detail: Encodable, Sendable {
     var line: Line
     /// The event or action in full.
     var arguments: String
-    /// What it changed; nil where there is nothing to compare.
+    /// The difference that it made to the state; nil if there is nothing to compare.
     var difference: String?
-    /// Whether there is a state to look at.
+    /// Whether the row has a state to show.
     var hasState: Bool
 }
 
-/// Makes texts of what was noted, without what is to be hidden.
+/// Renders recorded values as text, without the values to be hidden.
 struct Rendering: Sendable {
     private static let longestLine = 200
     private static let longestText = 1_000_000
 
     let hides: (@Sendable (_ name: String, _ value: Any) -> Bool)?
-    /// A large value takes a while: one after the other, and not on the threads that serve others.
+    /// Rendering a large value takes a while, so it happens one at a time, off the threads that serve other requests.
     private let lines = DispatchQueue(label: "FluxInspector.lines", qos: .utility)
     private let texts = DispatchQueue(label: "FluxInspector.texts", qos: .utility)
 
@@ -49,12 +49,12 @@ struct Rendering: Sendable {
 
     // MARK: - Rows
 
-    /// The lines of rows.
+    /// Returns the lines of rows.
     func lines(of rows: [Row]) async throws -> [Line] {
         try await on(lines) { rows.map { line(of: $0) } }
     }
 
-    /// The line of a row, made once.
+    /// Returns the line of a row, created on first use.
     private func line(of row: Row) -> Line {
         if let known = row.line.withLock({ $0 }) { return known }
         let made = makeLine(of: row)
@@ -94,7 +94,7 @@ struct Rendering: Sendable {
         return line
     }
 
-    /// All there is to say of a row.
+    /// Returns everything about a row.
     func detail(of row: Row) async throws -> Detail {
         try await on(texts) {
             var detail = Detail(line: line(of: row), arguments: text(of: subject(of: row)), hasState: false)
@@ -106,7 +106,7 @@ struct Rendering: Sendable {
         }
     }
 
-    /// A state in full.
+    /// Returns the text of a whole state.
     func state(_ state: any FluxState) async throws -> String {
         try await on(texts) { text(of: state) }
     }
@@ -122,7 +122,7 @@ struct Rendering: Sendable {
 
     private func text(of value: Any, depth: Int = .max) -> String {
         var text = ""
-        // A line has room for little.
+        // A line has little room.
         let walk = depth == .max ? Shown.Walk() : Shown.Walk(left: 200)
         customDump(shown(value, walk).value, to: &text, maxDepth: depth)
         return cut(text, to: Self.longestText)
@@ -130,7 +130,7 @@ struct Rendering: Sendable {
 
     private func difference(_ before: Any, _ after: Any) -> String {
         var sides = (shown(before), shown(after))
-        // To compare takes as long as the product of what has come and what has gone.
+        // The time to compare is proportional to the product of the numbers of added and removed lines.
         let lines = (Self.lines(of: sides.0.value), Self.lines(of: sides.1.value))
         if min(lines.0.subtracting(lines.1).count, lines.1.subtracting(lines.0).count) > 500 {
             sides = (shown(before, Shown.Walk(left: 500)), shown(after, Shown.Walk(left: 500)))
@@ -151,7 +151,7 @@ struct Rendering: Sendable {
         return (Shown.value(value, name: "", depth: 0, hides: hides ?? { _, _ in false }, &walk), walk.isCut)
     }
 
-    /// The name of a type, without its module and where in a function it is.
+    /// The name of a type, without its module and the function in which it is declared.
     private func name(of type: Any.Type) -> String {
         String(reflecting: type).split(separator: ".").dropFirst().filter { !$0.hasPrefix("(unknown context") }
             .joined(separator: ".")
@@ -166,14 +166,14 @@ struct Rendering: Sendable {
     }
 
     private func cut(_ text: String, to length: Int) -> String {
-        // First what takes no time, however long the text is.
+        // The first check takes no time, however long the text is.
         guard text.utf8.count > length,
             let end = text.index(text.startIndex, offsetBy: length, limitedBy: text.endIndex), end < text.endIndex
         else { return text }
         return text[..<end] + "…"
     }
 
-    /// Makes something, unless nobody waits for it any more when it is its turn.
+    /// Runs a closure on a queue, unless the calling task has been cancelled when its turn comes.
     private func on<Value: Sendable>(
         _ queue: DispatchQueue, _ body: @escaping @Sendable () -> Value
     ) async throws -> Value {
@@ -190,37 +190,37 @@ struct Rendering: Sendable {
     }
 }
 
-/// A value as it is dumped: something in it may be hidden, and no more is in it than one can look at.
+/// A value prepared for a dump: some parts may be hidden, and its size is limited.
 private struct Shown: CustomDumpReflectable, Identifiable {
-    /// Values may be in each other for as long as one likes.
+    /// The maximum depth, because values may be nested without limit.
     private static let deepest = 64
 
-    /// What was shown on the way.
+    /// The state of a walk through a value.
     struct Walk {
-        /// Those objects that what comes next is in.
+        /// The objects that contain the current value.
         var path: Set<ObjectIdentifier> = []
-        /// Those that were found somewhere.
+        /// All objects found so far.
         var known: Set<ObjectIdentifier> = []
-        /// How often one may be shown again, elsewhere: where all know all, there is no end of ways.
+        /// How often objects may be shown again elsewhere: if all refer to each other, the paths are endless.
         var again = 1_000
-        /// How many more values are shown; the lines of a text count as such.
+        /// How many more values may be shown. Each line and each 100 bytes of a text count as a value.
         var left = 10_000
         /// Whether something was left out.
         var isCut = false
 
-        /// Goes into an object; false: it is not shown in full again.
+        /// Enters an object; returns false if the object is not shown in full again.
         mutating func enter(_ id: ObjectIdentifier) -> Bool {
             if !known.insert(id).inserted { again -= 1 }
             return again >= 0 && path.insert(id).inserted
         }
 
-        /// Stands for what is left out.
+        /// Returns a mark for what is left out.
         mutating func more(_ text: String = "") -> Mark {
             isCut = true
             return Mark(customDumpDescription: "…" + text)
         }
 
-        /// A text, whose end may be left out.
+        /// Returns a text, whose end may be left out.
         mutating func text(_ text: String) -> String {
             let most = left - left / 2
             let start = text.utf8.prefix(most * 100)
@@ -233,11 +233,12 @@ private struct Shown: CustomDumpReflectable, Identifiable {
         }
     }
 
-    /// That of the value, so that a difference tells what was moved from what was changed; where it has none, no other's.
+    /// The value's id, by which a difference distinguishes moved values from changed ones; unique if the value has
+    /// none.
     let id: AnyHashable
     let customDumpMirror: Mirror
 
-    /// What to dump in place of a value.
+    /// Returns what to dump in place of a value.
     static func value(
         _ value: Any, name: String, depth: Int, hides: (String, Any) -> Bool, _ walk: inout Walk
     ) -> Any {
@@ -248,7 +249,7 @@ private struct Shown: CustomDumpReflectable, Identifiable {
         if let other = value as? any CustomDumpRepresentable {
             return Shown.value(other.customDumpValue, name: name, depth: depth + 1, hides: hides, &walk)
         }
-        // Objects may lead back to themselves.
+        // Objects may refer back to themselves.
         let object = type(of: value) is AnyClass ? value as AnyObject : nil
         if let object, !walk.enter(ObjectIdentifier(object)) { return Again(object: object) }
         defer { if let object { walk.path.remove(ObjectIdentifier(object)) } }
@@ -263,7 +264,7 @@ private struct Shown: CustomDumpReflectable, Identifiable {
         if count == 0 { return value }
         let isDictionary = mirror.displayStyle == .dictionary
         let isMany = isDictionary || mirror.displayStyle == .collection || mirror.displayStyle == .set
-        // What comes behind many is shown too.
+        // A large collection leaves room for the values that follow it.
         let reserve = isMany ? walk.left / 2 : 0
         var children: [Mirror.Child] = []
         for child in all.joined() {
@@ -281,14 +282,15 @@ private struct Shown: CustomDumpReflectable, Identifiable {
                 children.append((nil, (key: AnyHashable(ShownKey(key: pair.key, customDumpValue: key)), value: value)))
                 continue
             }
-            // What an optional holds has the name of that, and so have the values of a case that has one without a label.
+            // The value in an optional has the name of the optional, and unlabelled associated values that of their
+            // case.
             let label = child.label.flatMap { $0 == "some" || $0.hasPrefix(".") ? nil : $0 }
             let inner = label ?? (isMany ? "" : name)
             children.append(
                 (child.label, Shown.value(child.value, name: inner, depth: depth + 1, hides: hides, &walk)))
         }
         func mirrored<Subject>(_ value: Subject) -> Mirror {
-            // An object is shown as a struct: it is not the object that is dumped.
+            // An object is shown as a struct, because the dumped value is not the object itself.
             Mirror(
                 value, children: children, displayStyle: mirror.displayStyle == .class ? .struct : mirror.displayStyle)
         }
@@ -298,7 +300,7 @@ private struct Shown: CustomDumpReflectable, Identifiable {
     }
 }
 
-/// A key of a dictionary as it is dumped; it is found as itself, so that a difference has each by its own.
+/// A dictionary key as it is dumped; it equals by its original key, so a difference compares values key by key.
 private struct ShownKey: Hashable, CustomDumpRepresentable {
     let key: AnyHashable
     let customDumpValue: Any
@@ -307,7 +309,7 @@ private struct ShownKey: Hashable, CustomDumpRepresentable {
     func hash(into hasher: inout Hasher) { hasher.combine(key) }
 }
 
-/// Stands where an object is that was shown before.
+/// Stands for an object that was shown before.
 private struct Again: CustomDumpStringConvertible, Equatable {
     let object: AnyObject
 
@@ -315,7 +317,7 @@ private struct Again: CustomDumpStringConvertible, Equatable {
     static func == (one: Again, other: Again) -> Bool { one.object === other.object }
 }
 
-/// Stands where something was hidden or left out.
+/// Stands for something that was hidden or left out.
 private struct Mark: CustomDumpStringConvertible, Equatable {
     let customDumpDescription: String
 }

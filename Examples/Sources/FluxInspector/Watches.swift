@@ -2,16 +2,16 @@ import Dispatch
 import FluxCore
 import FluxDiagnostics
 
-/// Notes what one store applies, and the events of creators that send to it.
+/// Records what one store applies, and the events of creators that send to it.
 ///
-/// The store has it, so that who inspects need not keep the store.
+/// The store retains the watch, so the inspector does not have to retain the store.
 final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
     private struct Look {
-        /// How many inspect the store: it may be shown by itself and by way of its dispatcher.
+        /// The number of inspections: a store may be inspected directly and through its dispatcher.
         var holders = 0
-        /// The state that was announced last; nil while nobody looks.
+        /// The last announced state; nil while the store is not inspected.
         var announced: (any FluxState)?
-        /// When the change at hand began.
+        /// When the current change began.
         var start: DispatchTime?
     }
 
@@ -19,7 +19,7 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
     let source: Source
     private let id: Int
     private let handle: FluxStoreHandle<State>
-    /// Locked after the store.
+    /// Acquired after the store's lock.
     private let look = FluxLock(Look())
 
     private init(_ handle: FluxStoreHandle<State>, _ recorder: Recorder) {
@@ -28,7 +28,7 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
         source = .store(id)
     }
 
-    /// The one watch that a store has for a recorder, for one more who inspects the store, also while that is off.
+    /// Returns the only watch of a store for a recorder, and counts one more user, even while inspection is off.
     static func watch(of handle: FluxStoreHandle<State>, for recorder: Recorder) -> StoreWatch {
         handle.feature(StoreWatches.self) { StoreWatches() }.all.withLock { all in
             let kept = all[ObjectIdentifier(recorder)]
@@ -38,23 +38,23 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
         }
     }
 
-    /// The watch that one who inspects the store was given; nil: it has gone with the store.
+    /// Returns the existing watch of a store for a recorder; nil: it has been released with the store.
     static func existing(of handle: FluxStoreHandle<State>, for recorder: Recorder) -> StoreWatch? {
         handle.featureIfAny(StoreWatches.self)?.all.withLock { $0[ObjectIdentifier(recorder)]?.watch } as? StoreWatch
     }
 
-    /// One less inspects the store: with the last the store has nothing of the recorder's any more.
+    /// Removes one user; after the last one, the store no longer has a watch for the recorder.
     func forget() {
         let last = handle.featureIfAny(StoreWatches.self)?.all.withLock { all in
             let key = ObjectIdentifier(recorder)
             all[key]?.users -= 1
             return all[key]?.users == 0 ? all.removeValue(forKey: key) : nil
         }
-        // It goes outside of that lock.
+        // Released outside that lock.
         withExtendedLifetime(last) {}
     }
 
-    /// Begins for one more who inspects the store.
+    /// Begins one more inspection of the store.
     func begin(name: String?, dispatcher: String? = nil) {
         let store = OpenStore(info: FluxStoreInfo(handle), name: name, dispatcher: dispatcher)
         handle.withAccess { access in
@@ -68,7 +68,7 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
         }
     }
 
-    /// Ends for one of those who inspect the store, and with the last forgets what was noted.
+    /// Ends one inspection of the store; the last one removes the recorded rows.
     func end() {
         handle.withAccess { access in
             let last: (any FluxState)? = look.withLock { look in
@@ -86,15 +86,15 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
     // MARK: - FluxStoreObserver
 
     func applying(_ change: FluxChange<State>) {
-        // To put another state in the place of one takes no time of anybody's. What changed nothing has left its start.
+        // Replacing a state runs no code and has no duration. A reaction that changed nothing has left its start here.
         let start: DispatchTime? = if case .replaced = change { nil } else { .now() }
         look.withLock { $0.start = start }
     }
 
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
         let end = DispatchTime.now()
-        // A state that changes in silence is not kept: it would be copied for each change, and shows with the next that is
-        // announced.
+        // A state that is not announced is not kept: it would be copied for each change. It shows with the next
+        // announced one.
         let after: (any FluxState)? = revision == nil ? nil : state
         let (before, start) = look.withLock { look in
             let noted = (look.announced, look.start)
@@ -109,7 +109,7 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
         return recorder.note(.applied(applied), source, origin: FluxOrigin.current?.id)
     }
 
-    /// The store has gone, and with it all that is its.
+    /// Removes the rows of the store, which has ended.
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
         let last = look.withLock { look in
             defer { look.announced = nil }
@@ -120,12 +120,12 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
     }
 }
 
-/// The watches of one store, by their recorder, and for how many: what the store has for those who inspect it.
+/// The watches of one store, by recorder, with their numbers of users: its feature for inspection.
 final class StoreWatches: Sendable {
     let all = FluxLock<[ObjectIdentifier: (watch: any AnyObject & Sendable, users: Int)]>([:])
 }
 
-/// Looks on at the stores of one dispatcher as they come and go, and notes the events of creators that send there.
+/// Watches a dispatcher's stores as they are attached and detached, and records the events of creators that send there.
 final class DispatcherWatch: FluxDispatcherObserver, FluxDispatchInterceptor, EventWatch {
     let recorder: Recorder
     let source: Source
@@ -145,11 +145,11 @@ final class DispatcherWatch: FluxDispatcherObserver, FluxDispatchInterceptor, Ev
         watch?.forget()
     }
 
-    /// It is here for the events alone.
+    /// Passes the action on: the watch is an interceptor for the events alone.
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int { next(action) }
 }
 
-/// Notes events; called with no lock held, so that what is forgotten for them may go at once.
+/// Records events; called with no lock held, so rows that are dropped for them may be released at once.
 protocol EventWatch: FluxEventObserver {
     var recorder: Recorder { get }
     var source: Source { get }

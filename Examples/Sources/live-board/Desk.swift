@@ -22,8 +22,7 @@ final class Desk: Sendable {
     /// Whether a failed close has been logged; closing is retried.
     private let isStuck = Atomic(false)
 
-    /// Receives a title, the revision at which it was read, and whether another was reported since the board was
-    /// opened.
+    /// Receives a title, the revision at which it was read, and whether another was reported since the opening.
     typealias Named = @Sendable (_ title: String, _ revision: Int, _ isAnother: Bool) -> Void
 
     /// Opens a board.
@@ -120,7 +119,7 @@ final class Desk: Sendable {
     ) async {
         let replacements = Replacements()
         replica.store.handle.withAccess { $0.observe(replacements) }
-        // The view only says when to look. The state is read below, atomically with the flag that says whether it was
+        // The view only says when to look. The state is read atomically with the flag that says whether it was
         // replaced.
         let changes = FluxView(replica.store, replica.status, by: { _, _ in false }) { _, _ in }
         var title: String?
@@ -160,8 +159,7 @@ private final class Replacements: FluxStoreObserver {
         return nil
     }
 
-    /// Whether it has since the last call; called while the store's lock is held, so it belongs to the state read
-    /// there.
+    /// Whether it has since the last call; called with the store's lock held, so it belongs to the state read there.
     func take() -> Bool {
         isAnew.withLock { isAnew in
             defer { isAnew = false }

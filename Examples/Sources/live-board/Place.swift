@@ -213,8 +213,7 @@ extension Place {
             let storage = try await open(Self.name(of: id), initialState: BoardState(), logger: logger)
             if storage.store.state.revision == 0 { try await storage.dispatch(.found(board)) }
         } catch let error as Unsaved {
-            // A database that could not be created is an empty file. One that could may still be saved, but is not
-            // listed.
+            // A database that could not be created is an empty file. Any other may still be saved, but is not listed.
             if isNew && error.outcome == .unopened { try? FileManager.default.removeItem(atPath: path) }
             throw Unsaved(.refused, error)
         }
@@ -278,8 +277,7 @@ final class Disk: Sendable {
     private struct Failures {
         /// The reasons of failed writes, by the paths of their databases.
         var written: [String: String] = [:]
-        /// The reason why a database could not be opened. It may never be opened again, so any later success clears
-        /// this.
+        /// Why a database could not be opened. It may never be opened again, so any later success clears this.
         var unopened: String?
         /// What is wrong with damaged and missing databases, by their paths, until they can be opened.
         var lost: [String: String] = [:]
