@@ -29,7 +29,7 @@ public final class FluxInspector: Sendable {
     /// An inspected store, which is not retained, or dispatcher, which is.
     private struct Subject: Sendable {
         let begin, end: @Sendable () -> Void
-        /// Removes what the inspected store has for it. Nothing of the subject is called after that.
+        /// Removes what the inspected store has for it; nothing of the subject is called after that.
         let forget: @Sendable () -> Void
         let isGone: @Sendable () -> Bool
     }

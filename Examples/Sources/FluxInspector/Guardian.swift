@@ -55,8 +55,9 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
         return page
     }
 
-    /// The name of the cookie, with the requested port. For a browser, all servers of a machine are one site, where
-    /// their cookies would otherwise replace each other.
+    /// The name of the cookie, which has the requested port.
+    ///
+    /// For a browser, all servers of one machine are one site, where their cookies would otherwise replace each other.
     private func cookieName(in request: Request) -> String {
         let port = request.head.authority?.split(separator: ":").last.flatMap { UInt16($0) }
         return port.map { "flux-inspector-\($0)" } ?? "flux-inspector"

@@ -30,9 +30,9 @@ extension FluxInspector {
     /// Without a token the pages are for this machine alone. Both the peer and the requested host must be loopback, so
     /// a page of another site cannot reach them through a host name that resolves to this machine. A request is refused
     /// if a proxy marks it as forwarded. A local proxy that does not, such as nginx in its default configuration, looks
-    /// like this machine: behind one, give a token. With a token every request needs it, as `?token=TOKEN` of the first
-    /// page, which sets a cookie for the requests that follow, or as
-    /// `Authorization: Bearer TOKEN`.
+    /// like this machine: behind one, give a token. With a token every request needs it: as
+    /// `Authorization: Bearer TOKEN`, or as `?token=TOKEN` of the first page, which sets a cookie for the requests that
+    /// follow.
     ///
     /// | `GET`, `HEAD`         | response                                                                             |
     /// |-----------------------|--------------------------------------------------------------------------------------|

@@ -66,7 +66,7 @@ final class Row: FluxSettling {
     func settle() {}
 }
 
-/// A store that is shown. Its `info` keeps the state in memory, and is released when the store ends.
+/// A store that is shown; its `info` keeps the state in memory, and is released when the store ends.
 struct OpenStore {
     let info: FluxStoreInfo
     var name: String?

@@ -203,7 +203,7 @@ private struct Shown: CustomDumpReflectable, Identifiable {
         var known: Set<ObjectIdentifier> = []
         /// How often objects may be shown again elsewhere: if all refer to each other, the paths are endless.
         var again = 1_000
-        /// How many more values may be shown. Each line and each 100 bytes of a text count as a value.
+        /// How many more values may be shown; each line and each 100 bytes of a text count as a value.
         var left = 10_000
         /// Whether something was left out.
         var isCut = false
@@ -233,8 +233,7 @@ private struct Shown: CustomDumpReflectable, Identifiable {
         }
     }
 
-    /// The value's id, by which a difference distinguishes moved values from changed ones; unique if the value has
-    /// none.
+    /// The value's id, by which a difference tells moved values from changed ones; unique if the value has none.
     let id: AnyHashable
     let customDumpMirror: Mirror
 
@@ -282,8 +281,7 @@ private struct Shown: CustomDumpReflectable, Identifiable {
                 children.append((nil, (key: AnyHashable(ShownKey(key: pair.key, customDumpValue: key)), value: value)))
                 continue
             }
-            // The value in an optional has the name of the optional, and unlabelled associated values that of their
-            // case.
+            // The value in an optional is named like the optional, and unlabelled associated values like their case.
             let label = child.label.flatMap { $0 == "some" || $0.hasPrefix(".") ? nil : $0 }
             let inner = label ?? (isMany ? "" : name)
             children.append(

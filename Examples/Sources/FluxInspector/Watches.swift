@@ -93,8 +93,7 @@ final class StoreWatch<State: FluxState>: FluxStoreObserver, EventWatch {
 
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
         let end = DispatchTime.now()
-        // A state that is not announced is not kept: it would be copied for each change. It shows with the next
-        // announced one.
+        // An unannounced state is not kept: it would be copied for each change. It shows with the next announced one.
         let after: (any FluxState)? = revision == nil ? nil : state
         let (before, start) = look.withLock { look in
             let noted = (look.announced, look.start)

@@ -36,7 +36,7 @@ final class Feed: Sendable {
 
     /// Everything that the lock guards.
     private struct Book {
-        /// The newest saved state. An unsaved state is not shown.
+        /// The newest saved state; an unsaved one is not shown.
         var shown: BoardState
         /// The frame and the snapshot of that state, each encoded on first use.
         var stateFrame, snapshot: ByteBuffer?
@@ -196,7 +196,7 @@ final class Feed: Sendable {
         return batch.frames.isEmpty ? newest() : batch
     }
 
-    /// Removes a watcher. A second call does nothing.
+    /// Removes a watcher; a second call does nothing.
     func leave(_ watcher: Int) {
         let (left, waiting) = book.withLock { book -> (Watcher?, Waiting?) in
             let left = book.watchers.removeValue(forKey: watcher)
@@ -221,7 +221,9 @@ final class Feed: Sendable {
 
     private func stateFrame(of state: BoardState) -> ByteBuffer { encodedOnce(state, in: \.stateFrame, Frame.state) }
 
-    /// The state as the body of a response. All requests share the bytes; otherwise each slow reader would keep a copy.
+    /// The state as the body of a response.
+    ///
+    /// All requests share the bytes; otherwise each slow reader would keep its own copy.
     func snapshot(of state: BoardState) -> ByteBuffer {
         encodedOnce(state, in: \.snapshot) { ByteBuffer(bytes: encoded(Snapshot($0))) }
     }

@@ -51,7 +51,7 @@ enum Frame {
     }
 }
 
-/// Encodes a value as JSON. This cannot fail, because the types used here hold nothing that JSON cannot represent.
+/// Encodes a value as JSON, which cannot fail: the types used here hold nothing that JSON cannot represent.
 func encoded(_ value: some Encodable) -> Data {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -185,7 +185,7 @@ enum Storage<State: FluxState>: Sendable {
         if case .log(let replica, let patience) = self { try await replica.upToDate(within: patience) }
     }
 
-    /// Closes the database even if the store is still referenced. Actions dispatched after that are not saved.
+    /// Closes the database even if the store is still referenced; later actions are not saved.
     func closeFile() {
         if case .disk(_, let file) = self { file.close() }
     }
@@ -272,12 +272,12 @@ extension Place {
 
 // MARK: - The disk
 
-/// The known state of the disk under a folder: which writes failed when they were last tried. They are retried.
+/// The known state of the disk under a folder: the writes that failed when last tried, which are retried.
 final class Disk: Sendable {
     private struct Failures {
         /// The reasons of failed writes, by the paths of their databases.
         var written: [String: String] = [:]
-        /// Why a database could not be opened. It may never be opened again, so any later success clears this.
+        /// Why a database could not be opened; it may never be opened again, so any later success clears this.
         var unopened: String?
         /// What is wrong with damaged and missing databases, by their paths, until they can be opened.
         var lost: [String: String] = [:]

@@ -24,7 +24,7 @@ struct BoardState: Codable, Sendable {
     private(set) var board = Board(title: "", lists: [])
     /// The number of changes so far, including the creation of the board.
     private(set) var revision = 0
-    /// The highest number in an id of a list or card. No number is used twice.
+    /// The highest number in an id of a list or card; no number is used twice.
     private var lastNumber = 0
     private(set) var changes: [NumberedChange] = []
     private var undoables: [Undoable] = []
@@ -38,7 +38,7 @@ struct BoardState: Codable, Sendable {
     /// The mark of the newest change.
     var order: String? { changes.last?.order }
 
-    /// Whether the board has had a revision. After an older copy is restored, a number may be assigned a second time.
+    /// Whether the board has had a revision: after an older copy is restored, a number may be assigned again.
     func has(_ known: KnownRevision) -> Bool {
         guard known.revision <= revision else { return false }
         // Revision 1 is the creation of the board, which is the same in each copy.
