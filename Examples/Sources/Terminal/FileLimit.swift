@@ -6,9 +6,11 @@
     import Musl
 #endif
 
-/// Lets the program have as many files and connections as the system allows, up to a million: many systems begin with 1,024, or 256.
+/// Raises the limit of open files and connections to the maximum of the system, but not above 1,048,576.
 ///
-/// - Returns: How many it may have now.
+/// Many systems start a program with a limit of 1,024, or 256.
+///
+/// - Returns: The limit that applies now.
 @discardableResult public func raiseFileLimit() -> Int {
     #if canImport(Glibc)
         let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

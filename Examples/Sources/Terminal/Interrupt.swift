@@ -8,23 +8,23 @@ import Dispatch
     import Musl
 #endif
 
-/// Runs something at the first SIGINT, SIGTERM or SIGHUP; the second ends the program, should the first not do.
+/// Runs a closure at the first SIGINT, SIGTERM or SIGHUP; a second signal of the same kind ends the program.
 ///
-/// SIGHUP, which comes when a terminal is closed, is left alone where it was ignored from the start, as nohup does.
+/// SIGHUP, which is sent when a terminal is closed, is left alone if it was ignored from the start, as by nohup.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: may be used from any thread.
 public struct Interrupt {
-    /// Those that it may wait for.
+    /// The signals that it may handle.
     public static let signals = [SIGINT, SIGTERM, SIGHUP]
 
     private let sources: [any DispatchSourceSignal]
 
-    /// Waits for the signals from now on.
+    /// Starts to handle the signals.
     ///
-    /// - Parameter action: What to run, on a thread of the pool.
+    /// - Parameter action: The closure to run, on a thread of the global pool.
     public init(_ action: @escaping @Sendable () -> Void) {
         sources = Self.signals.compactMap { number in
-            // Handlers are no values that Swift compares.
+            // Swift cannot compare handlers directly.
             let before = unsafeBitCast(signal(number, SIG_IGN), to: Int.self)
             if number == SIGHUP && before == unsafeBitCast(SIG_IGN, to: Int.self) { return nil }
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
@@ -37,7 +37,7 @@ public struct Interrupt {
         }
     }
 
-    /// Waits for them no longer.
+    /// Stops handling the signals.
     public func stop() {
         for source in sources { source.cancel() }
     }

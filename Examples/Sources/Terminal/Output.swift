@@ -8,13 +8,13 @@ import Synchronization
     import Musl
 #endif
 
-/// Where text goes, at once: what a pipe is told must not wait for a buffer to fill.
+/// An output that writes text at once: text for a pipe must not wait for a buffer to fill.
 ///
-/// Thread safety: all of it may be used from any thread; a text that the system takes at once is in one piece.
+/// Thread safety: may be used from any thread; a text that the system accepts in one write stays in one piece.
 public struct Output: Sendable {
-    /// What a program prints.
+    /// Standard output.
     public static let standard = Output(descriptor: STDOUT_FILENO, name: "standard output")
-    /// Where a program tells what went wrong.
+    /// Standard error, for messages about failures.
     public static let errors = Output(descriptor: STDERR_FILENO, name: "standard error")
 
     private static let endsWithClosedPipes = Atomic<Bool>(false)
@@ -24,9 +24,9 @@ public struct Output: Sendable {
 
     private init(descriptor: Int32, name: String) { (self.descriptor, self.name) = (descriptor, name) }
 
-    /// Writes to the end of a file of lines, which is made if there is none; a last line that was cut short is cut away.
+    /// Opens a file of lines for appending, creating it if needed; an incomplete last line is removed.
     ///
-    /// - Parameter path: The file; it stays open.
+    /// - Parameter path: The path of the file, which stays open.
     /// - Throws: ``SystemFailure`` if it cannot be opened.
     public init(appendingTo path: String) throws(SystemFailure) {
         self.init(descriptor: open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0o600), name: path)
@@ -41,10 +41,10 @@ public struct Output: Sendable {
         if end < size && ftruncate(descriptor, end) != 0 { throw SystemFailure(path) }
     }
 
-    /// Whether somebody may look at it.
+    /// Whether the output is a terminal.
     public var isTerminal: Bool { isatty(descriptor) == 1 }
 
-    /// Has the write into a pipe that nobody reads end the program, quietly, also where whoever started it would not.
+    /// Makes a write to a closed pipe end the program quietly, even if its parent process had SIGPIPE ignored.
     public static func endWithClosedPipes() {
         endsWithClosedPipes.store(true, ordering: .relaxed)
         signal(SIGPIPE, SIG_DFL)
@@ -53,13 +53,13 @@ public struct Output: Sendable {
     /// Writes a text.
     ///
     /// - Parameter text: The text.
-    /// - Throws: ``SystemFailure`` where that fails; the rest is dropped.
+    /// - Throws: ``SystemFailure`` if writing fails; the rest of the text is dropped.
     public func write(_ text: String) throws(SystemFailure) {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { writeBytes(descriptor, $0.baseAddress, $0.count) }
             if count < 0 && errno == EPIPE && Self.endsWithClosedPipes.load(ordering: .relaxed) {
-                // Others may have had the signal ignored meanwhile, as servers do.
+                // Other code, such as a server, may have had the signal ignored meanwhile.
                 signal(SIGPIPE, SIG_DFL)
                 raise(SIGPIPE)
             }
@@ -69,16 +69,16 @@ public struct Output: Sendable {
     }
 }
 
-/// What the system says of a file, as one line.
+/// A failure that the system reports for a file, as one line.
 ///
 /// Thread safety: a value.
 public struct SystemFailure: Error, CustomStringConvertible {
     /// The file, and why it cannot be used.
     public let description: String
 
-    /// Tells of the call before, which has failed.
+    /// Describes why the preceding system call failed.
     ///
-    /// - Parameter name: The file.
+    /// - Parameter name: The name of the file.
     public init(_ name: String) { description = "\(name): \(String(cString: strerror(errno)))" }
 }
 

@@ -50,7 +50,7 @@ struct AccessWatch: AsyncParsableCommand {
         defer { inspection?.stop() }
         do throws(LogFileError) {
             var logs: [LogFile] = []
-            // All are opened before the first is read: a name with a mistake is told at once.
+            // All files are opened before the first is read, so a mistyped name is reported at once.
             for path in files.isEmpty ? ["-"] : files { logs.append(try LogFile(path: path, isFollowed: follow)) }
             try await watch(logs, inspection, console)
         } catch {
@@ -59,7 +59,7 @@ struct AccessWatch: AsyncParsableCommand {
         }
     }
 
-    /// What shows what happens inside, once it listens; nil: nobody wants to look.
+    /// Returns the inspection once it listens; nil: none was requested.
     private func inspection(_ console: Console) async throws -> Inspection? {
         guard let inspect else { return nil }
         do {
@@ -72,7 +72,7 @@ struct AccessWatch: AsyncParsableCommand {
         }
     }
 
-    /// Event, action, state, subscription: the whole of FluxCore is in these lines.
+    /// Puts event, action, state and subscription together: this is all that FluxCore needs.
     private func watch(
         _ files: [LogFile], _ inspection: Inspection?, _ console: Console
     ) async throws(LogFileError) {

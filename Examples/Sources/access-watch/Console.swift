@@ -10,15 +10,15 @@ import Terminal
     import Musl
 #endif
 
-/// What the user sees: summaries on standard output, everything else on standard error.
+/// Prints summaries to standard output, and everything else to standard error.
 ///
-/// Called by the subscription, the feed and the command, hence the lock.
+/// The subscription, the feed and the command call it, so it has a lock.
 final class Console: Sendable {
     private struct Status {
         var reportsLeft: Int
         var reportsWithheld = 0
         var isProgressShown = false
-        /// How many lines up the last summary begins, while nothing was written below it.
+        /// How many lines up the last summary begins; 0 if anything was written below it.
         var linesToReplace = 0
         var lastProgress = ContinuousClock.now
     }
@@ -39,8 +39,7 @@ final class Console: Sendable {
 
     // MARK: - While reading
 
-    /// Shows what came with a checkpoint: malformed lines, and either the progress or, at the end of what there is, the
-    /// summary so far.
+    /// Shows the malformed lines of a checkpoint, and the progress or, once everything available is read, the summary.
     func show(_ summary: AccessSummary) {
         status.withLock { status in
             report(summary.rejected, &status)
@@ -75,7 +74,7 @@ final class Console: Sendable {
         note(error.description)
     }
 
-    // MARK: - Under the lock
+    // MARK: - While the lock is held
 
     private func report(_ lines: [RejectedLine], _ status: inout Status) {
         let shown = lines.prefix(status.reportsLeft)
@@ -101,10 +100,10 @@ final class Console: Sendable {
         status.isProgressShown = false
     }
 
-    /// On a terminal a followed summary takes the place of the one before, unless a message stands between the two.
+    /// Prints a summary; on a terminal, a followed one replaces the previous one unless a message is between them.
     private func print(_ summary: AccessSummary, _ status: inout Status) {
         if isJSON {
-            // Nothing in the report can fail to be encoded.
+            // Every value in the report can be encoded.
             return put((try? JSONReport(summary, limit: pathLimit).line() + "\n") ?? "")
         }
         let lines = TextReport(summary, limit: pathLimit).lines + (isFollowing ? [""] : [])
@@ -113,7 +112,7 @@ final class Console: Sendable {
         status.linesToReplace = isFollowing && output.isTerminal ? lines.count : 0
     }
 
-    /// Writes a summary; where that fails there is nothing left to do.
+    /// Writes a summary; if that fails, reports the error and ends the program.
     private func put(_ text: String) {
         do {
             try output.write(text)
@@ -123,7 +122,7 @@ final class Console: Sendable {
         }
     }
 
-    /// Writes to standard error: there is nobody to tell where that fails.
+    /// Writes to standard error; a failure is ignored, because it cannot be reported.
     private func tell(_ text: String) {
         try? errors.write(text)
     }

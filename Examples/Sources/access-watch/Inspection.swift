@@ -2,14 +2,14 @@ import AccessLog
 import FluxCore
 import FluxInspector
 
-/// Shows what happens inside, on a port of this machine.
+/// Serves the inspector on a port of this machine.
 struct Inspection {
-    /// Where the page is.
+    /// The address of the page.
     let address: String
     private let inspector: FluxInspector
     private let server: Task<Void, any Error>
 
-    /// Begins, and returns once it listens.
+    /// Starts the server, and returns once it listens.
     init(port: Int) async throws {
         let inspector = FluxInspector()
         let (listening, continuation) = AsyncStream.makeStream(of: Int.self)

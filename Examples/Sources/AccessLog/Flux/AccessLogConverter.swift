@@ -1,6 +1,6 @@
 import FluxCore
 
-/// What happens while logs are read.
+/// An event that occurs while logs are read.
 public enum AccessLogEvent: FluxEvent {
     /// A line was found.
     case line(LogLine)
@@ -8,19 +8,19 @@ public enum AccessLogEvent: FluxEvent {
     case checkpoint(ReadingProgress)
 }
 
-/// What the summary learns.
+/// An action that changes or announces the summary.
 public enum AccessLogAction: FluxAction {
-    /// A line held a request.
+    /// A line contained a request.
     case count(AccessLogEntry)
     /// A line could not be understood.
     case reject(RejectedLine)
-    /// Everything before is to be announced.
+    /// Everything before this action is to be announced.
     case announce(ReadingProgress)
 }
 
-/// Parses lines, on the queue of the creator: the reader is at the next lines meanwhile.
+/// Parses lines on the creator's queue while the reader reads the next ones.
 public enum AccessLogConverter: FluxActionConverter {
-    /// Makes one action of each event, so that no line gets lost.
+    /// Turns each event into one action, so no line is lost.
     public static func convert(
         event: AccessLogEvent,
         dependency: Void,

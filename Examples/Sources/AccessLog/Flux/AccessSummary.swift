@@ -1,41 +1,41 @@
 import FluxCore
 
-/// What the logs say, up to the last line that was converted.
+/// The summary of the logs, up to the last line that was converted.
 ///
-/// A line changes the summary without announcing it: with a million lines, nobody wants to be told a million times, and
-/// each state that waits to be delivered would make the next line copy the paths. A checkpoint announces, and carries
-/// all that has changed since the one before.
+/// A line changes the summary without announcing the change. A million lines need not be announced a million times, and
+/// each state that waits for delivery would make the next line copy the paths. A checkpoint announces everything that
+/// has changed since the previous one.
 public struct AccessSummary: FluxState {
-    /// How many lines held a request.
+    /// The number of lines that contained a request.
     public private(set) var requests = 0
-    /// How many lines could not be understood.
+    /// The number of lines that could not be understood.
     public private(set) var malformed = 0
     /// The size of all responses in bytes, without their heads; `Int.max` if it is more.
     public private(set) var bytes = 0
-    /// How many requests had a status of each class, from 1xx to 5xx; the first is for those that have none of these.
+    /// The number of requests per class of status, from 1xx to 5xx; the first element counts all other statuses.
     public private(set) var statusClasses = Array(repeating: 0, count: 6)
-    /// How many requests had no path.
+    /// The number of requests without a path.
     public private(set) var withoutPath = 0
-    /// How often each path was asked for.
+    /// How often each path was requested.
     public private(set) var paths: PathCounts
     /// The lines that could not be understood between the last two checkpoints: each is announced exactly once.
     public private(set) var rejected: [RejectedLine] = []
-    /// How far the reader had come at the last checkpoint; nil before the first.
+    /// How far the reader had got at the last checkpoint; nil before the first.
     public private(set) var progress: ReadingProgress?
 
     private var rejectedSinceCheckpoint: [RejectedLine] = []
 
-    /// How many lines were read: each is a request or malformed.
+    /// The number of lines that were read, each of them a request or malformed.
     public var lines: Int { requests + malformed }
 
-    /// Makes the summary of no line.
+    /// Creates an empty summary.
     ///
-    /// - Parameter paths: Where the paths are counted; it also says how many are kept.
+    /// - Parameter paths: The table that counts the paths, and limits how many are kept.
     public init(paths: PathCounts = PathCounts()) {
         self.paths = paths
     }
 
-    /// Takes what a line says, unannounced, or announces what has come together.
+    /// Counts a line without announcing it, or announces everything since the last checkpoint.
     public mutating func handle(action: AccessLogAction) -> AccessSummary? {
         switch action {
         case .count(let entry):

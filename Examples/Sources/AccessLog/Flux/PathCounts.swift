@@ -1,9 +1,10 @@
-/// Counts how often each path occurs, in bounded memory however many paths there are.
+/// Counts how often each path occurs, in bounded memory regardless of how many paths there are.
 ///
-/// Whoever scans a server for holes asks for millions of paths, each once. So when there are too many, the half with the
-/// lowest counts is forgotten (the *lossy counting* of Manku and Motwani, with the size of the table as the bound). A
-/// path that comes again after that starts anew, and remembers what it may have lost: at most ``forgotten`` requests.
-/// Every path that was asked for more often than that is in the table; and as long as nothing was forgotten, all are.
+/// Scanners that probe a server request millions of paths, each once. So when there are too many paths, the half with
+/// the lowest counts is dropped (the *lossy counting* of Manku and Motwani, bounded by the size of the table). A path
+/// that occurs again after that starts anew, and records how much it may have lost: at most ``forgotten`` requests.
+/// Every path that was requested more often than that is in the table. As long as nothing has been dropped, all paths
+/// are.
 public struct PathCounts: Sendable, Equatable {
     /// The count of one path.
     public struct Entry: Sendable, Equatable {
@@ -11,7 +12,7 @@ public struct PathCounts: Sendable, Equatable {
         public var path: String
         /// How often it was counted.
         public var count: Int
-        /// How many more there may have been.
+        /// How many more occurrences there may have been.
         public var missed: Int
     }
 
@@ -22,7 +23,7 @@ public struct PathCounts: Sendable, Equatable {
         var upperBound: Int { value + missed }
     }
 
-    /// The most requests that a path can have had which is not in the table; 0 if all paths are.
+    /// The maximum number of requests for a path that is not in the table; 0 if all paths are.
     public private(set) var forgotten = 0
 
     private var counts: [String: Count] = [:]
@@ -30,11 +31,11 @@ public struct PathCounts: Sendable, Equatable {
     private let maximumCount: Int
     private let maximumSize: Int
 
-    /// Makes an empty table.
+    /// Creates an empty table.
     ///
     /// - Parameters:
-    ///   - maximumCount: How many paths to keep at most.
-    ///   - maximumSize: How many bytes these may take together.
+    ///   - maximumCount: The maximum number of paths to keep.
+    ///   - maximumSize: The maximum number of bytes of all these paths together.
     public init(maximumCount: Int = 50_000, maximumSize: Int = 8 << 20) {
         self.maximumCount = maximumCount
         self.maximumSize = maximumSize
@@ -51,9 +52,9 @@ public struct PathCounts: Sendable, Equatable {
         while counts.count > maximumCount || size > maximumSize { forgetHalf() }
     }
 
-    /// The paths with the highest counts, highest first; those with the same count by name.
+    /// Returns the paths with the highest counts, highest first; paths with the same count are ordered by name.
     ///
-    /// - Complexity: O(*n* · *m*) for *n* paths in the table and a `limit` of *m*, but near O(*n*) where few are busy.
+    /// - Complexity: O(*n* · *m*) for *n* paths in the table and a `limit` of *m*, but close to O(*n*) if few are busy.
     public func busiest(_ limit: Int) -> [Entry] {
         var top: [Entry] = []
         for (path, count) in counts {

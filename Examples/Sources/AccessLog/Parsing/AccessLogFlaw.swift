@@ -1,14 +1,14 @@
-/// Why a line is not one of an access log.
+/// The reason why a line does not belong to an access log.
 public enum AccessLogFlaw: Error, Sendable, Equatable {
-    /// There is nothing in the line.
+    /// The line is empty.
     case empty
     /// The line is longer than ``LineSplitter/longestLine``.
     case tooLong
-    /// The line ends, or has a second space, where a field should be.
+    /// The line ends, or has another space, where a field should be.
     case missing(Field)
     /// There is no `[` where the time should be.
     case noTime
-    /// What stands in the brackets is not like `10/Oct/2000:13:55:36 -0700`.
+    /// The text in brackets does not have the form `10/Oct/2000:13:55:36 -0700`.
     case badTime(String)
     /// A field that should be quoted does not begin with a quote.
     case notQuoted(Field, String)
@@ -20,16 +20,16 @@ public enum AccessLogFlaw: Error, Sendable, Equatable {
     case badSize(String)
     /// The size is a number that no response can have.
     case sizeTooLarge(String)
-    /// Something follows a field that neither format has.
+    /// Something follows the field that neither format allows there.
     case unexpected(String, after: Field)
 
     /// A field of the format.
     public enum Field: String, Sendable {
-        /// `%h`: who asked.
+        /// `%h`: the client's host.
         case host
-        /// `%l`: who the asking machine says it is, nearly always `-`.
+        /// `%l`: the user according to the client's machine, nearly always `-`.
         case identity
-        /// `%u`: who logged in.
+        /// `%u`: the user who logged in.
         case user
         /// `%t`: when the request was received.
         case time
@@ -39,15 +39,15 @@ public enum AccessLogFlaw: Error, Sendable, Equatable {
         case status
         /// `%b`: the size of the response.
         case size
-        /// `%{Referer}i`: where the client comes from.
+        /// `%{Referer}i`: the page from which the client comes.
         case referer
-        /// `%{User-agent}i`: what the client is.
+        /// `%{User-agent}i`: the client software.
         case userAgent = "user agent"
     }
 }
 
 extension AccessLogFlaw: CustomStringConvertible {
-    /// The reason, for people.
+    /// The reason, as text for people.
     public var description: String {
         switch self {
         case .empty: "the line is empty"

@@ -1,4 +1,4 @@
-/// Reads one line in Common or Combined Log Format.
+/// Parses one line in Common or Combined Log Format.
 ///
 /// The formats are those of Apache httpd's `mod_log_config` (<https://httpd.apache.org/docs/2.4/mod/mod_log_config.html>);
 /// nginx writes the second as `combined`:
@@ -6,7 +6,7 @@
 ///     common    %h %l %u %t "%r" %>s %b
 ///     combined  %h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-agent}i"
 ///
-/// The grammar that is accepted, in the notation of RFC 5234:
+/// The accepted grammar, in the notation of RFC 5234:
 ///
 ///     line      = host SP identity SP user SP time SP quoted SP status SP size [ combined ] [ CR ]
 ///     combined  = SP quoted SP quoted [ SP anything ]
@@ -18,13 +18,13 @@
 ///     status    = 3DIGIT / "-"                ; 000 and 009 are nginx's own
 ///     size      = 1*DIGIT / "-"
 ///
-/// `anything` is there because many servers append fields of their own to the combined format. What a client sent need
-/// not be a request at all, so the quoted request line may hold anything: see ``RequestLine``.
+/// `anything` is allowed because many servers append their own fields to the combined format. A client may send
+/// something that is not a request at all, so the quoted request line may hold anything: see ``RequestLine``.
 public enum AccessLogParser {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// - Parameter line: The line without its line feed.
-    /// - Returns: What the line says.
+    /// - Returns: The content of the line.
     /// - Throws: The first flaw, from left to right.
     /// - Complexity: O(*n*) for *n* bytes of the line.
     public static func parse(_ line: ArraySlice<UInt8>) throws(AccessLogFlaw) -> AccessLogEntry {
@@ -59,7 +59,7 @@ public enum AccessLogParser {
         return size
     }
 
-    /// The value of digits; nil if there are others or it does not fit.
+    /// The value of digits; nil if there is any other byte or the value does not fit.
     private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
         var value = 0
         for digit in digits {

@@ -1,4 +1,4 @@
-/// Takes one field after the other off a line.
+/// Reads the fields of a line one after the other.
 struct FieldReader {
     private var rest: ArraySlice<UInt8>
 
@@ -8,7 +8,7 @@ struct FieldReader {
 
     var isAtEnd: Bool { rest.isEmpty }
 
-    /// Takes what comes before the next space, or before the end, and the space too.
+    /// Reads up to the next space or the end, and skips the space.
     mutating func word(_ field: AccessLogFlaw.Field) throws(AccessLogFlaw) -> ArraySlice<UInt8> {
         let word = rest[..<(rest.find(.space) ?? rest.endIndex)]
         if word.isEmpty { throw .missing(field) }
@@ -16,16 +16,16 @@ struct FieldReader {
         return word
     }
 
-    /// Takes a space.
+    /// Skips a space.
     mutating func skipSpace(after field: AccessLogFlaw.Field) throws(AccessLogFlaw) {
         if let first = rest.first, first != .space { throw .unexpected(excerpt(rest), after: field) }
         rest = rest.dropFirst()
     }
 
-    /// Takes the user and the time, and the space after each.
+    /// Skips the user and the time, and the space after each.
     ///
-    /// The name of a user may contain spaces and brackets, as the client likes, so the first bracket proves nothing: the
-    /// user ends before the first that opens a time.
+    /// A user name may contain spaces and brackets, as the client chooses it. So the first bracket proves nothing: the
+    /// user ends before the first bracket that opens a time.
     mutating func skipUserAndTime() throws(AccessLogFlaw) {
         if rest.isEmpty { throw .missing(.user) }
         var firstBracket: ArraySlice<UInt8>.Index?
@@ -45,10 +45,10 @@ struct FieldReader {
         throw .noTime
     }
 
-    /// Takes what stands between two quotes; a backslash takes the meaning from the quote after it.
+    /// Reads the text between two quotes; a backslash escapes the quote after it.
     ///
-    /// With `previous`, the field may be left out: what stands in its place is then called unexpected after the one
-    /// before, rather than a bad form of a field that nobody meant.
+    /// With `previous`, the field is optional: anything else in its place is reported as unexpected after the previous
+    /// field, not as a badly formed field that was never meant.
     mutating func quoted(
         _ field: AccessLogFlaw.Field,
         orUnexpectedAfter previous: AccessLogFlaw.Field? = nil
@@ -69,7 +69,7 @@ struct FieldReader {
         throw .noClosingQuote(field)
     }
 
-    /// A time as it must look: `0` stands for a digit, `a` for a letter, `+` for a sign.
+    /// The pattern of a time: `0` stands for a digit, `a` for a letter, `+` for a sign.
     private static let time = Array("[00/aaa/0000:00:00:00 +0000]".utf8)
 
     private static func isTime(_ bytes: ArraySlice<UInt8>) -> Bool {
@@ -88,7 +88,8 @@ struct FieldReader {
         return true
     }
 
-    /// Whether what follows these bytes is escaped: after an odd number of backslashes, as each escapes the next.
+    /// Whether the byte after these bytes is escaped: it is after an odd number of backslashes, as each escapes the
+    /// next.
     private static func isEscaped(_ bytes: ArraySlice<UInt8>) -> Bool {
         var backslashes = 0
         for byte in bytes.reversed() {

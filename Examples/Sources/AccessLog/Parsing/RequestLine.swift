@@ -1,15 +1,15 @@
 /// Finds the path in the request line that a server recorded.
 ///
-/// A server records what it received, and on the open net that is not always HTTP: `-` or nothing where a connection was
-/// closed early, the first bytes of a TLS handshake, commands of other protocols. Such a line is a request all the same,
-/// it was answered with a status: it just has no path.
+/// A server records what it received, and on the open internet that is not always HTTP: `-` or nothing if a connection
+/// was closed early, the first bytes of a TLS handshake, commands of other protocols. Such a line is still a request
+/// that was answered with a status. It only has no path.
 ///
 ///     request   = method SP target SP "HTTP/" anything
 ///               / "GET" SP path                          ; HTTP/0.9
 ///     target    = path / scheme "://" authority [ path ] / "*" / authority
 ///
-/// The target may contain spaces, as servers record it the way it came. Escapes stay as they were recorded, so a path
-/// can be found again in the log. `*` and the authority of a `CONNECT` count as paths.
+/// The target may contain spaces, because servers record it as it arrived. Escapes stay as recorded, so a path can be
+/// found again in the log. `*` and the authority of a `CONNECT` count as paths.
 enum RequestLine {
     /// The path of a request line, without its query; nil if it has none.
     static func path(of line: ArraySlice<UInt8>) -> String? {
@@ -41,7 +41,7 @@ extension ArraySlice<UInt8> {
         first == .slash || elementsEqual("*".utf8) || endOfScheme != nil
     }
 
-    /// Where the authority of an absolute URI begins; nil if this is none.
+    /// The index at which the authority of an absolute URI begins; nil if this is not an absolute URI.
     fileprivate var endOfScheme: Index? {
         let scheme = prefix { $0.isLetter || $0.isDigit }
         guard !scheme.isEmpty, self[scheme.endIndex...].starts(with: "://".utf8) else { return nil }
@@ -52,7 +52,8 @@ extension ArraySlice<UInt8> {
 extension UInt8 {
     fileprivate static let slash = UInt8(ascii: "/")
 
-    /// Whether this may stand in the name of a method (RFC 9110, 5.6.2); a backslash, which begins an escape, may not.
+    /// Whether a method name may contain this byte (RFC 9110, 5.6.2); it may not be a backslash, which begins an
+    /// escape.
     fileprivate var isToken: Bool {
         isLetter || isDigit || "!#$%&'*+-.^_`|~".utf8.contains(self)
     }

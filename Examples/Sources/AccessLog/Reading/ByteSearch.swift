@@ -7,10 +7,10 @@
 #endif
 
 extension ArraySlice<UInt8> {
-    /// The position of the first such byte.
+    /// Returns the position of the first occurrence of a byte.
     ///
-    /// It is what `firstIndex(of:)` returns, but as fast in a debug build, which is what `swift run` makes: there the
-    /// standard library's would be most of the time that a line takes.
+    /// The result is that of `firstIndex(of:)`. But this is as fast in a debug build, which `swift run` creates; there
+    /// the standard library's search would take most of the time spent on a line.
     func find(_ byte: UInt8) -> Index? {
         withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress, let found = memchr(start, Int32(byte), bytes.count) else { return nil }

@@ -6,7 +6,7 @@
     import Musl
 #endif
 
-/// An open file, closed when the last reference goes.
+/// An open file, closed when the last reference is released.
 final class FileDescriptor: Sendable {
     private let number: Int32
     private let name: String
@@ -16,7 +16,7 @@ final class FileDescriptor: Sendable {
         self.name = name
         number = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         if number < 0 { throw LogFileError(name, systemReason()) }
-        // A directory can be opened, and fails as late as it is read.
+        // Opening a directory succeeds; only reading it would fail.
         if try status().isDirectory { throw LogFileError(name, String(cString: strerror(EISDIR))) }
     }
 
@@ -24,7 +24,7 @@ final class FileDescriptor: Sendable {
         if number > STDERR_FILENO { close(number) }
     }
 
-    /// Reads what there is, waiting for the first byte only; nothing means the end.
+    /// Reads the available bytes, and waits for the first one only; an empty result means the end.
     func read(atMost limit: Int) throws(LogFileError) -> [UInt8] {
         let number = number
         while true {
@@ -55,9 +55,9 @@ final class FileDescriptor: Sendable {
     }
 }
 
-/// What the file system says of a file.
+/// The file system's information about a file.
 struct FileStatus: Sendable {
-    /// What tells one file from another.
+    /// Identifies a file.
     struct ID: Sendable, Equatable {
         var device: UInt64
         var inode: UInt64
@@ -68,7 +68,7 @@ struct FileStatus: Sendable {
     let isRegular: Bool
     let isDirectory: Bool
 
-    /// Asks for the file that has a name at the moment; nil if there is none.
+    /// Reads the status of the file that currently has a name; nil if there is none.
     init?(path: String) {
         var result = stat()
         if stat(path, &result) < 0 { return nil }

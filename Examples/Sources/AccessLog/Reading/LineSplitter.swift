@@ -1,11 +1,11 @@
-/// Cuts chunks of a file into lines: a pure state machine, so that tests need no file.
+/// Cuts chunks of a file into lines; a pure state machine, so tests need no file.
 ///
-/// What it keeps between two chunks is the beginning of one line, and no more than ``longestLine`` of it.
+/// Between two chunks it keeps only the beginning of one line, at most ``longestLine`` bytes of it.
 public struct LineSplitter: Sendable {
-    /// The most that is kept of a line, in bytes.
+    /// The maximum number of bytes that are kept of a line.
     ///
-    /// Servers bound a request's head far below this: httpd a field to 8 KiB, nginx the whole to 32 KiB, each byte of
-    /// which takes at most four in the log.
+    /// Servers limit the head of a request to far less: httpd a field to 8 KiB, nginx the whole head to 32 KiB. Each of
+    /// these bytes takes at most four in the log.
     public static let longestLine = 128 * 1024
 
     private let file: String
@@ -15,14 +15,14 @@ public struct LineSplitter: Sendable {
     private var isTooLong = false
     private var isInLine = false
 
-    /// Makes a splitter that has seen nothing of its file.
+    /// Creates a splitter that has seen nothing of its file.
     ///
-    /// - Parameter file: The name of the file, as it is to be shown.
+    /// - Parameter file: The name of the file, for display.
     public init(file: String) {
         self.file = file
     }
 
-    /// Takes the next chunk and returns the lines that end in it.
+    /// Accepts the next chunk and returns the lines that end in it.
     ///
     /// - Complexity: O(*n*) for *n* bytes of the chunk.
     public mutating func split(_ chunk: [UInt8]) -> [LogLine] {
@@ -36,7 +36,7 @@ public struct LineSplitter: Sendable {
         return lines
     }
 
-    /// Returns the last line where the file does not end with a line feed.
+    /// Returns the last line if the file does not end with a line feed.
     public mutating func finish() -> LogLine? {
         isInLine ? line(endingWith: []) : nil
     }

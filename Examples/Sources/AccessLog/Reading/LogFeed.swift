@@ -1,20 +1,20 @@
 import FluxCore
 
-/// Reads logs and fires their lines as events, and waits where the conversion falls behind.
+/// Reads logs and fires their lines as events, and waits when the conversion falls behind.
 public struct LogFeed: Sendable {
     private let creator: FluxActionCreator<AccessLogConverter>
     private let store: FluxStore<AccessSummary>
     private let notify: @Sendable (String) -> Void
 
-    /// How long to wait before looking again for more in followed files.
+    /// How long to wait before checking followed files for more.
     private let pause = Duration.milliseconds(200)
 
-    /// Makes a feed.
+    /// Creates a feed.
     ///
     /// - Parameters:
-    ///   - creator: Where to fire the events.
+    ///   - creator: The creator on which to fire the events.
     ///   - store: The store that its actions reach; the feed also waits for its subscriptions.
-    ///   - notify: Is told, in a line, when a followed file begins anew.
+    ///   - notify: Called with one line of text when a followed file begins anew.
     public init(
         creator: FluxActionCreator<AccessLogConverter>,
         store: FluxStore<AccessSummary>,
@@ -25,12 +25,13 @@ public struct LogFeed: Sendable {
         self.notify = notify
     }
 
-    /// Reads files to their ends, one after the other; if they are followed, for as long as the task is not cancelled.
+    /// Reads files to their ends, one after the other; followed files until the task is cancelled.
     ///
-    /// When it returns, all lines that were read are in the state of the store, and its subscriptions know.
+    /// When it returns, all lines that were read are in the state of the store, and its subscriptions have been
+    /// notified.
     ///
-    /// - Parameter files: What to read.
-    /// - Returns: What it stopped at, if one could not be read to its end.
+    /// - Parameter files: The files to read.
+    /// - Returns: The error that stopped it, if a file could not be read to its end.
     public func read(_ files: [LogFile]) async -> LogFileError? {
         let failure: LogFileError?
         do throws(LogFileError) {
@@ -63,7 +64,7 @@ public struct LogFeed: Sendable {
         }
     }
 
-    /// Reads all that a file has at the moment.
+    /// Reads everything that a file has at the moment.
     private func read(_ file: LogFile) async throws(LogFileError) -> (isNew: Bool, isAtEnd: Bool) {
         var isNew = false
         while !Task.isCancelled {
@@ -81,9 +82,9 @@ public struct LogFeed: Sendable {
         return (isNew, false)
     }
 
-    /// Fires the lines of a chunk as soon as those of the chunk before have been converted, and shown.
+    /// Fires the lines of a chunk once those of the previous chunk have been converted and delivered.
     ///
-    /// While this chunk is converted the next is read, so two are in memory and no more, however slow the conversion or
+    /// The next chunk is read while this one is converted, so at most two are in memory, however slow the conversion or
     /// a subscription is.
     private func fire(_ lines: [LogLine], of file: LogFile) async {
         await creator.flush()
@@ -91,7 +92,7 @@ public struct LogFeed: Sendable {
         creator.fire(lines.map(AccessLogEvent.line) + [.checkpoint(file.progress)])
     }
 
-    /// Fires what is left, and waits for all of it in a task that nobody cancels.
+    /// Fires the remaining lines, and waits for all of them in a task that is never cancelled.
     private func finish(_ files: [LogFile]) async {
         let lines = files.compactMap { $0.finish() }
         let (creator, store) = (creator, store)

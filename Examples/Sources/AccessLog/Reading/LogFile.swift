@@ -3,23 +3,23 @@ import Synchronization
 
 /// A log that is read from its beginning, chunk by chunk: a file, a pipe or the standard input.
 ///
-/// Reading may block, and the threads that run tasks are few, so it is done on a queue of its own.
+/// Reading may block, and the threads that run tasks are few, so reading has its own queue.
 ///
-/// Thread safety: all of it may be used from any thread; two reads at once come one after the other.
+/// Thread safety: may be used from any thread; concurrent reads run one after the other.
 public final class LogFile: Sendable {
-    /// What one read finds.
+    /// The result of one read.
     public enum Finding: Sendable {
-        /// These lines, and there may be more at once.
+        /// These lines; more may be available at once.
         case lines([LogLine])
-        /// These lines, the last of the file; it begins anew, or cannot, for the reason given.
+        /// The last lines of the file, which begins anew or cannot, for the given reason.
         case restarted([LogLine], reason: String)
         /// Nothing yet.
         case nothingYet
-        /// Nothing, and nothing will come.
+        /// Nothing, and nothing will follow.
         case end
     }
 
-    /// The name of the file, as it is to be shown.
+    /// The name of the file, for display.
     public let name: String
 
     private let source: Mutex<LogSource>
@@ -28,8 +28,8 @@ public final class LogFile: Sendable {
     /// Opens a log.
     ///
     /// - Parameters:
-    ///   - path: Where it is; `-` for the standard input.
-    ///   - isFollowed: Whether to wait for more at the end of a file, also of the one that takes its place.
+    ///   - path: The path of the log; `-` for the standard input.
+    ///   - isFollowed: Whether to wait for more at the end of the file, and of any file that takes its place.
     /// - Throws: ``LogFileError`` if it cannot be opened or is a directory.
     public init(path: String, isFollowed: Bool = false) throws(LogFileError) {
         name = path == "-" ? "standard input" : path
@@ -41,7 +41,7 @@ public final class LogFile: Sendable {
         source.withLock { ReadingProgress(file: name, bytesRead: $0.offset, size: $0.size) }
     }
 
-    /// Reads the next chunk; if the file is followed and has no more, it does not wait for any.
+    /// Reads the next chunk; does not wait for more at the end of a followed file.
     ///
     /// - Throws: ``LogFileError`` if it cannot be read.
     public func read() async throws(LogFileError) -> Finding {
@@ -53,13 +53,13 @@ public final class LogFile: Sendable {
         return try result.get()
     }
 
-    /// Takes the beginning of a last line whose end has not been written yet; nil if there is none.
+    /// Returns the beginning of a last line whose end has not been written yet; nil if there is none.
     func finish() -> LogLine? {
         source.withLock { $0.finish() }
     }
 }
 
-/// Why a log cannot be read.
+/// An error that says why a log cannot be read.
 public struct LogFileError: Error, Sendable, Equatable, CustomStringConvertible {
     /// One line with the path and the system's reason.
     public let description: String

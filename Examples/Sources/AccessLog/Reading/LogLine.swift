@@ -1,23 +1,23 @@
-/// One line of a log, as it was found: not yet looked into.
+/// One line of a log, as found in the file and not yet parsed.
 ///
 /// It is a slice of the chunk that was read, so cutting a chunk into lines copies nothing.
 public struct LogLine: Sendable, Equatable {
-    /// The name of the file, as it is to be shown.
+    /// The name of the file, for display.
     public var file: String
     /// The number of the line in its file; the first is 1.
     public var number: Int
-    /// What stands in the line, without its line feed; of a line that is too long only the beginning.
+    /// The content of the line without its line feed; only the beginning if the line is too long.
     public var bytes: ArraySlice<UInt8>
     /// Whether the line was longer than ``LineSplitter/longestLine``.
     public var isTooLong: Bool
 
-    /// Makes a line.
+    /// Creates a line.
     ///
     /// - Parameters:
-    ///   - file: The name of the file, as it is to be shown.
+    ///   - file: The name of the file, for display.
     ///   - number: The number of the line in its file; the first is 1.
-    ///   - bytes: What stands in the line, without its line feed.
-    ///   - isTooLong: Whether there was more than `bytes` in the line.
+    ///   - bytes: The content of the line, without its line feed.
+    ///   - isTooLong: Whether the line had more than `bytes`.
     public init(file: String, number: Int, bytes: ArraySlice<UInt8>, isTooLong: Bool = false) {
         self.file = file
         self.number = number

@@ -1,11 +1,11 @@
-/// How a log is read, and when a followed one begins anew.
+/// Reads a log chunk by chunk, and decides when a followed one is read from its beginning again.
 ///
-/// A file that is followed begins anew when it is shorter than what was read of it, or when another file has its name.
-/// Of the other file it takes notice twice before it goes there: a server writes into the old one until it has opened the
-/// new one. (A file that is truncated and has grown beyond the old length before anybody looked cannot be told from one
-/// that has just grown.)
+/// A followed file begins anew when it is shorter than what has been read of it, or when another file has taken its
+/// name. The source switches to the other file only after noticing it twice, because a server writes to the old file
+/// until it has opened the new one. (A file that was truncated and has since grown beyond its old length cannot be
+/// distinguished from one that has only grown.)
 struct LogSource: Sendable {
-    /// How much is read at once; so much, twice, and what its lines become is all that is in flight.
+    /// The size of a chunk; two chunks, and what their lines become, are all that is in flight.
     static let chunkSize = 64 * 1024
 
     private(set) var offset = 0
@@ -13,12 +13,12 @@ struct LogSource: Sendable {
     private let path: String
     private let name: String
     private let isFollowed: Bool
-    /// Whether the end of the file is no end: more may be written, or another file may take its place.
+    /// Whether reading continues at the end of the file: more may be written, or another file may take its place.
     private let isEndless: Bool
     private var descriptor: FileDescriptor
     private var splitter: LineSplitter
     private var isReplaced = false
-    /// Whether it has been told that the other file cannot be read.
+    /// Whether it has been reported that the other file cannot be read.
     private var isRefused = false
     private var isAtEnd = false
 
@@ -43,12 +43,12 @@ struct LogSource: Sendable {
 
     private mutating func read() throws(LogFileError) -> LogFile.Finding {
         if isAtEnd { return .end }
-        // A pipe may be silent for long while other files grow.
+        // A pipe may be silent for a long time while other files grow.
         if isFollowed && size == nil && !descriptor.isReadable() { return .nothingYet }
         let chunk = try descriptor.read(atMost: Self.chunkSize)
         if !chunk.isEmpty {
             offset += chunk.count
-            // The file has grown since its size was asked for.
+            // The file may have grown since its size was read.
             if let known = size { size = max(known, offset) }
             return .lines(splitter.split(chunk))
         }
@@ -64,7 +64,7 @@ struct LogSource: Sendable {
             try descriptor.rewind()
             return restart(reason: "\(name) was truncated: reading it from its beginning")
         }
-        // To open a pipe is to wait for who writes into it.
+        // Opening a pipe would wait for a writer.
         guard let other = FileStatus(path: path), other.isRegular, other.id != now.id else {
             (isReplaced, isRefused) = (false, false)
             return .nothingYet
@@ -76,7 +76,8 @@ struct LogSource: Sendable {
         do {
             descriptor = try FileDescriptor(path: path, name: name)
         } catch {
-            // Between the look and this there may be no file again: the next time will tell. One that is not for us is told of once.
+            // The file may be gone again since the check; the next attempt will tell. A file that cannot be opened is
+            // reported once.
             if isRefused || FileStatus(path: path) == nil { return .nothingYet }
             isRefused = true
             return .restarted([], reason: "\(error): another file has its name, and the old one is read on")
@@ -94,7 +95,7 @@ struct LogSource: Sendable {
         return .restarted(splitter.finish().map { [$0] } ?? [], reason: reason)
     }
 
-    /// Takes what was read of a last line that has no end yet.
+    /// Returns what was read of a last line that has no end yet.
     mutating func finish() -> LogLine? {
         splitter.finish()
     }

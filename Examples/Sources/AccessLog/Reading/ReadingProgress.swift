@@ -1,20 +1,20 @@
-/// How far the reader has come.
+/// How far the reader has got.
 public struct ReadingProgress: Sendable, Equatable {
-    /// The name of the file, as it is to be shown.
+    /// The name of the file, for display.
     public var file: String
-    /// How much of it has been read, in bytes.
+    /// The number of bytes read so far.
     public var bytesRead: Int
-    /// The size of the file in bytes; nil where there is no telling, as for a pipe.
+    /// The size of the file in bytes; nil if it is unknown, as for a pipe.
     public var size: Int?
     /// Whether there was nothing more to read at that moment, in any file.
     public var isCaughtUp: Bool
 
-    /// Makes a progress.
+    /// Creates a progress.
     ///
     /// - Parameters:
-    ///   - file: The name of the file, as it is to be shown.
-    ///   - bytesRead: How much of it has been read, in bytes.
-    ///   - size: The size of the file in bytes; nil where there is no telling.
+    ///   - file: The name of the file, for display.
+    ///   - bytesRead: The number of bytes read so far.
+    ///   - size: The size of the file in bytes; nil if it is unknown.
     ///   - isCaughtUp: Whether there was nothing more to read at that moment, in any file.
     public init(file: String, bytesRead: Int, size: Int?, isCaughtUp: Bool = false) {
         self.file = file

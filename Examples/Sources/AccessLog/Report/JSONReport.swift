@@ -20,11 +20,11 @@ public struct JSONReport: Encodable, Sendable {
     private let busiestPaths: [Path]
     private let withoutPath: Int
 
-    /// Makes a report.
+    /// Creates a report.
     ///
     /// - Parameters:
-    ///   - summary: What to report.
-    ///   - limit: How many of the busiest paths to name.
+    ///   - summary: The summary to report.
+    ///   - limit: The number of busiest paths to list.
     public init(_ summary: AccessSummary, limit: Int) {
         lines = summary.lines
         malformed = summary.malformed
@@ -36,7 +36,7 @@ public struct JSONReport: Encodable, Sendable {
         withoutPath = summary.withoutPath
     }
 
-    /// The report in one line, its keys in alphabetical order.
+    /// Returns the report as one line, with its keys in alphabetical order.
     public func line() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

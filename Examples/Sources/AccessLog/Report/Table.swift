@@ -20,7 +20,7 @@ struct Table {
             for (column, cell) in row.enumerated() {
                 let padding = String(repeating: " ", count: widths[column] - cell.count)
                 if column > 0 { line += "  " }
-                // Nothing is padded at the end of a line, where nobody sees it.
+                // The end of a line needs no padding, which would be invisible.
                 let isLast = column == row.count - 1
                 line += alignments[column] == .right ? padding + cell : cell + (isLast ? "" : padding)
             }
@@ -30,7 +30,7 @@ struct Table {
 }
 
 extension Int {
-    /// The number with a comma between thousands, in every locale: a report is compared with another.
+    /// The number with a comma between thousands, the same in every locale because reports are compared.
     var grouped: String {
         var digits = String(magnitude)
         var groups: [Substring] = []
@@ -41,7 +41,7 @@ extension Int {
         return (self < 0 ? "-" : "") + ([digits[...]] + groups).joined(separator: ",")
     }
 
-    /// The share of a total in per cent, with one decimal.
+    /// The share of a total in per cent, with one decimal; `-` if the total is 0.
     func share(of total: Int) -> String {
         guard total > 0 else { return "-" }
         let tenths = Int((Double(self) * 1000 / Double(total)).rounded())
@@ -50,9 +50,9 @@ extension Int {
 }
 
 extension String {
-    /// The text without anything that would move the cursor or turn the direction of a terminal.
+    /// The text with every character escaped that could move a terminal's cursor or change the text direction.
     ///
-    /// Servers escape such characters, but nobody says that a log comes from a server.
+    /// Servers escape such characters, but a log need not come from a server.
     public var harmless: String {
         if utf8.allSatisfy({ 0x20..<0x7F ~= $0 }) { return self }
         var result = ""

@@ -3,11 +3,11 @@ public struct TextReport: Sendable {
     private let summary: AccessSummary
     private let limit: Int
 
-    /// Makes a report.
+    /// Creates a report.
     ///
     /// - Parameters:
-    ///   - summary: What to report.
-    ///   - limit: How many of the busiest paths to name.
+    ///   - summary: The summary to report.
+    ///   - limit: The number of busiest paths to list.
     public init(_ summary: AccessSummary, limit: Int) {
         self.summary = summary
         self.limit = limit
@@ -52,7 +52,7 @@ public struct TextReport: Sendable {
 }
 
 extension AccessSummary {
-    /// What to call a position of ``statusClasses``.
+    /// The name of an index in ``statusClasses``.
     static func className(_ index: Int) -> String {
         index == 0 ? "other" : "\(index)xx"
     }
