@@ -44,7 +44,7 @@ public struct Output: Sendable {
     /// Whether the output is a terminal.
     public var isTerminal: Bool { isatty(descriptor) == 1 }
 
-    /// Makes a write to a closed pipe end the program quietly, even if its parent process had SIGPIPE ignored.
+    /// Makes a write to a closed pipe end the program quietly, even if the parent process ignored SIGPIPE.
     public static func endWithClosedPipes() {
         endsWithClosedPipes.store(true, ordering: .relaxed)
         signal(SIGPIPE, SIG_DFL)
@@ -59,7 +59,7 @@ public struct Output: Sendable {
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { writeBytes(descriptor, $0.baseAddress, $0.count) }
             if count < 0 && errno == EPIPE && Self.endsWithClosedPipes.load(ordering: .relaxed) {
-                // Other code, such as a server, may have had the signal ignored meanwhile.
+                // Other code, such as a server, may have ignored the signal meanwhile.
                 signal(SIGPIPE, SIG_DFL)
                 raise(SIGPIPE)
             }

@@ -222,8 +222,7 @@ struct Health: Encodable {
 struct Catalogue: FluxState, Codable {
     enum Action: FluxAction, Codable {
         case add(BoardID, String, limit: Int)
-        /// Servers that share a log add the revision at which they read the title: these actions may arrive in any
-        /// order.
+        /// Servers that share a log add the revision at which they read the title: these actions come in any order.
         case name(BoardID, String, revision: Int? = nil)
     }
 

@@ -77,7 +77,7 @@ final class Desk: Sendable {
         return storage.store.state.has(known) ? known.revision : nil
     }
 
-    /// Waits until the commands have ended, and on disk until everything is saved; throws if something is not saved.
+    /// Waits until the commands have ended and, with a database, everything is saved; throws if something is not saved.
     func close() async throws {
         storage.leaveLog()
         await creator.flush()
@@ -119,7 +119,7 @@ final class Desk: Sendable {
     ) async {
         let replacements = Replacements()
         replica.store.handle.withAccess { $0.observe(replacements) }
-        // The view only says when to look. The state is read atomically with the flag that says whether it was
+        // The view only says when to look. The state is read atomically with the flag that tells whether it was
         // replaced.
         let changes = FluxView(replica.store, replica.status, by: { _, _ in false }) { _, _ in }
         var title: String?

@@ -113,9 +113,9 @@ struct LiveBoard: AsyncParsableCommand {
 
     /// The numbers of connections, and of boards with two files each, that fit the system's limit of open files.
     ///
-    /// Without a free file, a connection can neither be accepted nor ignored: accepting it would be retried without
-    /// end. If no file at all can be opened, Dispatch on Linux, which reads its threads' state from files, stops the
-    /// program.
+    /// Without a free file descriptor, a connection can neither be accepted nor ignored: accepting it would be retried
+    /// without end. If no file at all can be opened, Dispatch on Linux, which reads its threads' state from files,
+    /// stops the program.
     private func fitted(to files: Int) -> (connections: Int, boards: Int) {
         // Each core has a thread for reading and writing, which uses three files.
         let rest = max(4, files - 64 - 3 * ProcessInfo.processInfo.processorCount)

@@ -400,7 +400,7 @@ private final class WatchedLog<Log: FluxLog>: FluxLog {
 
 /// A change was not saved, or it is unknown whether it was.
 struct Unsaved: Error, CustomStringConvertible {
-    /// What the caller is told.
+    /// The consequence for the caller, as a text for the client.
     enum Outcome: String {
         case refused = "Nothing was changed. Try again later."
         case unopened = "The board cannot be opened, and nothing was changed. Try again later."

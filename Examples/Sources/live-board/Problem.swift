@@ -4,7 +4,7 @@ import Hummingbird
 import NIOCore
 import NIOHTTP1
 
-/// What went wrong with a request, as a problem document by RFC 9457.
+/// What went wrong with a request, as a problem document of RFC 9457.
 struct Problem: Error {
     var kind: String
     var status: HTTPResponse.Status
@@ -221,8 +221,7 @@ struct BodyMiddleware<Context: RequestContext>: RouterMiddleware {
         for try await var part in request.body {
             if ContinuousClock.now > deadline { throw Problem.tooSlow }
             size += part.readableBytes
-            // A body that is too large is read to its end, but not kept; otherwise the client might not see the
-            // response.
+            // A body that is too large is read to its end, but not kept; otherwise the client might miss the response.
             if size <= limit { body.writeBuffer(&part) }
         }
         if size > limit { throw Problem.tooLarge(limit) }

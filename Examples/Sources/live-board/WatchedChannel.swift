@@ -3,8 +3,7 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
-/// Answers HTTP/1.0 clients in a way they understand, and adds a problem document to the answer to an unreadable
-/// request.
+/// Answers HTTP/1.0 clients as they expect, and adds a problem document to the answer to an unreadable request.
 ///
 /// An HTTP/1.0 client receives no `100 Continue` (RFC 9110, 10.1.1), which it would take for the response. A response
 /// without a length is not sent in chunks (RFC 9112, 6.1) but ends with the connection. Any response to a client that
@@ -32,7 +31,7 @@ private final class OldClients: ChannelDuplexHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch unwrapOutboundIn(data) {
         case .head(var head) where head.status == .badRequest && !head.headers.contains(name: "Content-Type"):
-            // The server's own answer to a head that is not HTTP or is too large. No other part of this program sees
+            // The server's own answer to a head that is not HTTP or is too large; no other part of this program sees
             // it.
             let bytes = encoded(Problem.malformed("Its head is no HTTP, or too large."))
             head.headers.replaceOrAdd(name: "Content-Type", value: "application/problem+json")

@@ -2,9 +2,9 @@
 ///
 /// Scanners that probe a server request millions of paths, each once. So when there are too many paths, the half with
 /// the lowest counts is dropped (the *lossy counting* of Manku and Motwani, bounded by the size of the table). A path
-/// that occurs again after that starts anew, and records how much it may have lost: at most ``forgotten`` requests.
-/// Every path that was requested more often than that is in the table. As long as nothing has been dropped, all paths
-/// are.
+/// that occurs again after that gets a new count, which records how much it may have lost: at most ``forgotten``
+/// requests. Every path that was requested more often than that is in the table. As long as nothing has been dropped,
+/// all paths are.
 public struct PathCounts: Sendable, Equatable {
     /// The count of one path.
     public struct Entry: Sendable, Equatable {

@@ -88,8 +88,7 @@ struct FieldReader {
         return true
     }
 
-    /// Whether the byte after these bytes is escaped: it is after an odd number of backslashes, as each escapes the
-    /// next.
+    /// Whether the byte after these is escaped: an odd number of backslashes precedes it, as each escapes the next.
     private static func isEscaped(_ bytes: ArraySlice<UInt8>) -> Bool {
         var backslashes = 0
         for byte in bytes.reversed() {

@@ -52,8 +52,8 @@ extension ArraySlice<UInt8> {
 extension UInt8 {
     fileprivate static let slash = UInt8(ascii: "/")
 
-    /// Whether a method name may contain this byte (RFC 9110, 5.6.2); it may not be a backslash, which begins an
-    /// escape.
+    /// Whether a method name may contain this byte (RFC 9110, 5.6.2); a backslash, which begins an escape, may not
+    /// occur.
     fileprivate var isToken: Bool {
         isLetter || isDigit || "!#$%&'*+-.^_`|~".utf8.contains(self)
     }

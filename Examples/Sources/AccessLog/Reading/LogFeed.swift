@@ -14,7 +14,7 @@ public struct LogFeed: Sendable {
     /// - Parameters:
     ///   - creator: The creator on which to fire the events.
     ///   - store: The store that its actions reach; the feed also waits for its subscriptions.
-    ///   - notify: Called with one line of text when a followed file begins anew.
+    ///   - notify: Called with one line of text when a followed file starts over, or its replacement cannot be read.
     public init(
         creator: FluxActionCreator<AccessLogConverter>,
         store: FluxStore<AccessSummary>,

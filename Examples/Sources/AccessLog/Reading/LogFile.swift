@@ -11,7 +11,7 @@ public final class LogFile: Sendable {
     public enum Finding: Sendable {
         /// These lines; more may be available at once.
         case lines([LogLine])
-        /// The last lines of the file, which begins anew or cannot, for the given reason.
+        /// The last lines before the file starts over; or none, if the file that took its name cannot be read.
         case restarted([LogLine], reason: String)
         /// Nothing yet.
         case nothingYet

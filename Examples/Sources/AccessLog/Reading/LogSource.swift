@@ -76,8 +76,8 @@ struct LogSource: Sendable {
         do {
             descriptor = try FileDescriptor(path: path, name: name)
         } catch {
-            // The file may be gone again since the check; the next attempt will tell. A file that cannot be opened is
-            // reported once.
+            // The file may be gone again since the check; the next attempt will tell. An unreadable file is reported
+            // once.
             if isRefused || FileStatus(path: path) == nil { return .nothingYet }
             isRefused = true
             return .restarted([], reason: "\(error): another file has its name, and the old one is read on")

@@ -11,7 +11,7 @@ struct Board: Codable, Equatable, Sendable {
         var id, title, text: String
         /// The clients that have voted for it.
         var voters: [String]
-        /// The revision of the board at which the card was added, or its text was last changed.
+        /// The revision of the board at which the card's title or text last changed.
         var revision: Int
 
         var size: Int { 100 + title.utf8.count + text.utf8.count + voters.count * 64 }
@@ -114,7 +114,7 @@ struct Board: Codable, Equatable, Sendable {
         }
     }
 
-    /// Compares all of two cards except their revisions.
+    /// Whether two cards are equal except for their revisions.
     private static func haveSameWords(_ one: Card, _ other: Card) -> Bool {
         (one.id, one.title, one.text) == (other.id, other.title, other.text) && one.voters == other.voters
     }

@@ -7,8 +7,7 @@ struct BoardState: Codable, Sendable {
         var revision: Int
         var client: String
         var change: BoardChange
-        /// A mark that distinguishes the change from any other, also from one of the same revision on a restored older
-        /// copy.
+        /// The mark of the change: no other has it, not even one of the same revision on a restored older copy.
         ///
         /// The server that requested the change assigns it. Older programs assigned none.
         var order: String?
@@ -38,7 +37,7 @@ struct BoardState: Codable, Sendable {
     /// The mark of the newest change.
     var order: String? { changes.last?.order }
 
-    /// Whether the board has had a revision: after an older copy is restored, a number may be assigned again.
+    /// Whether the board has had a revision, by its number and mark: a restored older copy may assign the number again.
     func has(_ known: KnownRevision) -> Bool {
         guard known.revision <= revision else { return false }
         // Revision 1 is the creation of the board, which is the same in each copy.
@@ -251,7 +250,7 @@ extension BoardState {
 extension Array {
     /// Drops the oldest elements beyond a number or a total size, but always keeps the newest.
     ///
-    /// Up to 63 more than the number stay, because dropping one at a time would move all others each time.
+    /// Up to 63 more than the number are kept, because dropping one at a time would move all others each time.
     fileprivate mutating func keepNewest(_ limit: Int, bytes: Int, _ size: (Element) -> Int) {
         var kept = 0
         var sum = 0
