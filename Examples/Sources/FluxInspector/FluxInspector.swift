@@ -74,7 +74,7 @@ public final class FluxInspector: Sendable {
     /// Whether the inspector observes what it inspects.
     ///
     /// A disabled inspector observes nothing and keeps nothing, and a dispatch costs what it does without the
-    /// inspector. Once enabled again, it begins anew with everything inspected that still exists.
+    /// inspector. Once enabled again, it starts over with everything inspected that still exists.
     public var isEnabled: Bool {
         get { subjects.withLock { $0.isEnabled } }
         set {

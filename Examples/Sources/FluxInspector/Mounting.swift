@@ -106,7 +106,7 @@ extension FluxInspector {
 
     // MARK: - Responses
 
-    /// What the page shows of an open store.
+    /// An open store as the page shows it.
     private struct ShownStore: Encodable {
         var id: Int
         var name: String

@@ -73,7 +73,7 @@ public struct Output: Sendable {
 ///
 /// Thread safety: a value.
 public struct SystemFailure: Error, CustomStringConvertible {
-    /// The file, and why it cannot be used.
+    /// The name of the file, and why it cannot be used.
     public let description: String
 
     /// Describes why the preceding system call failed.

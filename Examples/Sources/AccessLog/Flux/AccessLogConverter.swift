@@ -4,7 +4,7 @@ import FluxCore
 public enum AccessLogEvent: FluxEvent {
     /// A line was found.
     case line(LogLine)
-    /// The lines so far are a good moment to look at the summary.
+    /// It is time to announce the summary of the lines so far.
     case checkpoint(ReadingProgress)
 }
 

@@ -1,6 +1,6 @@
 /// Reads a log chunk by chunk, and decides when a followed one is read from its beginning again.
 ///
-/// A followed file begins anew when it is shorter than what has been read of it, or when another file has taken its
+/// A followed file starts over when it is shorter than what has been read of it, or when another file has taken its
 /// name. The source switches to the other file only after noticing it twice, because a server writes to the old file
 /// until it has opened the new one. (A file that was truncated and has since grown beyond its old length cannot be
 /// distinguished from one that has only grown.)
