@@ -8,7 +8,7 @@ import Dispatch
     import Musl
 #endif
 
-/// Runs a closure at the first SIGINT, SIGTERM or SIGHUP; a second signal of the same kind ends the program.
+/// Runs a closure at the first SIGINT, SIGTERM or SIGHUP of its kind; a second of the same kind ends the program.
 ///
 /// SIGHUP, which is sent when a terminal is closed, is left alone if it was ignored from the start, as by nohup.
 ///
