@@ -124,7 +124,7 @@ import Testing
             _ = FluxHistory(FluxStore(initialState: Log(), dispatcher: nil), limit: 0)
         }
         let message = result.said
-        #expect(message.contains("give a limit of 1 or more"))
+        #expect(message.contains("Give a limit of 1 or more"))
     }
 
     @Test func `What another history puts back is a change like any other, and can be undone`() {

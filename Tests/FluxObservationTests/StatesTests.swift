@@ -431,7 +431,7 @@ import Testing
             await Self.waitTwice(FluxStore(initialState: Counter(), dispatcher: nil).states(.every).makeAsyncIterator())
         }
         let text = result.said
-        #expect(text.contains("FluxCore: two tasks wait with one iterator. Make one for each"), "\(text)")
+        #expect(text.contains("FluxCore: two tasks wait with one iterator. Give each its own"), "\(text)")
     }
 
     @MainActor private static func waitTwice(_ iterator: FluxStates<Counter, Never>.Iterator) async {

@@ -459,7 +459,7 @@ import Testing
         let version = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxReplicaCoding<Journal>.journal(version: -1)
         }
-        #expect(version.said.contains("was given the version -1. Give 0 or more."))
+        #expect(version.said.contains("was given version -1. Give 0 or more."))
         _ = FluxReplicaCoding<Journal>.journal(version: 0)
     }
 
@@ -585,7 +585,7 @@ import Testing
         // The first is trimmed up to nothing.
         while try await log.base.snapshot() == nil { await Task.yield() }
         var (number, failure) = (UInt8(1), "")
-        while !failure.hasPrefix("it is saved") {
+        while !failure.hasPrefix("saved") {
             number = number % 100 + 1
             try await replica.dispatch(action: [1, number])
             failure = replica.status.state.snapshotFailure ?? ""

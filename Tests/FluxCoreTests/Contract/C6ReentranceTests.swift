@@ -295,7 +295,7 @@ import Testing
     private func expect(_ result: ExitTest.Result?, names call: String) {
         let message = result.said
         #expect(message.contains("FluxCore: \(call) was used inside FluxState.handle(action:)"))
-        #expect(message.contains("Do it in the converter"))
+        #expect(message.contains("Do this in the converter"))
     }
 
     /// C6, C10: The snapshot of a joiner who leaves is released under the lock of the store: "Recursive call to lock".

@@ -103,6 +103,6 @@ import Testing
             creator.fire([.init(), .init()])
             await creator.flush()
         }
-        expect(result, says: "shares a conversion among the events")
+        expect(result, says: "shares one conversion among events")
     }
 }

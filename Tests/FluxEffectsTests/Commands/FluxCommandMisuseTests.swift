@@ -81,7 +81,7 @@ import Testing
         }
         let message = result.said
         #expect(message.contains("Throwing.begin threw Failure()"))
-        #expect(message.contains("Throw from execute"))
+        #expect(message.contains("Throw other errors from execute"))
     }
 
     @Test func `One that is run in pure code stops the program, and the message names that`() async {

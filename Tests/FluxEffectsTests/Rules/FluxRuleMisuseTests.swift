@@ -53,7 +53,7 @@ import Testing
             _ = FluxActionCreator<CounterConverter>(
                 dispatcher: FluxDispatcher(), rules: [.retry(for: FluxRule.caseName, limit: 1)])
         }
-        expect(result, says: "a rule .retry was given to a creator of CounterConverter")
+        expect(result, says: "a creator of CounterConverter has a rule .retry")
     }
 
     @Test func `Durations without end are as good as very long ones`() async {

@@ -837,11 +837,11 @@ import Testing
         let idle = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFamily(idle: .seconds(-1)) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
         }
-        #expect(idle.said.contains("the idle time of a FluxFamily cannot be negative"))
+        #expect(idle.said.contains("FluxFamily: idle cannot be negative"))
         let limit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFamily(limit: -1) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
         }
-        #expect(limit.said.contains("the limit of a FluxFamily cannot be negative"))
+        #expect(limit.said.contains("FluxFamily: limit cannot be negative"))
         let shutdown = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let family = FluxFamily { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
             await family.shutdown(within: .seconds(-5))
