@@ -9,7 +9,7 @@ nonisolated public struct FluxCycle: Swift.Error, CustomStringConvertible {
     /// A message for a log that says what happened and what to do instead.
     public var description: String {
         "A dispatcher cannot be attached to itself or to a dispatcher that it leads to: actions would circulate. Detach the "
-            + "other one first, or attach both to a third dispatcher."
+            + "child in between first, or attach both to a third dispatcher."
     }
 }
 
@@ -20,7 +20,8 @@ nonisolated extension FluxDispatcher {
     ///
     /// An action passes the child's middleware, then the child's stores. It then continues through the remaining
     /// middleware and children of this dispatcher, and ends at its stores. If the child's middleware replaces or stops
-    /// the action, the same holds for all of these. An action that is dispatched on the child itself stays there.
+    /// the action, it is replaced or stopped for all of these too. An action that is dispatched on the child itself
+    /// stays there.
     ///
     /// Attaching a child again moves it to the end of its priority, as with a store, and it still sees each action
     /// once. The registration for its old place then removes nothing.

@@ -23,7 +23,7 @@
 /// changes.
 ///
 /// An action that the middleware itself dispatches is applied at once, with all its middleware: before the current
-/// action if it is dispatched before `next`, after it otherwise (C6). Middleware that dispatches the action it handles
+/// action if it is dispatched before `next`, and after it if after `next` (C6). Middleware that dispatches the action it handles
 /// never ends.
 ///
 /// Thread safety: it is called on any thread that dispatches, on several at once.
@@ -35,8 +35,8 @@ nonisolated public protocol FluxMiddleware<Action>: Sendable {
     ///
     /// - Parameters:
     ///   - action: The dispatched action, or what the middleware before this one replaced it with.
-    ///   - next: Passes on this action or another. As a rule, call it once. Do not call it to stop the action; call it
-    ///     several times to send several. It may be kept and called later, from another thread.
+    ///   - next: Passes on this action or another. As a rule, call it once. To stop the action, do not call it; to send
+    ///     several actions, call it several times. It may be kept and called later, from another thread.
     func handle(action: Action, next: FluxNext)
 }
 

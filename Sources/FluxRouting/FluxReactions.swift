@@ -53,7 +53,7 @@ nonisolated extension FluxStore {
             .other(action) { state in
                 let before = state
                 if body(&state, action) as? Bool ?? true { return true }
-                // A change that the closure has made anyway would never be announced.
+                // Otherwise a change that the closure has made anyway would stay, and no observer or view would know.
                 state = before
                 return false
             }

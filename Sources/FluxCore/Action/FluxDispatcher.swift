@@ -39,8 +39,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     /// a message (C6).
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: The number of changes announced: at most one for each store of this action type, and one for each
-    ///   reaction to it.
+    /// - Returns: The number of changes announced: at most one for each store of this action type, and at most one for
+    ///   each reaction to it.
     /// - Complexity: O(*n*) for *n* stores of this action type; stores of other types do not count.
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.requireImpure("dispatch(action:)")

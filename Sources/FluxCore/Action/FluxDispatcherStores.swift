@@ -1,10 +1,10 @@
 /// An observer that is notified when stores are attached to a dispatcher or detached from it.
 ///
-/// Thread safety: called on any thread, while the dispatcher's lock is held. An observer may read the store
-/// through its handle, but not where the store is attached or which actions it accepts. It must not change the
-/// store, because the store's observers would be settled while the lock is held. It must not use a dispatcher or
-/// another store, or release a dispatcher, another store or a view. Otherwise the program stops or waits forever,
-/// depending on the system's locks.
+/// Thread safety: called on any thread, while the dispatcher's lock is held. An observer may use the store's handle,
+/// for example to read the state or to add an observer of the store, but must not ask where the store is attached or
+/// which actions it accepts. It must not change the state, because the store's observers would be settled while the
+/// lock is held. It must not use a dispatcher or another store, or release a dispatcher, another store or a view.
+/// Otherwise the program stops or waits forever, depending on the system's locks.
 nonisolated public protocol FluxDispatcherObserver: AnyObject, Sendable {
     /// Reports a store that was attached, or that was already attached when the observer was added.
     ///

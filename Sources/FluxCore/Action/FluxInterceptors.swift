@@ -25,8 +25,9 @@ nonisolated public protocol FluxDispatchInterceptor: FluxEventObserver {
     /// - Parameters:
     ///   - action: The dispatched action, or the action that the previous interceptor passed on.
     ///   - dispatcher: The dispatcher that the interceptor belongs to.
-    ///   - next: Continues with this action or another one. Call it once as a rule, never to stop the action, several
-    ///     times to send several. It may be kept and called later, also from another thread.
+    ///   - next: Continues with this action or another one. As a rule, call it once. To stop the action, do not call
+    ///     it; to send several actions, call it several times. It may be kept and called later, also from another
+    ///     thread.
     /// - Returns: The number of changes that the stores have announced so far: the value that `next` returned.
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int
 }
@@ -207,7 +208,7 @@ nonisolated public struct FluxNext: Sendable {
     /// - Parameters:
     ///   - action: The current action, or any other in its place.
     ///   - other: The other dispatcher.
-    /// - Returns: The number of changes that the stores announced, on both dispatchers.
+    /// - Returns: The number of changes that the stores of the other dispatcher, and all stores after it, announced.
     /// - Complexity: That of both dispatches, and O(*d*) for *d* outer dispatchers, which count the changes.
     @discardableResult public func callAsFunction(_ action: any FluxAction, through other: FluxDispatcher) -> Int {
         go {

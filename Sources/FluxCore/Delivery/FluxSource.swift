@@ -16,7 +16,7 @@ nonisolated public protocol FluxSource<State>: Sendable {
     /// The state at this moment.
     var state: State { get }
 
-    /// A number that grows with each change that may affect the state, announced or not.
+    /// A number that differs after each change that may affect the state, announced or not.
     var stamp: UInt64 { get }
 
     /// The stores that the state depends on; a store may occur more than once.

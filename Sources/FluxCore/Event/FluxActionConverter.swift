@@ -49,7 +49,7 @@ nonisolated public protocol FluxActionConverter<Event, Action, Dependency>: Send
     /// - Parameter conversion: The event, and the functions to send its actions; its release ends the conversion.
     static func start(_ conversion: FluxConversion<Self>)
 
-    /// Whether an event that no scheduler holds begins to convert inside `fire`, on that thread; false by default.
+    /// Whether an event that no scheduler holds begins to convert inside `fire`, on its thread; false by default.
     static var startsAtOnce: Bool { get }
 
     /// Whether events that are fired together may share one conversion; true by default.

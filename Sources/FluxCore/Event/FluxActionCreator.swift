@@ -19,7 +19,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @usableFromInline let dependency: Converter.Dependency
     @usableFromInline let destination: FluxCall<Converter.Action>
     @usableFromInline let onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)?
-    /// Returns the observers to notify of events, where the actions go.
+    /// Returns the observers to notify of events: those of the store or dispatcher that the actions go to.
     @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
     @usableFromInline let inbox = FluxLock(FluxInbox<FluxDueEvent<Converter.Event>?>())
     /// Begins a conversion or, without one, drains the inbox, in code that the client's module has specialised.
@@ -138,8 +138,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// - Parameters:
     ///   - event: The event.
     ///   - queue: The queue to convert on instead of the creator's own serial queue. Events on different queues may
-    ///     overtake each other, and so may events on one concurrent queue. A converter whose
-    ///     ``FluxActionConverter/startsAtOnce`` is true uses it only for events that a scheduler has held back.
+    ///     overtake each other, and so may events on one concurrent queue. If ``FluxActionConverter/startsAtOnce`` is
+    ///     true, a conversion that no scheduler has held back still begins on the calling thread; what it then starts
+    ///     on ``FluxConversion/queue`` runs on this queue.
     /// - Returns: The task, which can be awaited, watched or cancelled; releasing it cancels nothing.
     /// - Complexity: O(1), amortised, plus that of the schedulers.
     @inlinable @discardableResult

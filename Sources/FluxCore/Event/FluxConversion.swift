@@ -76,7 +76,9 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// The creator's dependency.
     @inlinable public var dependency: Converter.Dependency { creator.dependency }
 
-    /// The queue that the conversion starts on: the one given to `fire`, or else the creator's own serial queue.
+    /// The queue of the conversion: the one given to `fire`, or else the creator's own serial queue.
+    ///
+    /// The conversion starts on it, unless it began inside `fire`: see ``FluxActionConverter/startsAtOnce``.
     public var queue: DispatchQueue { firedOn ?? creator.account.queue }
 
     // Relaxed: the thread that ended it sees that; for any other thread, the end may come right after.
@@ -100,8 +102,9 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
 
     /// Runs asynchronous work for the conversion in a Swift task that is cancelled with the event.
     ///
-    /// The work runs on the calling thread until it first suspends. Work that is started one after the other on one
-    /// serial queue therefore keeps its order (C3).
+    /// The work runs on the calling thread until it first suspends; on Apple's systems before version 26 it starts in
+    /// its turn on ``queue``. Work that is started one after the other on one serial queue therefore keeps its order
+    /// (C3).
     ///
     /// - Parameter body: The work. It may end the conversion; otherwise the release of the last reference does.
     @inlinable @inline(__always) public func perform(_ body: @escaping @Sendable () async -> Void) {

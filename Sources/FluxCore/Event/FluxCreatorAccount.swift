@@ -7,7 +7,7 @@
 nonisolated public struct FluxShutdown: Sendable, Equatable {
     /// Events that ran to their end.
     public internal(set) var completed = 0
-    /// Events whose last attempt threw an error.
+    /// Events that failed: their last attempt threw an error, and was not to be retried.
     public internal(set) var failed = 0
     /// Events that were cancelled, by hand, by a scheduler or at the deadline.
     public internal(set) var cancelled = 0

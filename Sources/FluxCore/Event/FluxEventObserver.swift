@@ -1,7 +1,7 @@
 /// An observer of the events whose actions go to a dispatcher or a store.
 ///
-/// If a creator has schedulers, its other events make no progress until `retried` or `ended` has returned. Be quick
-/// there, and do not wait for any of those events.
+/// If a creator has schedulers, none of its other events may be started, retried or ended until `retried` or `ended`
+/// has returned; conversions that already run continue. Be quick there, and do not wait for any of those events.
 ///
 /// Thread safety: called on any thread, on several at once, with no lock held.
 nonisolated public protocol FluxEventObserver: Sendable {
@@ -12,7 +12,7 @@ nonisolated public protocol FluxEventObserver: Sendable {
     ///   - task: Its task.
     func fired(_ event: any FluxEvent, _ task: FluxTask)
 
-    /// Called when a conversion has failed and will be tried again; notifies the observers present at that time.
+    /// Called when a conversion has failed and will be tried again, on the observers that are present at that time.
     ///
     /// - Parameters:
     ///   - event: The event.

@@ -27,8 +27,8 @@ nonisolated public protocol FluxState: Sendable {
     /// held. So it is pure: it changes `self` from the action alone, and must not use any store, dispatcher or creator.
     /// A program that does so stops with a message (C6).
     ///
-    /// Return nil if nothing changed, and `self` otherwise. Changes made before returning nil remain: `store.state` has
-    /// them at once, no subscription is notified of them, and they become visible with the next announced change.
+    /// Return nil if nothing changed, and `self` otherwise. Changes made before returning nil remain: `store.state` and
+    /// views have them at once; subscriptions are not notified, and receive them with the next announced change.
     ///
     /// - Parameter action: The change to make.
     /// - Returns: The state to keep and announce, usually `self`; nil if there is nothing to announce.

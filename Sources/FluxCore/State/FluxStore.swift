@@ -46,7 +46,10 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// - Complexity: O(1); the state is copied as a value.
     @inlinable public var state: State { handle.read { $0.state } }
 
-    /// The number of changes announced so far, which is the revision of the newest one; 0 before the first.
+    /// The revision of the newest announced change; 0 before the first.
+    ///
+    /// It is the number of changes announced so far, unless ``FluxStoreAccess/replace(with:by:revision:)`` has set a
+    /// higher one, as the load of a saved state does.
     ///
     /// - Complexity: O(1).
     @inlinable public var revision: UInt64 { handle.read { $0.revision } }
@@ -60,7 +63,8 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// (C3). Inside `handle(action:)` it stops the program with a message (C6).
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
+    /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce, or if the action was held
+    ///   back: see ``FluxStoreAccess/hold(by:)``.
     /// - Complexity: That of `handle(action:)`, plus one step per queue that has subscriptions.
     @inlinable @inline(__always) @discardableResult public func dispatch(action: State.Action) -> UInt64? {
         let thread = handle.threads.requireImpure("dispatch(action:)")

@@ -90,8 +90,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// - Parameters:
     ///   - state: The new state.
     ///   - action: Says why, for the observers.
-    ///   - revision: The revision to announce, at most `Int64.max`. If it is nil, or not higher than the newest, the next
-    ///     one is used.
+    ///   - revision: The revision to announce, at most `Int64.max`. If it is nil, or not higher than the newest, the
+    ///     next one is used.
     /// - Returns: The revision.
     @discardableResult public mutating func replace(
         with state: State, by action: some FluxAction, revision: UInt64? = nil
@@ -109,9 +109,9 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     ///
     /// - Parameters:
     ///   - observer: The observer, notified after those added before it.
-    ///   - settlesFirst: True for a subscription: what its `applied` returns only schedules work, and it is not
-    ///     notified of events. Whatever may take longer, or wait, is settled later; otherwise it would delay
-    ///     subscriptions (C8).
+    ///   - settlesFirst: True if what its `applied` returns only schedules work, and it is not to be notified of
+    ///     events, as with a subscription. Whatever may take longer, or wait, is settled later; otherwise it would
+    ///     delay subscriptions (C8).
     @inlinable
     public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool = false) {
         // Nothing would remove it any more.

@@ -15,9 +15,10 @@ import Dispatch
 /// ```
 ///
 /// A key's member is created once, however many callers request it at the same time. It stays open while any lease on
-/// it exists, and for the `idle` time after the last lease has ended. Then its key is no longer open; the member is
-/// closed (a store is flushed) and released. Callers that request the key in the meantime wait until that is done and
-/// get a new member, so two members of one key never exist at once. A member that cannot be closed stays, and the
+/// it exists, and after that for the `idle` time, unless the `limit`, ``close(_:)`` or ``shutdown(within:)`` ends it
+/// earlier. Then its key is no longer open; the member is closed (a store is flushed) and released. Callers that
+/// request the key in the meantime wait until that is done and get a new member, so two members of one key are never
+/// open at once. A member that cannot be closed stays, and the
 /// failure is reported. Closing is tried again after the `idle` time, or after one second if that is zero; only callers
 /// that request its key have to wait for an attempt. A store that can never be saved again (its `flush()` returns, and
 /// it still is not saved) is released at the next attempt, which fails too. The next caller that requests its key gets

@@ -35,7 +35,7 @@ nonisolated public final class FluxLease<Member: Sendable>: Sendable {
         }
     }
 
-    /// Ends the lease; the member is evicted once it has been unused for the family's `idle` time.
+    /// Ends the lease; the member is evicted once it has been unused for the family's `idle` time, or earlier.
     ///
     /// A second call does nothing.
     ///
