@@ -1,9 +1,9 @@
-/// Holds a machine by reference: `#expect` cannot call a mutating method of a local value.
+/// Holds a machine by reference, because `#expect` cannot call a mutating method on a local value.
 public final class Box<Machine> {
     /// The machine.
     public var it: Machine
 
-    /// Holds a machine.
+    /// Puts a machine into a box.
     public init(_ machine: Machine) {
         it = machine
     }

@@ -1,8 +1,8 @@
 import FluxCore
 
-/// A state that counts, and remembers the last mark it was given.
+/// A state that counts, and remembers the last mark of each producer.
 public struct Counter: FluxState {
-    /// What changes it.
+    /// An action that changes the count.
     public enum Action: FluxAction {
         case add(Int)
         /// Changes the state but announces nothing.
@@ -10,19 +10,19 @@ public struct Counter: FluxState {
         case mark(producer: Int, number: Int)
     }
 
-    /// The sum of what was added.
+    /// The sum of everything added, plus one for each mark.
     public var count: Int
-    /// Per producer, the last number it sent.
+    /// The last number that each producer sent.
     public var marks: [Int: Int] = [:]
-    /// How often a producer's numbers were not one higher than the last.
+    /// How many marks were not one higher than the last one of their producer.
     public var disorder = 0
 
-    /// A counter that has seen no mark.
+    /// Creates a counter that has seen no mark.
     public init(count: Int = 0) {
         self.count = count
     }
 
-    /// Counts.
+    /// Counts, and checks the order of marks.
     public mutating func handle(action: Action) -> Counter? {
         switch action {
         case .add(let amount): count += amount
@@ -38,17 +38,17 @@ public struct Counter: FluxState {
     }
 }
 
-/// The same actions for another state type, so that one dispatcher reaches both.
+/// A state with the same actions as ``Counter``, so that one dispatcher reaches both.
 public struct Log: FluxState {
-    /// What was added, in order.
+    /// The amounts added, in order.
     public var entries: [Int]
 
-    /// A log with some entries, or none.
+    /// Creates a log with the given entries.
     public init(entries: [Int] = []) {
         self.entries = entries
     }
 
-    /// Writes down what is added.
+    /// Appends what is added; for a mark, the producer and the number in one entry.
     public mutating func handle(action: Counter.Action) -> Log? {
         switch action {
         case .add(let amount): entries.append(amount)
@@ -59,9 +59,9 @@ public struct Log: FluxState {
     }
 }
 
-/// Sends what the event says; with a hold, keeps the handler and sends only when that is let go.
+/// Sends the actions that the event names; for `hold`, keeps the action handler until the test calls it.
 public enum CounterConverter: FluxActionConverter {
-    /// What it sends, or what it does with the handler.
+    /// The actions to send, or what to do with the action handler.
     public enum Event: FluxEvent {
         case add(Int)
         case addMany([Int])
@@ -71,7 +71,7 @@ public enum CounterConverter: FluxActionConverter {
         case block(Gate)
     }
 
-    /// Does what the event says before it returns.
+    /// Does what the event says before it returns, except for `hold`.
     public static func convert(
         event: Event, dependency: Void, actionHandler: @escaping @Sendable (Counter.Action) -> Void
     ) {
@@ -89,10 +89,10 @@ public enum CounterConverter: FluxActionConverter {
 /// Keeps an action handler for a test to call later.
 public final class HandlerHold<Action: FluxAction>: Sendable {
     private let handler = Locked<(@Sendable (Action) -> Void)?>(nil)
-    /// Opens once there is a handler.
+    /// Opens once a handler is kept.
     public let isKept = Gate()
 
-    /// A hold without a handler.
+    /// Creates a hold without a handler.
     public init() {}
 
     /// Keeps a handler.
@@ -106,7 +106,7 @@ public final class HandlerHold<Action: FluxAction>: Sendable {
         handler.withLock { $0 }?(action)
     }
 
-    /// Lets go of the handler, which ends the conversion.
+    /// Releases the handler, which ends the conversion.
     public func letGo() {
         _ = handler.withLock { $0.take() }
     }

@@ -1,18 +1,18 @@
 import FluxCore
 
-/// An action that concerns many stores, and is no state's own.
+/// An action for many stores, which belongs to no single state.
 public struct LogOut: FluxAction {
-    /// Why, for tests that look.
+    /// The reason, for tests that check it.
     public var reason: String
 
-    /// An action with a reason, which need not be given.
+    /// Creates an action; the reason may be left out.
     public init(reason: String = "") {
         self.reason = reason
     }
 }
 
 extension FluxDispatcher {
-    /// Dispatches an action of the counter and its log.
+    /// Dispatches an action that counters and logs handle.
     @discardableResult
     public func add(_ amount: Int) -> Int { dispatch(action: Counter.Action.add(amount)) }
 }

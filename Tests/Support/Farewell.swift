@@ -1,10 +1,10 @@
 import FluxCore
 
-/// Dispatches when it goes, as what a state or a closure holds may do.
+/// An object that dispatches when it is released, as anything held by a state or a closure may do.
 public final class Farewell: Sendable {
     private let store: FluxStore<Counter>
 
-    /// Will add one to the count of a store.
+    /// Creates an object that will add one to the count of a store.
     public init(to store: FluxStore<Counter>) {
         self.store = store
     }
@@ -12,25 +12,25 @@ public final class Farewell: Sendable {
     deinit { store.dispatch(action: .add(1)) }
 }
 
-/// A state that holds anything until it is emptied: what it held then goes inside `handle`.
+/// A state that holds an object until it is emptied, which releases the object inside `handle`.
 public struct Drawer: FluxState {
-    /// What empties it.
+    /// The action that empties the drawer.
     public enum Action: FluxAction { case empty }
 
     private var content: (any Sendable)?
 
-    /// Holds something.
+    /// Creates a drawer that holds a value.
     public init(_ content: any Sendable) {
         self.content = content
     }
 
-    /// Lets go of what it holds.
+    /// Releases the content.
     public mutating func handle(action: Action) -> Drawer? {
         content = nil
         return self
     }
 
-    /// Empties drawers, each of which holds something that holds a farewell; returns once all have been said.
+    /// Empties many drawers, each holding a farewell indirectly, and returns once all farewells have been dispatched.
     public static func emptyMany(_ count: Int = 2_000, _ make: (Farewell) -> any Sendable) async {
         let (target, said) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
         let subscription = target.subscribe { said.see($0.count) }

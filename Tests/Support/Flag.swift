@@ -1,16 +1,16 @@
 import Synchronization
 
-/// A flag that costs a load, for races that a lock would hide.
+/// A flag that costs one atomic load, for races that a lock would hide.
 public final class Flag: Sendable {
     private let value = Atomic<Bool>(false)
 
-    /// A flag that is not set.
+    /// Creates a flag that is not set.
     public init() {}
 
-    /// Whether it has been set.
+    /// Whether the flag has been set.
     public var isSet: Bool { value.load(ordering: .sequentiallyConsistent) }
 
-    /// Sets it for good.
+    /// Sets the flag permanently.
     public func set() {
         value.store(true, ordering: .sequentiallyConsistent)
     }

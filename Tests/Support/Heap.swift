@@ -4,17 +4,19 @@
     import Glibc
 #endif
 
-/// What the process has got from `malloc` and not given back: exact, where the memory that the system counts is not.
+/// Counts what the process has allocated with `malloc` and not freed: exact, unlike the memory use that the system
+/// reports.
 ///
-/// To be used in an exit test, whose process runs nothing else.
+/// Use it in an exit test, whose process runs nothing else.
 public enum Heap {
     #if canImport(Darwin)
-        /// The figure that the system keeps.
+        /// The number of bytes in use, as the system counts them.
         public static var bytesInUse: Int { Int(mstats().bytes_used) }
     #else
-        /// `mallinfo2` is in no header that Swift imports; this is the report that has its figures, and those of all arenas.
+        /// The number of bytes in use, from `malloc_info`, which covers all arenas; Swift imports no header with
+        /// `mallinfo2`.
         public static var bytesInUse: Int {
-            // A sanitizer has an allocator of its own, which keeps count.
+            // A sanitizer has its own allocator, which keeps count.
             if let symbol = dlsym(dlopen(nil, RTLD_NOW), "__sanitizer_get_current_allocated_bytes") {
                 return unsafeBitCast(symbol, to: (@convention(c) () -> Int).self)()
             }
@@ -27,16 +29,18 @@ public enum Heap {
             fclose(stream)
             guard let text else { fatalError("no report") }
             defer { free(text) }
-            // The totals of all arenas come last: what is free in lists, what is mapped for one block, and what there is.
+            // The totals of all arenas come last: free blocks in lists, blocks mapped one by one, and the total.
             let totals = String(cString: text).components(after: "</heap>")
             let free = totals.sizes(of: "<total type=\"fast\"") + totals.sizes(of: "<total type=\"rest\"")
             return totals.sizes(of: "<system type=\"current\"") + totals.sizes(of: "<total type=\"mmap\"") - free
         }
     #endif
 
-    /// How many bytes each of many runs of a body leaves behind, once it has run often enough for what is kept once.
+    /// Returns how many bytes each run of a body leaves allocated, after a warm-up that creates what is created only
+    /// once.
     ///
-    /// So many that what the allocator keeps for a thread, of which a busy machine may begin some meanwhile, is little for each.
+    /// The number of runs is high because the allocator keeps memory for each thread, and a busy machine may start
+    /// threads meanwhile. Spread over this many runs, that memory hardly counts.
     public static func bytesKept(warmUp: Int = 2_000, runs: Int = 60_000, _ body: (Int) async -> Void) async -> Int {
         await body(warmUp)
         let before = bytesInUse
@@ -45,8 +49,10 @@ public enum Heap {
     }
 
     #if canImport(Glibc)
-        /// Has every block of more than 64 kB mapped by itself and given back when it is freed, from now on, so that
-        /// ``pageFaults`` tells how often such blocks are made.
+        /// Makes the allocator map each block of more than 64 kB separately, so ``pageFaults`` shows how often they are
+        /// created.
+        ///
+        /// Such a block is returned to the system when it is freed.
         public static func mapLargeBlocks() {
             typealias Option = @convention(c) (Int32, Int32) -> Int32
             guard let symbol = dlsym(dlopen(nil, RTLD_NOW), "mallopt") else { fatalError("no mallopt") }
@@ -64,7 +70,7 @@ public enum Heap {
 }
 
 extension String {
-    /// What comes after the last of a marker.
+    /// Returns the text after the last occurrence of a marker.
     fileprivate func components(after marker: String) -> Substring {
         var rest = self[...]
         while let range = rest.firstRange(of: marker) { rest = rest[range.upperBound...] }
@@ -73,7 +79,7 @@ extension String {
 }
 
 extension Substring {
-    /// The `size` of the tag that begins so.
+    /// Returns the `size` of the first tag that begins with the given text, or 0.
     fileprivate func sizes(of tag: String) -> Int {
         guard let start = firstRange(of: tag), let size = self[start.upperBound...].firstRange(of: "size=\"") else {
             return 0

@@ -1,14 +1,14 @@
-/// The highest number seen so far, to be waited for.
+/// The highest number seen so far, which a test can wait for.
 public final class Highest: Sendable {
     private let state = Locked((highest: -1, wanted: Int.max, gate: Gate?.none))
 
-    /// One that has seen no number.
+    /// Creates an object that has seen no number.
     public init() {}
 
     /// The highest number, or -1.
     public var current: Int { state.withLock { $0.highest } }
 
-    /// Takes note of a number.
+    /// Records a number.
     public func see(_ number: Int) {
         let gate = state.withLock { state -> Gate? in
             state.highest = max(state.highest, number)
@@ -17,7 +17,7 @@ public final class Highest: Sendable {
         gate?.open()
     }
 
-    /// Suspends until a number was seen; gives up loudly.
+    /// Suspends until this number or a higher one has been seen; stops the program if that takes too long.
     public func reaches(_ number: Int, file: StaticString = #fileID, line: UInt = #line) async {
         let gate = Gate()
         let isThere = state.withLock { state in

@@ -1,13 +1,13 @@
 import FluxCore
 import FluxPersistence
 
-/// What a storage in memory does at a call, and who is told; it also sees calls that overlap.
+/// Decides which calls of a storage in memory fail or wait, and records all calls and those that overlap.
 public final class StorageScript: Sendable {
-    /// What a call that is to fail throws.
+    /// The error of a call that is meant to fail.
     public struct Refusal: Error, Equatable {
         var number: Int
 
-        /// Makes one.
+        /// Creates a refusal.
         public init(number: Int = 0) { self.number = number }
     }
 
@@ -20,17 +20,17 @@ public final class StorageScript: Sendable {
     }
 
     private let state = Locked(State())
-    /// Every call, by name, when it begins.
+    /// The name of every call, recorded when it begins.
     public let calls = Recorder<String>()
 
-    /// How many calls began before another was over.
+    /// How many calls began before another had ended.
     public var overlaps: Int { state.withLock { $0.overlaps } }
 
-    /// Has the next calls fail.
+    /// Makes the next calls fail.
     public func refuse(_ count: Int) { state.withLock { $0.refusals = count } }
-    /// Has the next calls do their work, and say that they failed.
+    /// Makes the next calls do their work, and then report a failure.
     public func refuseAfterwards(_ count: Int) { state.withLock { $0.lateRefusals = count } }
-    /// Has all calls wait for a gate from now on.
+    /// Makes all calls wait for a gate from now on; nil lets them proceed.
     public func block(until gate: Gate?) { state.withLock { $0.gate = gate } }
 
     func perform<Value>(_ name: String, _ body: () -> Value) async throws -> Value {
@@ -56,26 +56,26 @@ public final class StorageScript: Sendable {
 
 /// A persistence that keeps its state in memory.
 public final class MemoryPersistence<State: Sendable>: FluxPersistence {
-    /// What its calls do.
+    /// Controls its calls.
     public let script = StorageScript()
-    /// What it was given to save, in order.
+    /// The states it was given to save, in order.
     public let saved = Recorder<State>()
     private let stored: Locked<State?>
 
-    /// A persistence with a saved state, or none.
+    /// Creates a persistence that has a saved state, or none.
     public init(_ stored: State? = nil) {
         self.stored = Locked(stored)
     }
 
-    /// The state that was saved last.
+    /// The last saved state.
     public var current: State? { stored.current }
 
-    /// What was saved last, as the script allows.
+    /// Returns the last saved state, unless the script makes the call fail.
     public func load() async throws -> State? {
         try await script.perform("load") { stored.current }
     }
 
-    /// Keeps a state, as the script allows.
+    /// Keeps a state, unless the script makes the call fail.
     public func save(_ state: State) async throws {
         try await script.perform("save") {
             stored.withLock { $0 = state }
@@ -84,27 +84,27 @@ public final class MemoryPersistence<State: Sendable>: FluxPersistence {
     }
 }
 
-/// A log in memory; it takes what a real one would, so that a wrong number shows at the next load.
+/// A log in memory that accepts whatever a real one would, so a wrong number shows at the next load.
 public final class MemoryLog<State: FluxState>: FluxLog {
     private struct Disk {
         var snapshot: FluxSnapshot<State>?
         var entries: [UInt64: State.Action] = [:]
     }
 
-    /// What its calls do.
+    /// Controls its calls.
     public let script = StorageScript()
-    /// How many actions each append had.
+    /// The number of actions in each append.
     public let batches = Recorder<Int>()
     /// The numbers of all appended actions, in order.
     public let numbers = Recorder<UInt64>()
-    /// The numbers that the first write of each covered, a snapshot's too.
+    /// Each number, recorded when an append or a snapshot first covers it.
     public let covered = Recorder<UInt64>()
     private let disk = Locked(Disk())
 
-    /// An empty log.
+    /// Creates an empty log.
     public init() {}
 
-    /// What a load would find.
+    /// The contents that a load would return.
     public var contents: FluxLogContents<State> {
         disk.withLock { disk in
             let entries = disk.entries.sorted { $0.key < $1.key }
@@ -113,12 +113,12 @@ public final class MemoryLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// What is in the log, as the script allows.
+    /// Returns the contents, unless the script makes the call fail.
     public func load() async throws -> FluxLogContents<State> {
         try await script.perform("load") { contents }
     }
 
-    /// Adds actions, as the script allows.
+    /// Adds actions, unless the script makes the call fail.
     public func append(_ entries: [FluxLogEntry<State.Action>]) async throws {
         try await script.perform("append") {
             disk.withLock { disk in for entry in entries { disk.entries[entry.number] = entry.action } }
@@ -128,7 +128,7 @@ public final class MemoryLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// Puts a snapshot in the place of what it covers, as the script allows.
+    /// Replaces the actions that a snapshot covers with the snapshot, unless the script makes the call fail.
     public func compact(_ snapshot: FluxSnapshot<State>) async throws {
         try await script.perform("compact") {
             disk.withLock { disk in
@@ -144,7 +144,7 @@ public final class MemoryLog<State: FluxState>: FluxLog {
         if last < number { for number in last + 1...number { covered.record(number) } }
     }
 
-    /// Loses what a disk would not.
+    /// Loses the action with a number, as no disk should.
     public func lose(_ number: UInt64) {
         disk.withLock { $0.entries[number] = nil }
     }

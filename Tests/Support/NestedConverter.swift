@@ -1,23 +1,23 @@
 import FluxCore
 
-/// Runs the closure that its event is; for conversions that use creators themselves.
+/// Runs the closure in its event, for conversions that use creators themselves.
 public enum NestedConverter: FluxAsyncActionConverter {
     /// A closure with a name.
     public struct Event: FluxEvent {
         let name: String
         let body: @Sendable () async throws -> Void
 
-        /// An event of some name; without a closure it sends nothing and ends.
+        /// Creates an event with a name; without a closure, it ends without sending an action.
         public init(_ name: String, _ body: @escaping @Sendable () async throws -> Void = {}) {
             self.name = name
             self.body = body
         }
 
-        /// One that waits for its debounce.
+        /// Whether the event is meant to wait for a debounce.
         public var isSlow: Bool { name.hasPrefix("slow") }
     }
 
-    /// Runs the closure of the event.
+    /// Runs the event's closure.
     public static func convert(
         event: Event, dependency: Void, send: @escaping @Sendable (Counter.Action) -> Void
     ) async throws {

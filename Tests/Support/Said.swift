@@ -1,6 +1,6 @@
 import Testing
 
 extension ExitTest.Result? {
-    /// What the process has written to the standard error output, if that was observed.
+    /// What the process wrote to standard error, if the test observed it.
     public var said: String { String(decoding: self?.standardErrorContent ?? [], as: UTF8.self) }
 }

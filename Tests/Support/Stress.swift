@@ -1,15 +1,15 @@
 import Foundation
 import Testing
 
-/// One at a time: a stress test has the machine to itself but for the small ones.
+/// Runs one stress test at a time, with only small tests beside it.
 ///
-/// Together they would take as long and make each other wait, until a guard against a hang takes that for one. A time
-/// limit would count the wait for the turn, so the guard is in here.
+/// Run together, stress tests would take just as long and make each other wait, until a guard against a hang mistakes
+/// that for one. A time limit would include the wait for the turn, so the guard is in here.
 ///
-/// It runs on threads of its own, and so do its child tasks: the pool has as many as there are cores, and what dispatches in a loop
-/// on each of them lets no other test go on.
+/// The test and its child tasks run on separate threads. The pool has one thread per core, and a test that dispatches
+/// in a loop on each of them would keep every other test from running.
 public struct StressTrait: TestTrait, TestScoping {
-    /// Runs a test in its turn.
+    /// Runs a test when its turn comes.
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
@@ -28,11 +28,11 @@ public struct StressTrait: TestTrait, TestScoping {
 }
 
 extension Trait where Self == StressTrait {
-    /// A stress test takes its turn.
+    /// Makes a stress test wait for its turn.
     public static var stress: Self { StressTrait() }
 }
 
-/// Who waits for a turn, first come first served, in all suites of the process.
+/// The queue of stress tests that wait for their turn, first come first served, across all suites of the process.
 private final class Turns: @unchecked Sendable {
     static let all = Turns()
 
@@ -49,7 +49,7 @@ private final class Turns: @unchecked Sendable {
             }
             if isFree { continuation.resume() }
         }
-        // ThreadSanitizer sees by it what came before the turn was given back.
+        // Shows ThreadSanitizer that everything before the call of `giveBack` happened first.
         lock.withLock {}
     }
 
@@ -62,7 +62,7 @@ private final class Turns: @unchecked Sendable {
     }
 }
 
-/// Threads beside those of the pool, first come first served.
+/// Threads outside the pool that run jobs first come first served.
 private final class StressThreads: TaskExecutor {
     static let all = StressThreads(ProcessInfo.processInfo.activeProcessorCount + 1)
 
@@ -91,7 +91,7 @@ private final class StressThreads: TaskExecutor {
     }
 }
 
-/// Whether the tests run under ThreadSanitizer, where most takes ten times as long.
+/// Whether the tests run under ThreadSanitizer, where most take ten times as long.
 public var isSanitized: Bool {
     #if FLUX_TSAN
         true
@@ -100,10 +100,10 @@ public var isSanitized: Bool {
     #endif
 }
 
-/// What the process has used, in ticks.
+/// Returns the processor time that the process has used, in ticks.
 public func processorTime() -> Int { Int(clock()) }
 
-/// What the process uses while it runs this, in ticks: in a process of its own nothing else that runs counts.
+/// Returns the processor time that the process uses during a call; exact only if nothing else runs in the process.
 public func processorTime(of body: () -> Void) -> Int {
     let before = processorTime()
     body()

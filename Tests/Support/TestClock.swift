@@ -1,15 +1,15 @@
 import FluxCore
 
-/// A clock that stands still until a test moves it, and that tells when somebody has gone to sleep on it.
+/// A clock that stands still until a test moves it, and that lets the test wait for sleepers.
 public final class TestClock: Clock {
-    /// A moment, as the time since the clock was made.
+    /// A moment, as the time since the clock was created.
     public struct Instant: InstantProtocol {
         var offset: Duration
-        /// The moment so much later.
+        /// Returns the moment that is later by a duration.
         public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-        /// How far it is to another moment.
+        /// Returns the duration to another moment.
         public func duration(to other: Instant) -> Duration { other.offset - offset }
-        /// Whether one moment is before another.
+        /// Returns whether one moment is before another.
         public static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
     }
 
@@ -35,14 +35,14 @@ public final class TestClock: Clock {
 
     private let state = Locked(State())
 
-    /// A clock that nobody sleeps on.
+    /// Creates a clock without sleepers.
     public init() {}
 
-    /// How far the test has moved the time.
+    /// The time to which the test has moved the clock.
     public var now: Instant { state.withLock { $0.now } }
-    /// How often it was slept on.
+    /// How many sleeps have begun.
     public var sleeps: Int { state.withLock { $0.lastID } }
-    /// As fine as any duration of a test.
+    /// Finer than any duration in a test.
     public var minimumResolution: Duration { .nanoseconds(1) }
 
     /// Sleeps until the test has moved the time to a moment, or the task is cancelled.
@@ -51,7 +51,7 @@ public final class TestClock: Clock {
             state.lastID += 1
             return state.lastID
         }
-        // ThreadSanitizer sees by it that the handler below, or who moved the time, is done with this.
+        // Shows ThreadSanitizer that the handler below, or the thread that moved the time, is done with this sleep.
         defer { state.withLock { _ in } }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -77,7 +77,7 @@ public final class TestClock: Clock {
         }
     }
 
-    /// Waits until so many sleep at once.
+    /// Waits until at least this many tasks sleep at once.
     public func sleepers(_ count: Int) async {
         let gate = Gate()
         state.withLock { state in
@@ -86,7 +86,7 @@ public final class TestClock: Clock {
         await gate.opened()
     }
 
-    /// Moves the time on and wakes those whose deadline has come.
+    /// Moves the time forward and wakes the tasks whose deadline has passed.
     public func advance(by duration: Duration) {
         let due = state.withLock { state in
             state.now = state.now.advanced(by: duration)
@@ -98,22 +98,22 @@ public final class TestClock: Clock {
     }
 }
 
-/// A clock that tells of each sleep that is over.
+/// A clock that records each sleep that has ended.
 public final class WakingClock: Clock {
-    /// What it goes by.
+    /// The clock it is based on.
     public let base = TestClock()
-    /// One for each sleep that is over.
+    /// One entry for each sleep that has ended.
     public let awake = Recorder<Bool>()
 
-    /// A clock at its start.
+    /// Creates a clock at time zero.
     public init() {}
 
-    /// What the base says.
+    /// The current time of the base.
     public var now: TestClock.Instant { base.now }
-    /// That of the base.
+    /// The resolution of the base.
     public var minimumResolution: Duration { base.minimumResolution }
 
-    /// Sleeps as the base does.
+    /// Sleeps on the base.
     public func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {
         defer { awake.record(true) }
         try await base.sleep(until: deadline, tolerance: tolerance)

@@ -1,49 +1,50 @@
 import Foundation
 import Testing
 
-/// A value under a lock, for tests; independent of the library's own lock.
+/// A value protected by a lock, for tests; independent of the library's own lock.
 public final class Locked<Value>: @unchecked Sendable {
     private let lock = NSLock()
     private var value: Value
 
-    /// Puts a value under a lock.
+    /// Creates a lock around a value.
     public init(_ value: Value) {
         self.value = value
     }
 
-    /// Reads or changes the value, alone.
+    /// Reads or changes the value while holding the lock.
     public func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
         lock.lock()
         defer { lock.unlock() }
         return try body(&value)
     }
 
-    /// The value as it is now.
+    /// The current value.
     public var current: Value { withLock { $0 } }
 }
 
-/// Lets threads and tasks wait for one moment; once open it stays open.
+/// Lets threads and tasks wait for one moment; once open, it stays open.
 ///
-/// Both waits give up loudly: a test that waits forever says nothing, and one that sleeps proves nothing.
+/// Both waits stop the program after five minutes: a test that waits forever reports nothing, and one that sleeps
+/// proves nothing.
 public final class Gate: Sendable {
     private let state = Locked<(isOpen: Bool, waiting: [@Sendable () -> Void])>((false, []))
-    /// What to say where it never opens; the test is known to what it makes itself.
+    /// The message if the gate never opens. It names the test only if the gate is created in a task of that test.
     private let failure = "gate never opened, of \(Test.current?.name ?? "what a test has started")"
 
-    /// A closed gate.
+    /// Creates a closed gate.
     public init() {}
 
-    /// A gate that stops nobody.
+    /// Returns a gate that is already open.
     public static var open: Gate {
         let gate = Gate()
         gate.open()
         return gate
     }
 
-    /// Whether it has been opened.
+    /// Whether the gate has been opened.
     public var isOpen: Bool { state.withLock { $0.isOpen } }
 
-    /// Opens it for good, and lets all who wait go on.
+    /// Opens the gate permanently and resumes everything that waits for it.
     public func open() {
         let waiting = state.withLock { state in
             state.isOpen = true
@@ -73,10 +74,10 @@ public final class Gate: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in whenOpen { continuation.resume() } }
         } onCancel: {
-            // Nobody waits for it any more, and it may stand here long after its test has passed.
+            // A cancelled task may stay suspended here long after its test has passed, which is no failure.
             isAwaited.withLock { $0 = false }
         }
-        // ThreadSanitizer sees by it what came before the gate was opened.
+        // Shows ThreadSanitizer that everything before the call of `open` happened first.
         state.withLock { _ in }
         limit.cancel()
     }
@@ -90,11 +91,11 @@ public final class Gate: Sendable {
     }
 }
 
-/// Opens a gate when it goes; captured by closures whose release is to be seen.
+/// Opens a gate when it is released; captured by closures whose release a test has to observe.
 public final class Canary: Sendable {
     let gone: Gate
 
-    /// A canary whose end opens the gate.
+    /// Creates a canary that opens the gate when it is released.
     public init(_ gone: Gate) {
         self.gone = gone
     }
@@ -104,7 +105,7 @@ public final class Canary: Sendable {
     }
 }
 
-/// Runs a body on threads of its own, all started at the same moment, and waits for all.
+/// Runs a body on several new threads, all started at the same moment, and waits for all of them.
 public func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) async {
     let start = Gate()
     let running = Locked(count)
@@ -123,7 +124,7 @@ public func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) a
         }
         start.open()
     }
-    // ThreadSanitizer sees by it what the threads have done.
+    // Shows ThreadSanitizer that the work of all threads happened first.
     running.withLock { _ in }
 }
 
@@ -131,13 +132,13 @@ public func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) a
 public final class Recorder<Value: Sendable>: Sendable {
     private let state = Locked<(values: [Value], gates: [(count: Int, gate: Gate)])>(([], []))
 
-    /// A recorder that has nothing yet.
+    /// Creates an empty recorder.
     public init() {}
 
-    /// What was recorded, in order.
+    /// The recorded values, in order.
     public var values: [Value] { state.withLock { $0.values } }
 
-    /// Adds a value, and wakes whom it is the last for.
+    /// Adds a value and resumes those that waited for this many values.
     public func record(_ value: Value) {
         let due = state.withLock { state in
             state.values.append(value)
@@ -148,7 +149,7 @@ public final class Recorder<Value: Sendable>: Sendable {
         due.forEach { $0.gate.open() }
     }
 
-    /// Suspends until so many values were recorded; gives up loudly.
+    /// Suspends until this many values have been recorded; stops the program if that takes too long.
     public func count(_ count: Int, file: StaticString = #fileID, line: UInt = #line) async {
         let gate = Gate()
         state.withLock { state in
@@ -159,7 +160,7 @@ public final class Recorder<Value: Sendable>: Sendable {
 }
 
 extension Recorder<Int> {
-    /// Whether exactly the numbers from 1 to another were recorded, in order; says less than two arrays when it fails.
+    /// Returns whether exactly 1 to a number were recorded, in order; a failure prints less than comparing two arrays.
     public func isCounting(to last: Int) -> Bool {
         values == Array(1...last)
     }

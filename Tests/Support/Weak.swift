@@ -1,12 +1,13 @@
-/// Refers to an object that has to go.
+/// A weak reference to an object that is expected to be released.
 public final class Weak: @unchecked Sendable {
-    /// The object, while it is there.
+    /// The object, until it is released.
     public private(set) weak var object: AnyObject?
 
-    /// Refers to an object without keeping it.
+    /// Creates a reference that does not keep the object.
     public init(_ object: AnyObject) { self.object = object }
 
-    /// Waits until it is gone; the last reference may be on another thread for a moment.
+    /// Waits until the object is released and returns whether it is; another thread may hold the last reference
+    /// briefly.
     public func isGone() async -> Bool {
         for _ in 0..<2_000 where object != nil { try? await Task.sleep(for: .milliseconds(5)) }
         return object == nil

@@ -1,14 +1,14 @@
 import FluxCore
 
-/// Does what its event says, asynchronously; notes what starts and ends.
+/// Does what its event says, asynchronously, and records each start and end.
 public enum WorkConverter: FluxAsyncActionConverter {
-    /// What a conversion is to do, each with a number.
+    /// The work of a conversion, with its number.
     public enum Event: FluxEvent, Equatable {
         case add(Int)
         case fail(Int)
         case job(String, Int)
 
-        /// The number that it is noted by.
+        /// The number under which the conversion is recorded.
         public var number: Int {
             switch self {
             case .add(let number), .fail(let number), .job(_, let number): number
@@ -16,38 +16,38 @@ public enum WorkConverter: FluxAsyncActionConverter {
         }
     }
 
-    /// It sends to counters.
+    /// The actions of counters.
     public typealias Action = Counter.Action
 
-    /// What an event that fails throws.
+    /// The error that an event that fails throws.
     public struct Failure: Error, Equatable {
         /// The number of the event.
         public let number: Int
 
-        /// The failure of the event of a number.
+        /// Creates the failure of the event with a number.
         public init(number: Int) {
             self.number = number
         }
     }
 
-    /// Where conversions wait, by the number of their event, and what is noted of them.
+    /// Makes conversions wait, by the number of their event, and records their progress.
     public final class Site: Sendable {
         private let gates = Locked<[Int: Gate]>([:])
         /// The numbers of the conversions that have begun.
         public let started = Recorder<Int>()
-        /// The numbers of the conversions that are over.
+        /// The numbers of the conversions that have ended.
         public let ended = Recorder<Int>()
-        /// The numbers of those that failed, once for each attempt.
+        /// The number of each event that failed, once for each attempt.
         public let attempts = Recorder<Int>()
-        /// Numbers whose conversion waits for its gate.
+        /// Whether the conversion with a number waits for its gate.
         let held: @Sendable (Int) -> Bool
 
-        /// A site at which some conversions wait, or none.
+        /// Creates a site at which some conversions wait, or none.
         public init(held: @escaping @Sendable (Int) -> Bool = { _ in false }) {
             self.held = held
         }
 
-        /// The gate of a number, the same at each call.
+        /// Returns the gate for a number, the same one at each call.
         public func gate(_ number: Int) -> Gate {
             gates.withLock { gates in
                 let gate = gates[number] ?? Gate()
@@ -57,7 +57,7 @@ public enum WorkConverter: FluxAsyncActionConverter {
         }
     }
 
-    /// Waits where the site says so, then sends or throws.
+    /// Waits if the site says so, then sends or throws.
     public static func convert(
         event: Event, dependency site: Site, send: @escaping @Sendable (Action) -> Void
     ) async throws {
@@ -72,14 +72,14 @@ public enum WorkConverter: FluxAsyncActionConverter {
         }
     }
 
-    /// Tells of a failure, but not of that of number 0.
+    /// Returns an action for a failure, except for that of number 0.
     public static func action(for error: any Error, event: Event) -> Action? {
         event == .fail(0) ? nil : .add(-1)
     }
 }
 
 extension FluxTask.Outcome {
-    /// For comparing in tests.
+    /// A name for comparisons in tests.
     public var name: String {
         switch self {
         case .completed: "completed"
@@ -91,7 +91,7 @@ extension FluxTask.Outcome {
 }
 
 extension FluxTask.LifeEvent {
-    /// For comparing in tests.
+    /// A name for comparisons in tests.
     public var name: String {
         switch self {
         case .started: "started"
