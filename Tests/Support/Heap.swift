@@ -13,8 +13,7 @@ public enum Heap {
         /// The number of bytes in use, as the system counts them.
         public static var bytesInUse: Int { Int(mstats().bytes_used) }
     #else
-        /// The number of bytes in use, from `malloc_info`, which covers all arenas; Swift imports no header with
-        /// `mallinfo2`.
+        /// The number of bytes in use in all arenas, from `malloc_info`; no header that Swift imports has `mallinfo2`.
         public static var bytesInUse: Int {
             // A sanitizer has its own allocator, which keeps count.
             if let symbol = dlsym(dlopen(nil, RTLD_NOW), "__sanitizer_get_current_allocated_bytes") {

@@ -24,11 +24,10 @@ public final class Locked<Value>: @unchecked Sendable {
 
 /// Lets threads and tasks wait for one moment; once open, it stays open.
 ///
-/// Both waits stop the program after five minutes: a test that waits forever reports nothing, and one that sleeps
-/// proves nothing.
+/// Both waits stop the program after five minutes: a wait without a limit reports nothing, and a sleep proves nothing.
 public final class Gate: Sendable {
     private let state = Locked<(isOpen: Bool, waiting: [@Sendable () -> Void])>((false, []))
-    /// The message if the gate never opens. It names the test only if the gate is created in a task of that test.
+    /// The message if the gate never opens; it names the test only if a task of that test creates the gate.
     private let failure = "gate never opened, of \(Test.current?.name ?? "what a test has started")"
 
     /// Creates a closed gate.

@@ -6,8 +6,9 @@ public final class Weak: @unchecked Sendable {
     /// Creates a reference that does not keep the object.
     public init(_ object: AnyObject) { self.object = object }
 
-    /// Waits until the object is released and returns whether it is; another thread may hold the last reference
-    /// briefly.
+    /// Waits until the object is released, and returns whether it is.
+    ///
+    /// Another thread may hold the last reference for a short time.
     public func isGone() async -> Bool {
         for _ in 0..<2_000 where object != nil { try? await Task.sleep(for: .milliseconds(5)) }
         return object == nil

@@ -4,9 +4,9 @@ import Testing
 
 @testable import FluxCore
 
-/// C10 for events: what they hold goes when they have ended, whoever keeps their tasks.
+/// C10 for events: what they hold is released when they have ended, even if their tasks are kept.
 @Suite struct C10EventsTests {
-    /// Holds the event as long as its gate is closed; then does nothing, or fails with the canary in the error.
+    /// Keeps the event until its gate opens; then sends an action, or fails with the canary in the error.
     enum Holding: FluxAsyncActionConverter {
         struct Event: FluxEvent {
             var canary: Canary?

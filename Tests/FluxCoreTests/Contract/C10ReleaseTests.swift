@@ -3,7 +3,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// C10: letting go of a creator loses no event; letting go of a store detaches it and ends its subscriptions.
+/// C10: releasing a creator loses no event; releasing a store detaches it and ends its subscriptions.
 @Suite struct C10ReleaseTests {
     @Test func `Events fired on a creator that is let go are all converted`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -73,7 +73,7 @@ import Testing
         let (tokenGone, storeGone) = (Gate(), Gate())
         let seen = Recorder<Int>()
         var state: Keeper? = Keeper()
-        // Kept, so that the handler goes by the end of the store.
+        // Kept, so the handler is released by the end of the store and not of the token.
         let kept: FluxSubscription
         do {
             let inner = FluxStore(initialState: Counter(), dispatcher: dispatcher)
@@ -119,13 +119,13 @@ import Testing
             if index == 2 { isDone.withLock { $0 = true } }
         }
         isDone.withLock { $0 = true }
-        // A handler that is being called still may have its store.
+        // A handler that is still running may hold its store.
         await allGone.opened()
         #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 1)
         withExtendedLifetime(lasting) {}
     }
 
-    /// Opens a gate when the last of so many is let go of.
+    /// Opens a gate when the last of a number of instances is released.
     final class Counted: Sendable {
         let gone: Locked<Int>
         let all: Int
@@ -208,7 +208,7 @@ import Testing
             return store.state.count
         }
         for (hold, task) in zip(holds, tasks).reversed() {
-            // It may have returned too soon by then.
+            // Gives a flush that returns too early the time to do so.
             for _ in 0..<1_000 { await Task.yield() }
             hold.send(.add(1))
             hold.letGo()

@@ -2,7 +2,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// C1: a store applies one action at a time, `handle` runs exactly once per action, no update is lost.
+/// C1: a store applies one action at a time, `handle` runs exactly once per action, and no update is lost.
 @Suite struct C1AtomicTests {
     @Test(.stress) func `Stress: 8 producers x 100,000 actions with 16 lossless subscribers lose nothing`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -44,7 +44,7 @@ import Testing
         #expect(store.state.overlap.current == (0, 0))
     }
 
-    /// A state that notices when it is handled by two threads at once.
+    /// A state that detects when two threads handle it at once.
     struct Exclusive: FluxState {
         enum Action: FluxAction { case step }
         var steps = 0

@@ -2,7 +2,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// C2: when `dispatch(action:)` returns, `store.state` has it.
+/// C2: when `dispatch(action:)` returns, `store.state` has the change.
 @Suite struct C2ReadYourWritesTests {
     @Test func `A dispatch to the store shows at once, and tells its revision`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)

@@ -121,7 +121,7 @@ import Testing
         #expect(store.state.count == 3)
     }
 
-    /// Middleware of a dispatcher that blocks, replaces, stops, fans out and comes back from another thread.
+    /// The middleware blocks, replaces, stops and repeats actions, and passes some on from another thread.
     @Test(.stress) func `Stress: two stores see one order past middleware that does all it may`() async {
         let dispatcher = FluxDispatcher()
         let stores = (0..<2).map { _ in FluxStore(initialState: Log(), dispatcher: dispatcher) }

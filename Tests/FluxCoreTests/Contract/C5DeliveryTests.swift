@@ -3,7 +3,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// C5: each revision after the start exactly once and in order; snapshot and start are one step.
+/// C5: each revision after the start comes exactly once and in order; snapshot and start are one atomic step.
 @Suite struct C5DeliveryTests {
     @Test func `Every announced change is handed over, on a queue that is not the caller's`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -15,7 +15,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    /// Where one that stays is delivered to.
+    /// The ways to deliver to a subscription.
     enum Place: CaseIterable { case plain, latest, queue, latestOnQueue }
 
     @Test(arguments: Place.allCases, Place.allCases)

@@ -20,7 +20,7 @@ import Testing
             store.dispatch(action: .add(1))
             await store.flush()
         }
-        // 1,000 dispatches from outside, and one from the handler for each count that is no multiple of ten.
+        // 1,000 dispatches from outside, and one from the handler for each count that is not a multiple of ten.
         for recorder in watched { await recorder.count(10_000) }
         for recorder in watched { #expect(recorder.isCounting(to: 10_000)) }
         (before + [echo] + after).forEach { $0.unsubscribe() }
@@ -298,7 +298,9 @@ import Testing
         #expect(message.contains("Do this in the converter"))
     }
 
-    /// C6, C10: The snapshot of a joiner who leaves is released under the lock of the store: "Recursive call to lock".
+    /// C6, C10: The snapshot of a subscription that left early was once released while the store's lock was held.
+    ///
+    /// The program then stopped with "Recursive call to lock".
     @Test func `A snapshot that nobody got may hold the last token of a subscription of the same store`() async {
         await #expect(processExitsWith: .success) {
             struct Keeper: FluxState {
@@ -322,7 +324,7 @@ import Testing
         }
     }
 
-    /// Holds a token, as a state may.
+    /// Holds a token, as any state may.
     private struct Keeper: FluxState {
         struct Keep: FluxAction { let token: FluxSubscription? }
         var token: FluxSubscription?
@@ -331,7 +333,10 @@ import Testing
             return self
         }
 
-        /// Puts the last token of a subscription into the state, behind who waits for it; returns what opens once it has gone.
+        /// Puts the last token of a subscription into the state and takes it out again: then only pending states hold
+        /// it.
+        ///
+        /// `wait` runs in between. The returned gate opens when the subscription's handler is released.
         static func keep(in store: FluxStore<Keeper>, _ wait: () -> Void) -> Gate {
             let gone = Gate()
             let canary = Canary(gone)
@@ -362,7 +367,7 @@ import Testing
             func join() { late.append(store.subscribe(on: queue, startingWithCurrent: true) { _ in }) }
             let gone = Keeper.keep(in: store, join)
             for _ in 0..<3 { join() }
-            // All have ended before one leaves, and the one with the token leaves last.
+            // All subscriptions end before the first one leaves, and the one with the token leaves last.
             FluxPureCode.run("a test") { late.reversed().forEach { $0.unsubscribe() } }
             await gone.opened()
             queue.resume()
@@ -370,7 +375,7 @@ import Testing
     }
 }
 
-/// A state whose `handle` does what it must not.
+/// A state whose `handle` runs code that is not allowed there.
 struct Impure: FluxState {
     enum Action: FluxAction { case run }
     let body: @Sendable () -> Void
@@ -385,7 +390,7 @@ struct Impure: FluxState {
     }
 }
 
-/// Runs something in a `handle` that a dispatcher has called.
+/// Runs a closure inside a `handle` that a dispatcher has called.
 private func handling(_ body: @escaping @Sendable (FluxDispatcher) -> Void) {
     let dispatcher = FluxDispatcher()
     let store = FluxStore(initialState: Impure { body(dispatcher) }, dispatcher: dispatcher)

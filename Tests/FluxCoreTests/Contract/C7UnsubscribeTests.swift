@@ -6,8 +6,8 @@ import Testing
 
 /// C7: once `unsubscribe()` has returned, or the token is gone, the store decides on no further call of the handler.
 ///
-/// On the subscription's own serial queue and inside the handler that is the end; elsewhere a call that was decided on may
-/// still run, and `finish()` waits for it.
+/// On the subscription's own serial queue, and inside the handler, no further call comes. Elsewhere a call that was
+/// already decided on may still run, and `finish()` waits for it.
 @Suite struct C7UnsubscribeTests {
     @Test func `Inside the handler it takes effect at once, for the rest of the batch too`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -107,7 +107,7 @@ import Testing
         last.unsubscribe()
     }
 
-    /// A drain goes to the end of its queue every so many batches; one who leaves in the last before that counts too.
+    /// After a few batches, a drain goes to the end of its queue; a subscription may end in the last batch before that.
     @Test(arguments: 1...20) func `The handler is released in whichever batch it ends`(batch: Int) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gone = Gate()
@@ -257,7 +257,7 @@ import Testing
         store.dispatch(action: .add(1))
         let (ended, gate) = (Gate(), Gate())
         DispatchQueue.global().async {
-            // It leaves once this is over.
+            // The ended subscription leaves only when this closure has returned.
             FluxPureCode.run("a test") {
                 token.unsubscribe()
                 ended.open()
@@ -289,7 +289,7 @@ import Testing
 
     enum Ending: CaseIterable { case unsubscribing, dropping, many }
 
-    /// The handler is called all the time; each round ends it on the queue that it is called on.
+    /// The handler is called continuously; each round ends its subscription on the queue of the handler.
     @Test(.stress, arguments: Ending.allCases)
     func `Stress: ended on its own serial queue, no call comes afterwards`(by ending: Ending) async {
         let queue = DispatchQueue(label: "own")
@@ -319,7 +319,7 @@ import Testing
         }
     }
 
-    /// Ends subscriptions that are called all the time, and looks for a call that runs afterwards.
+    /// Ends subscriptions that are called continuously, and looks for a call that runs afterwards.
     private func storm(
         rounds: Int, on queue: DispatchQueue?,
         ending: @escaping @Sendable (FluxStore<Counter>, Locked<FluxSubscription?>, Flag) -> Void
@@ -332,7 +332,7 @@ import Testing
             if index > 0 {
                 var sent = 0
                 while !isDone.isSet {
-                    // Never far ahead, so that a subscription of the other thread is soon among those called.
+                    // Stays close to the handlers, so a new subscription of the other thread is called before long.
                     if sent - delivered.current > 64 {
                         sched_yield()
                         continue

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// C8: a slow or blocked handler delays nobody but subscriptions on its own queue.
+/// C8: a slow or blocked handler delays only the subscriptions on its own queue.
 @Suite struct C8SlowConsumersTests {
     @Test func `A handler blocked for good delays no dispatch, no other queue and no other store`() async {
         let dispatcher = FluxDispatcher()
@@ -136,7 +136,7 @@ import Testing
         #expect(left.current == 0)
     }
 
-    /// A creator whose converter fires the next event on it, for as long as it is told to.
+    /// A creator whose converter fires the next event on it, as long as a closure returns true.
     final class Chatter: Sendable {
         let done = Gate()
         private let creator = Locked<FluxActionCreator<Converter>?>(nil)
@@ -186,7 +186,7 @@ import Testing
     @Test(.stress) func `Stress: 20,000 stores active at once stay under 32 threads`() async {
         await #expect(processExitsWith: .success) {
             let dispatcher = FluxDispatcher()
-            // A race shows with fewer, and the sanitizer makes of seconds a minute.
+            // A smaller number still shows a race, and under the sanitizer seconds become a minute.
             let count = isSanitized ? 2_000 : 20_000
             let stores = (0..<count).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
             let most = Locked(0)
@@ -213,7 +213,8 @@ import Testing
         }
     }
 
-    /// C8: The hop goes to the end of the creator's own queue, whose thread goes on with it: it is never given back.
+    /// C8: A drain that only goes to the end of its creator's own queue continues on the same thread and never gives it
+    /// back.
     @Test func `Creators that always have something to convert let other creators have their turn`() async {
         await #expect(processExitsWith: .success) {
             let chatty = (0..<ProcessInfo.processInfo.activeProcessorCount * 2).map { _ in
@@ -226,14 +227,15 @@ import Testing
         }
     }
 
-    /// C8: A drain goes on by way of the queue that it was given alone, however many batches it has delivered.
+    /// C8: A drain on a queue that the subscriber gave continues on that queue alone, however many batches it has
+    /// delivered.
     @Test func `A queue of one's own needs no thread of the others'`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (queue, done, last, found) = (DispatchQueue(label: "own"), Gate(), Highest(), Locked<[Int]>([]))
         let token = store.subscribe(on: queue) { [weak store] counter in
             let count = counter.count
             last.see(count)
-            // What comes once the drain has given the queue back finds the next batch before it.
+            // The inner block runs after the drain has given the queue back, and must find the next batch delivered.
             queue.async { queue.async { found.withLock { $0.append(last.current - count) } } }
             if count == 200 { done.open() } else { store?.dispatch(action: .add(1)) }
         }
@@ -244,7 +246,7 @@ import Testing
         token.unsubscribe()
     }
 
-    /// C8: Likewise for stores: handlers that dispatch to their own store, on as many stores as there are processors.
+    /// C8: The same for stores: handlers dispatch to their own store, on twice as many stores as there are processors.
     @Test func `Stores that always have something due let other stores have their turn`() async {
         await #expect(processExitsWith: .success) {
             let stores = (0..<ProcessInfo.processInfo.activeProcessorCount * 2).map { _ in
@@ -262,7 +264,7 @@ import Testing
     }
 }
 
-/// The number of threads of this process.
+/// Returns the number of threads of this process.
 func threadCount() -> Int {
     #if os(Linux)
         return (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").count) ?? 0

@@ -4,7 +4,9 @@ import Foundation
 import TestSupport
 import Testing
 
-/// C9: once `FluxTask.cancel()` has returned, no action of that event passes the gate; the outcome is known after those that had.
+/// C9: once `FluxTask.cancel()` has returned, no further action of that event passes the gate.
+///
+/// The outcome is known after the actions that had passed.
 @Suite struct C9CancelTests {
     @Test func `A cancelled event that has not started never does`() async {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
@@ -78,7 +80,7 @@ import Testing
         await entered.opened()
         task.cancel()
         gate.open()
-        // On the same serial queue, and so after those.
+        // Runs on the same serial queue, and so after those events.
         _ = await creator.fire(Doing.Event {}).outcome
         #expect(await task.outcome.isCancelled && !second.isSet)
     }
@@ -97,7 +99,7 @@ import Testing
         hold.letGo()
     }
 
-    /// Starts an event once the one before has ended.
+    /// Starts each event once the one before it has ended.
     private final class OneAtATime: FluxScheduler {
         let started = Locked(0)
         private let tickets = FluxLock<[FluxTicket]>([])
@@ -282,7 +284,7 @@ import Testing
         }
     }
 
-    /// Has a closure called where it is cancelled.
+    /// Calls the closure of its event when the event is cancelled.
     enum Cancellable: FluxActionConverter {
         struct Event: FluxEvent {
             let begun, holds: Gate
@@ -300,7 +302,7 @@ import Testing
         }
     }
 
-    /// The store counts what it gets; the converter counts what its gate let through.
+    /// The store counts all actions, and those that it handles after the cancel of their event has returned.
     @Test(.stress)
     func `Stress: 10,000 rounds of cancel against a converter that sends: what passed later, no store got`()
         async
@@ -316,7 +318,8 @@ import Testing
                 task.cancel()
                 cancelled.set()
                 if round % 100 == 0 {
-                    // Known after what had passed: from here on the store gets nothing of it.
+                    // The outcome is known after the actions that had passed; from here on the store receives none of
+                    // this event.
                     let done = Gate()
                     Task {
                         _ = await task.outcome
@@ -328,7 +331,7 @@ import Testing
             }
         }
         await creator.flush()
-        // One that had passed the gate may be handled after cancel returned, and it is the only one of its event.
+        // An action that had passed the gate may be handled after cancel has returned, but only one per event.
         #expect(store.state.lateOfOne <= 1)
         #expect(store.state.count >= 10_000)
         #expect(early.current == 100)
@@ -349,7 +352,7 @@ import Testing
         #expect(store.state.late == 0)
     }
 
-    /// Counts the actions that were handled after the cancellation of their event had returned.
+    /// Counts all actions, and those handled after the cancel of their event had returned.
     struct Watch: FluxState {
         struct Action: FluxAction { let cancelled: Flag }
         var count = 0
@@ -368,7 +371,7 @@ import Testing
         }
     }
 
-    /// Sends until it is told that nobody wants it any longer, and a few times more.
+    /// Sends until its event has been cancelled, and three times more.
     enum Sender: FluxActionConverter {
         struct Event: FluxEvent { let sending, cancelled: Flag }
         static func convert(
@@ -405,7 +408,7 @@ import Testing
         #expect(told.current == failed)
     }
 
-    /// Fails at once, with a last action that belongs to the end.
+    /// Fails at once, with a last action that is part of the end.
     enum Ending: FluxAsyncActionConverter {
         struct Event: FluxEvent { let number: Int }
         struct Failure: Error {}

@@ -29,7 +29,7 @@ import Testing
 
     @Test(.stress, arguments: Watching.allCases)
     func `C5: 10,000 rounds all end on the newest state`(kind: Watching) async {
-        // One of each mechanism in full; the others are made of these.
+        // Tests one kind of each mechanism in full; the other kinds are built from these.
         let rounds = [.every, .latest, .delivery].contains(kind) ? 10_000 : 500
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let highest = Highest()

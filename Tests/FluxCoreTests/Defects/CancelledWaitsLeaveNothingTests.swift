@@ -4,14 +4,13 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A wait that was given up leaves nothing behind, however long what it waited for goes on: a server that polls with a
-/// timeout must not grow.
+/// A cancelled wait leaves nothing behind, even if what it waited for continues.
 ///
-/// Each test counts the bytes that many such waits leave, in a process of its own. What a wait needs to be found by is
-/// more than 40 bytes. Chance leaves less than the smallest block has: what a thread that came meanwhile keeps for itself of
-/// what was freed there, 200 kB at most, is 10 bytes for each.
+/// A server that polls with a timeout must not grow. Each test counts the bytes that many such waits leave, in a
+/// separate process. A wait that stays registered takes more than 40 bytes. Less than the smallest block, 24 bytes, is
+/// chance: a thread that starts meanwhile keeps at most 200 kB of freed memory, which is less than 4 bytes per wait.
 @Suite struct CancelledWaitsLeaveNothingTests {
-    /// Starts waits by the hundred and gives them up, some before and some after they have begun to wait.
+    /// Starts waits by the hundred and cancels them, some before and some after they have begun to wait.
     static func giveUp(_ count: Int, _ wait: @escaping @Sendable () async -> Void) async {
         for _ in 0..<count / 100 {
             await withTaskGroup(of: Void.self) { group in
@@ -22,14 +21,14 @@ import Testing
         }
     }
 
-    /// The bytes that a wait leaves behind.
+    /// Returns the number of bytes that each wait leaves behind.
     static func bytesKept(by wait: @escaping @Sendable () async -> Void) async -> Int {
         await Heap.bytesKept { await giveUp($0, wait) }
     }
 
     static let limit = 24
 
-    /// A creator, and the task of an event that does not end before its gate opens.
+    /// Returns a creator, and the task of an event that ends only when the gate opens.
     static func endless(
         schedulers: [any FluxScheduler] = []
     ) -> (FluxActionCreator<NestedConverter>, FluxTask, Gate) {
@@ -110,14 +109,14 @@ import Testing
         }
     }
 
-    /// Fails until it is let go, and counts how often.
+    /// Fails until its last stop, and counts the attempts.
     enum Failing: FluxAsyncActionConverter {
         struct Event: FluxEvent {}
         struct Failure: Error { let text: String }
 
         final class Attempts: Sendable {
             let count = Atomic<Int>(0)
-            /// After how many it waits, and for what.
+            /// The attempts at which it waits, and the gates for each.
             let stops: [(Int, reached: Gate, goesOn: Gate)]
             init(_ stops: [(Int, reached: Gate, goesOn: Gate)]) { self.stops = stops }
         }
@@ -135,7 +134,7 @@ import Testing
         }
     }
 
-    /// Tries again at once.
+    /// Retries at once.
     final class Again: FluxScheduler {
         func fired(_ ticket: FluxTicket) { ticket.start() }
         func retries(_ ticket: FluxTicket, attempt: Int, _ error: any Error) -> Bool {

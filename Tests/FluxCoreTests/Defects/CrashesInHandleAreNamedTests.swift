@@ -2,12 +2,13 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// A program that stops inside `handle` says in which state, and for which type of action: the call that is to blame stands in a
-/// file that no line of the message names otherwise, and on a server there is no debugger.
+/// If a program stops inside `handle`, the message names the types of the state and the action.
+///
+/// Nothing else in the message points to the file with the faulty call, and a server has no debugger.
 @Suite struct CrashesInHandleAreNamedTests {
     enum Feeding: FluxAction { case feedTheLobster(Int) }
 
-    /// A state whose name is in no message by chance.
+    /// A state whose name appears in no message by chance.
     struct Aquarium: FluxState {
         typealias Action = Feeding
 

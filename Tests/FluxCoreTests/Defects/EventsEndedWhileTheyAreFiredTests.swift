@@ -2,9 +2,9 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// An event may be cancelled before its turn: by who is told that it was fired, or by another thread.
+/// An event may be cancelled before its turn: by an observer that is notified of its firing, or by another thread.
 @Suite struct EventsEndedWhileTheyAreFiredTests {
-    /// Cancels the first event that it is told of.
+    /// Cancels the first event that it is notified of.
     final class Canceller: FluxDispatchInterceptor {
         let told = Recorder<String>()
 

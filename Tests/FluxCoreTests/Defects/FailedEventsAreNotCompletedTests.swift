@@ -2,7 +2,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// The account of a shutdown tells what failed from what completed: who reads it after a deployment wants to know.
+/// The account of a shutdown counts failed and completed events separately, for its reader after a deployment.
 @Suite struct FailedEventsAreNotCompletedTests {
     @Test func `An event that failed is not among those that completed`() async {
         let creator = FluxActionCreator<WorkConverter>(

@@ -3,9 +3,11 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// What waits on a creator, and its buffer, goes with the burst that needed it: as many bytes as an event has, for each.
+/// The events that wait on a creator, and their buffer, are released after the burst that needed them.
+///
+/// The buffer has room for whole events.
 @Suite struct IdleCreatorsKeepLittleTests {
-    /// Events of a quarter of a kilobyte, the first of which holds all others up.
+    /// Events of a quarter of a kilobyte; the first one blocks all others.
     private enum BlockConverter: FluxActionConverter {
         struct Event: FluxEvent {
             var isFirst = false
@@ -31,11 +33,11 @@ import Testing
             #expect(Heap.bytesInUse - before > 20_000_000, "what waits")
             for _ in creators { gate.signal() }
             for creator in creators { await creator.flush() }
-            // Whoever converts the last has let go of all that came before.
+            // Once a last event has been converted, everything before it has been released.
             for creator in creators { _ = await creator.fire(.init()).outcome }
             let kept = (Heap.bytesInUse - before) / creators.count
-            // Half a megabyte for the buffer, and what the list of those in flight and the allocator keep; the buffer that all waited in
-            // is of 10 MB.
+            // Half a megabyte for the buffer, and what the list of events in flight and the allocator keep. The buffer
+            // in which all events waited has 10 MB.
             #expect(kept < 2_000_000, "\(kept) bytes for each")
         }
     }

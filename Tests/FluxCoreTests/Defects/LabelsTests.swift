@@ -3,9 +3,9 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// The same thing has the same label wherever it is given.
+/// The same parameter has the same label everywhere.
 @Suite struct LabelsTests {
-    /// Says on which queue it converts.
+    /// Records on which queue it converts.
     enum Asking: FluxActionConverter {
         enum Event: FluxEvent { case ask }
         static let key = DispatchSpecificKey<String>()

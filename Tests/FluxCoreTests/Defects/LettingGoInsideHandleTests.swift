@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A store whose last reference goes inside `handle` lets go of what is the user's later, with no lock held.
+/// If the last reference to a store goes inside `handle`, the user's objects are released later, with no lock held.
 @Suite struct LettingGoInsideHandleTests {
     @Test func `What a state holds may use the library when it goes`() async {
         await #expect(processExitsWith: .success) {
@@ -52,7 +52,8 @@ import Testing
                     FluxPureCode.after { withExtendedLifetime(canary) {} }
                 }
             }
-            // It waits for them: once it has gone, another thread could get its address and be taken for it.
+            // The thread waits for all releases: once it has ended, another thread could get its address and be
+            // mistaken for it.
             while there.current + here.current < 1_000_000 { sched_yield() }
             ended.open()
         }
@@ -89,7 +90,7 @@ import Testing
     func `A store that goes within a pause, behind another one in that, leaves its dispatcher afterwards`() async {
         let (outer, inner, gone) = (FluxDispatcher(), FluxDispatcher(), Gate())
         let store = Locked<FluxStore<Keeping>?>(FluxStore(initialState: Keeping(Canary(gone)), dispatcher: outer))
-        // On a thread that does nothing else, which could end what was put off.
+        // Uses a thread that does nothing else, because other work there could complete what was deferred.
         await onThreads(1) { _ in
             FluxDispatcher.paused([outer]) {
                 FluxDispatcher.paused([inner]) {}
@@ -100,7 +101,7 @@ import Testing
         #expect(outer.stores.isEmpty)
     }
 
-    /// Dispatches when it goes, as nothing may under a lock.
+    /// Dispatches when it is released, which is not allowed while a lock is held.
     private final class Parting: FluxStoreObserver {
         private let farewell: Farewell
         init(to store: FluxStore<Counter>) { farewell = Farewell(to: store) }
@@ -134,7 +135,7 @@ import Testing
         #expect(target.state.count == 4, "an interceptor")
     }
 
-    /// Asks where a store is attached when it goes, as nothing may while that changes.
+    /// Reads where a store is attached when it is released, which is not allowed while that changes.
     private final class Asking: Sendable {
         let handle: FluxStoreHandle<Counter>
         let canary: Canary
@@ -191,7 +192,7 @@ import Testing
     }
 }
 
-/// A state that says so when it goes.
+/// A state that opens a gate when it is released.
 private struct Keeping: FluxState {
     enum Action: FluxAction { case touch }
 
@@ -202,7 +203,7 @@ private struct Keeping: FluxState {
     mutating func handle(action: Action) -> Keeping? { self }
 }
 
-/// Says so when it goes.
+/// Calls a closure when it is released.
 private final class Goodbye: Sendable {
     private let say: @Sendable () -> Void
 
@@ -211,14 +212,14 @@ private final class Goodbye: Sendable {
     deinit { say() }
 }
 
-/// A state whose actions dispatch when they go.
+/// A state whose actions dispatch when they are released.
 private struct Taking: FluxState {
     enum Action: FluxAction { case take(Farewell) }
 
     mutating func handle(action: Action) -> Taking? { self }
 }
 
-/// A state whose content dispatches when it goes.
+/// A state whose content dispatches when it is released.
 private struct Holding: FluxState {
     enum Action: FluxAction { case touch }
 

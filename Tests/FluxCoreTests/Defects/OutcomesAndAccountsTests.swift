@@ -2,7 +2,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// An outcome can be asked whether it is the good one, without a pattern, and an account has all four ends apart.
+/// An outcome tells whether the work completed, without a pattern, and an account counts all four ends separately.
 @Suite struct OutcomesAndAccountsTests {
     private func creator(_ site: WorkConverter.Site = .init()) -> FluxActionCreator<WorkConverter> {
         FluxActionCreator(dependency: site, store: FluxStore(initialState: Counter(), dispatcher: nil))
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test func `Who is told of an end is told before the outcome is known`() async {
-        /// Notes how many events are in flight where it is told of an end.
+        /// Records how many events are in flight when it is notified of an end.
         final class Onlooker: FluxStoreObserver {
             typealias State = Counter
             let creator = FluxLock<FluxActionCreator<WorkConverter>?>(nil)

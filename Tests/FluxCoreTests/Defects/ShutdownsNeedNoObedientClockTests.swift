@@ -2,16 +2,16 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// A shutdown returns as soon as all has ended, also where the clock it was given sleeps on when its task is cancelled:
-/// the protocol does not forbid that, and clocks that wrap a timer do it.
+/// A shutdown returns as soon as all events have ended, even if its clock ignores the cancellation of a sleep.
 ///
-/// A shutdown that hangs is ended by the time limit: that has the clock let go of all who sleep, and the test fails.
+/// The `Clock` protocol does not forbid that, and clocks that wrap a timer do it. If a shutdown hangs, the time limit
+/// ends it: the clock then wakes all sleepers, and the test fails.
 @Suite(.timeLimit(.minutes(1))) struct ShutdownsNeedNoObedientClockTests {
-    /// A clock on which nobody wakes before the test says so, whether cancelled or not.
+    /// A clock whose sleepers wake only when the test says so, whether cancelled or not.
     final class DeafClock: Clock {
         private let gate = Gate()
         let slept = Recorder<Bool>()
-        /// Whether the time was up before those who slept were no longer needed.
+        /// Whether the sleepers have been woken; before `result` returns, only the time limit wakes them.
         var isGivenUp: Bool { gate.isOpen }
 
         var now: ContinuousClock.Instant { origin }
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// What a call returns, or nil where the clock had to let go of it because the time was up.
+    /// Returns the result of a call, or nil if the time limit had to wake the sleepers.
     private func result<Value: Sendable>(_ clock: DeafClock, _ body: @escaping @Sendable () async -> Value) async
         -> Value?
     {
@@ -37,7 +37,7 @@ import Testing
         } onCancel: {
             clock.giveUp()
         }
-        // Those who still sleep are no longer of use, and would be found to have slept for too long.
+        // Wakes the remaining sleepers, which are no longer needed and would be reported as having waited too long.
         defer { clock.giveUp() }
         return clock.isGivenUp ? nil : value
     }
@@ -63,7 +63,7 @@ import Testing
         await site.started.count(2)
         let account = await result(clock) {
             async let account = creator.shutdown(within: .seconds(3_600))
-            // It is waiting by then, or has not begun to: it returns either way.
+            // By now it waits, or has not yet begun to wait; it returns either way.
             site.gate(1).open()
             return await account
         }

@@ -3,9 +3,9 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// A dispatcher keeps a store where one says so, until the store is detached or the dispatcher goes.
+/// A dispatcher that is told to keep a store does so until the store is detached or the dispatcher is released.
 @Suite struct StoresKeptByTheirDispatcherTests {
-    /// Shows when it goes.
+    /// Opens a gate when it is released.
     struct Guarded: FluxState {
         var count = 0
         let canary: Canary

@@ -4,7 +4,7 @@ import Testing
 
 /// A handler may be a value, a function by its name, or a closure in parentheses, on a store and on any source.
 ///
-/// It gets what a closure behind the call gets. That these compile is also what `.ci/check-misuse` looks at.
+/// It receives what a trailing closure receives. `.ci/check-misuse` also checks that these forms compile.
 @Suite struct SubscribingWithFunctionValuesTests {
     struct Page: FluxState {
         enum Action: FluxAction { case turn, write(String) }

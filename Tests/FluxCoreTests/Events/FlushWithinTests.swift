@@ -3,18 +3,18 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// Who waits for so long at most is told whether all was done.
+/// A flush with a time limit returns whether everything was done.
 @Suite struct FlushWithinTests {
     let store = FluxStore(initialState: Counter(), dispatcher: nil)
 
-    /// Says that it has failed, as a persistence does that cannot save.
+    /// Reports a failure, as a persistence does if it cannot save.
     final class Failing: FluxStoreObserver {
         struct Full: Error {}
         func failure() async -> (any Error)? { Full() }
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
-    /// Is never done.
+    /// Never finishes its flush.
     final class Endless: FluxStoreObserver {
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
         func flush() async { await FluxLatch().wait() }
@@ -84,7 +84,7 @@ import Testing
         for hold in holds { await hold.isKept.opened() }
         let flushing = Task { await creator.flush(within: .seconds(5)) }
         await clock.sleepers(1)
-        // It waits for the newest by now; were it later, it would find only the other.
+        // By now it waits for the newest event; if it began later, it would find only the other one.
         for _ in 0..<1_000 { await Task.yield() }
         holds[1].letGo()
         _ = await tasks[1].outcome
@@ -93,7 +93,7 @@ import Testing
         holds[0].letGo()
     }
 
-    /// Wakes who sleeps on it with the cancellation of the task alone.
+    /// Wakes a sleeper only when its task is cancelled.
     final class EndlessClock: Clock {
         let woken = Gate()
         let now = ContinuousClock().now

@@ -3,11 +3,11 @@ import Testing
 
 @testable import FluxCore
 
-/// What stops the program where events are concerned, and what is written where nobody listens.
+/// Misuse of events that stops the program, and errors that are written to standard error because nothing handles them.
 @Suite struct FluxEventMisuseTests {
     typealias Creator = FluxActionCreator<WorkConverter>
 
-    /// A creator with a scheduler that uses it, and two events that make it be asked.
+    /// Fires two events; for the second one, the scheduler calls a closure with the creator and the first event's task.
     static func fire(using body: @escaping @Sendable (Creator, FluxTask) -> Void) {
         let place = Locked<(Creator, FluxTask)?>(nil)
         let scheduler = Scheduling(starting: { ticket in
@@ -75,7 +75,7 @@ import Testing
             quiet.fire(.untold(Canary(gone[0])))
             quiet.fire(.told(Canary(gone[1])))
             heard.fire(.untold(Canary(gone[2])))
-            // It is told after the end, and before the event goes.
+            // The error is reported before the event is released.
             for gate in gone { await gate.opened() }
             guard told.values == [true] else { fatalError("not told") }
         }

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What `fire` returns, for converters of both forms.
+/// The task that `fire` returns, for both forms of converters.
 @Suite struct FluxTaskTests {
     let store = FluxStore(initialState: Log(), dispatcher: nil)
 
@@ -80,7 +80,7 @@ import Testing
         await looking.value
     }
 
-    /// Runs jobs one after the other, and counts them.
+    /// Runs jobs one after another, and counts them.
     private final class CountingExecutor: TaskExecutor {
         let jobs = Locked(0)
         private let queue = DispatchQueue(label: "CountingExecutor")
@@ -91,7 +91,7 @@ import Testing
             queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
         }
 
-        /// Returns once those that were enqueued before have run.
+        /// Returns once all jobs enqueued before have run.
         func finish() { queue.sync {} }
     }
 
@@ -331,7 +331,7 @@ import Testing
         }
     }
 
-    /// C9: It has failed by then; the last action, the telling and the end are one step.
+    /// C9: The work has failed by then; the last action, the call of `onFailure` and the end are one step.
     @Test(arguments: [false, true])
     func `Who cancels work whose failure is being told comes too late, and is not kept waiting`(isScheduled: Bool) async
     {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import FluxCore
 
-/// What is counted of events, asked at the worst moment.
+/// The counts of events, read at the worst moments.
 @Suite struct CountsOfEventsTests {
     func creator(
         _ isScheduled: Bool, _ site: WorkConverter.Site = .init(),
@@ -49,7 +49,7 @@ import Testing
         await load
         await creator.flush()
         let counts = await creator.shutdown(within: .zero)
-        // What was unfinished has ended, in whichever way, and nothing else has.
+        // The unfinished events have ended since, in some way, and no others have.
         #expect(counts.completed >= early.completed && counts.failed >= early.failed)
         let ended = [early, counts].map { $0.completed + $0.failed + $0.cancelled }
         #expect(ended[1] == ended[0] + early.unfinished && counts.unfinished == 0)
@@ -87,7 +87,6 @@ import Testing
         await creator.flush()
         var failed: [Int] = []
         for (number, task) in tasks.current where await task.outcome.name == "failed" { failed.append(number) }
-        // It is told after the end.
         await told.count(failed.count)
         #expect(told.values.sorted() == failed.sorted())
     }

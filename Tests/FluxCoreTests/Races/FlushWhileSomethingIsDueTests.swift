@@ -4,7 +4,7 @@ import Testing
 
 @testable import FluxCore
 
-/// A `flush()` that has begun to wait: it may return neither before the last handler nor not at all.
+/// A `flush()` that already waits: it must return, and not before the last handler.
 @Suite struct FlushWhileSomethingIsDueTests {
     @Test func `It returns when the last subscription goes, though its queue never runs`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -57,13 +57,13 @@ import Testing
             }
         }
         store.dispatch(action: .add(1))
-        // A drain that begins takes those who wait with it: nobody would see them here.
+        // When a drain begins, it takes the waiting flushes out of the mailbox, where `waiters` looks for them.
         for gate in entered { await gate.opened() }
         let flushing = Task {
             await store.flush()
             return seen.values.sorted()
         }
-        // It waits for one queue after the other.
+        // It waits for one queue after another.
         await waiters(of: store, are: 1)
         for (count, index) in order.enumerated() {
             await patience()
@@ -91,12 +91,12 @@ import Testing
         store.dispatch(action: .add(1))
         await entered.opened()
         for _ in 0..<5 { store.dispatch(action: .add(1)) }
-        // A child, so that the time limit ends its wait.
+        // A child task, because the time limit then ends its wait.
         async let flushing: Void = store.flush()
         await waiters(of: store, are: 1)
         gate.open()
         await flushing
-        // And none that comes later finds anything to wait for.
+        // A later flush has nothing to wait for.
         store.dispatch(action: .add(1))
         await store.flush()
     }
@@ -117,7 +117,7 @@ import Testing
         async let finishing: Void = token.finish()
         await waiters(of: store!, are: 1)
         gate.open()
-        // The drain has paused, and is scheduled again.
+        // Waits until the drain has paused and is scheduled again.
         func isDraining() -> Bool {
             handle.lock.withLock { machine in
                 var isDraining = false
@@ -140,7 +140,7 @@ import Testing
         for _ in 0..<100 { store.dispatch(action: .add(1)) }
         let flushing = Task { await store.flush() }
         await waiters(of: store, are: 1)
-        // With a copy of them, the buffer in which the states wait would have to be copied for one more.
+        // If the flush kept a copy, adding one more state would copy the buffer of the pending states.
         let before = pending(of: store)
         store.dispatch(action: .add(1))
         #expect(before.capacity > 101)
@@ -151,7 +151,7 @@ import Testing
         for token in tokens { token.unsubscribe() }
     }
 
-    /// Where the states of the last mailbox wait, and how many have room there.
+    /// Returns the address and capacity of the last mailbox's buffer of pending states.
     private func pending(of store: FluxStore<Counter>) -> Buffer {
         store.handle.lock.withLock { machine in
             var buffer = Buffer()
@@ -179,9 +179,9 @@ import Testing
         while current() != count { await Task.yield() }
     }
 
-    /// Gives a task that should not go on the occasion to do so.
+    /// Gives a task that must not continue the opportunity to do so.
     ///
-    /// What passes passes without it.
+    /// A correct task passes the test without it, too.
     private func patience() async {
         for _ in 0..<1_000 { await Task.yield() }
     }

@@ -3,7 +3,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// A callback converter hands its handler to another thread, which may let go of it before the converter has returned.
+/// A callback converter passes its handler to another thread, which may release it before the converter has returned.
 @Suite struct HandlerOnAnotherThreadTests {
     enum Handing: FluxActionConverter {
         struct Event: FluxEvent { let patience: Int }
@@ -13,7 +13,7 @@ import Testing
             actionHandler: @escaping @Sendable (Counter.Action) -> Void
         ) {
             queue.async { actionHandler(.add(1)) }
-            // Nothing that would order the two threads: the count of the handler's references alone does.
+            // Waits without ordering the two threads: only the handler's reference count does that.
             var turns = event.patience
             while turns > 0 { turns -= 1 }
         }

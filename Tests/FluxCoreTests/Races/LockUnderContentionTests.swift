@@ -4,7 +4,7 @@ import Testing
 
 @testable import FluxCore
 
-/// Who finds the lock taken looks for a while whether it is free, and then stands in line: neither loses a use of it.
+/// A thread that finds the lock taken polls it for a while and then queues for it; neither loses a use of the lock.
 @Suite struct LockUnderContentionTests {
     @Test(.stress) func `More threads than there are cores use it once for each time they ask`() async {
         let counts = Box(FluxLock(0))
@@ -27,7 +27,7 @@ import Testing
             counts.lock.withLock { count in
                 held.open()
                 while arrived.values.count < 4 {}
-                // They look a thousand times, and give up the core each time or wait for microseconds.
+                // A waiting thread polls a thousand times, and each time gives up the core or pauses for microseconds.
                 for _ in 0..<200_000 { sched_yield() }
                 count += 1
             }

@@ -2,7 +2,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// A token that is kept has nothing of what it stood for: whoever ended the subscription, and whoever was at it meanwhile.
+/// A token that is kept holds neither handler nor store, whichever thread ended the subscription.
 @Suite struct TokenOutlivesStoreTests {
     @Test(arguments: [0, 1, 2, 3])
     func `Neither the handler nor the store outlives a token that is kept`(cancelling: Int) async {
@@ -25,7 +25,7 @@ import Testing
     }
 }
 
-/// A state that tells when it goes.
+/// A state that opens a gate when it is released.
 private struct Held: FluxState {
     enum Action: FluxAction { case touch }
 

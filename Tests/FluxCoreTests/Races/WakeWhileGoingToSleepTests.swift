@@ -4,9 +4,9 @@ import Testing
 
 @testable import FluxCore
 
-/// Between the moment at which a task can be woken and the one at which it sleeps there are a few instructions.
+/// A task can be woken a few instructions before it sleeps.
 ///
-/// Nothing is lost there, and the sanitizer has to be content.
+/// No wake-up is lost in between, and the thread sanitizer reports nothing.
 @Suite struct WakeWhileGoingToSleepTests {
     @Test(arguments: [false, true])
     func `Who has nothing to wait for is not told of a cancellation, and who has is`(waits: Bool) async {

@@ -243,7 +243,7 @@ import Testing
         #expect(life == ["started", "sent", "completed"])
     }
 
-    /// Notes what becomes of events.
+    /// Records what becomes of events.
     private final class Told: FluxDispatchInterceptor {
         let notes = Recorder<String>()
         func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
@@ -332,7 +332,7 @@ import Testing
         let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
         let hold = HandlerHold<Counter.Action>()
         let task = creator.fire(.hold(hold))
-        // On the same serial queue: once this is over, the state alone has the handler.
+        // Runs on the same serial queue; once it has ended, only `hold` keeps the handler.
         _ = await creator.fire(.nothing).outcome
         FluxStore(initialState: Letting(), dispatcher: nil).dispatch(action: LetGo(hold: hold))
         #expect(await task.outcome.name == "completed")

@@ -3,7 +3,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// The seam of schedulers: what is asked of a ticket is enqueued, and all is told in one order.
+/// The scheduler seam: calls on a ticket are enqueued, and all notifications come in one order.
 @Suite struct SchedulerTests {
     let store = FluxStore(initialState: Log(), dispatcher: nil)
 
@@ -23,7 +23,7 @@ import Testing
         #expect(second.notes.values == first.notes.values)
     }
 
-    /// Starts all, and notes beside others what it is told.
+    /// Starts every event, and records its notifications in a list that several schedulers share.
     final class Named: FluxScheduler {
         let (name, told): (String, Recorder<String>)
         init(_ name: String, _ told: Recorder<String>) { (self.name, self.told) = (name, told) }
@@ -100,7 +100,7 @@ import Testing
         #expect(await task.outcome.isCompleted)
     }
 
-    /// Drops an event when another has ended.
+    /// Drops the newest event that it holds when another has ended.
     final class Chain: FluxScheduler {
         let tickets = FluxLock<[FluxTicket]>([])
         func fired(_ ticket: FluxTicket) { tickets.withLock { $0.append(ticket) } }
@@ -125,7 +125,7 @@ import Testing
         await site.started.count(1)
         scheduler.ticket("add(1)")?.drop()
         #expect(await task.outcome.isCancelled)
-        // Its Swift task is cancelled too; what it still sends is nobody's mistake.
+        // Its Swift task is cancelled too; what it still sends is not reported as an error.
         site.gate(1).open()
         await site.ended.count(1)
         await creator.flush()
@@ -152,13 +152,14 @@ import Testing
         let (tickets, blocked, began) = (Recorder<FluxTicket>(), DispatchSemaphore(value: 0), Gate())
         let scheduler = Scheduling(starting: { ticket in
             ticket.start()
-            // With the second it cancels the first: whoever has fired the second does that.
+            // The second event cancels the first, on the thread that fires the second.
             tickets.values.first?.cancel()
             tickets.record(ticket)
         })
         let creator = FluxActionCreator<NestedConverter>(
             dependency: (), store: FluxStore(initialState: Counter(), dispatcher: nil), schedulers: [scheduler])
-        // On a queue of its own: a cancellation that comes before it sleeps has it wait there, and not where the other is converted.
+        // Uses a separate queue: if the cancellation comes before the sleep, the conversion blocks this queue and not
+        // that of the other.
         let own = DispatchQueue(label: "one")
         creator.fire(
             .init("one") {
@@ -248,7 +249,7 @@ import Testing
             ])
     }
 
-    /// Keeps the conversion of each attempt; fails where it is told to.
+    /// Records the conversion of each attempt; the test sends and ends through it.
     enum Attempting: FluxActionConverter {
         struct Event: FluxEvent { let conversions: Recorder<FluxConversion<Attempting>> }
         struct Failure: Error {}
@@ -257,7 +258,7 @@ import Testing
         static func start(_ conversion: FluxConversion<Attempting>) { conversion.event.conversions.record(conversion) }
     }
 
-    /// An event whose first attempt has begun, its conversions, and what its creator is told of.
+    /// Returns an event whose first attempt has begun, its conversions, and the errors that its creator reports.
     private func begun(
         under scheduler: Scheduling
     ) async -> (task: FluxTask, conversions: Recorder<FluxConversion<Attempting>>, errors: Recorder<String>) {
@@ -270,7 +271,7 @@ import Testing
         return (task, conversions, errors)
     }
 
-    /// Has those attempts followed by another at once that are to be.
+    /// Returns a scheduler that retries at once after the attempts that a closure selects.
     private func retrying(_ isRetried: @escaping @Sendable (_ attempt: Int) -> Bool) -> Scheduling {
         Scheduling(retrying: { ticket, attempt in
             ticket.start()
@@ -404,7 +405,7 @@ import Testing
         #expect(store.state.entries.count == 103, "held, it begins when it is started")
     }
 
-    /// Starts, drops and cancels with its own lock held.
+    /// Starts and cancels events while it holds its own lock.
     final class Locking: FluxScheduler {
         let tickets = FluxLock<[FluxTicket]>([])
         func fired(_ ticket: FluxTicket) {
@@ -463,7 +464,7 @@ extension Scheduling {
 }
 
 extension FluxActionCreator<WorkConverter> {
-    /// Fires an event that a scheduler holds, and starts it.
+    /// Fires an event that a scheduler holds, starts it, and returns its outcome.
     fileprivate func fire(_ event: WorkConverter.Event, on queue: DispatchQueue?, starting scheduler: Scheduling) async
         -> FluxTask.Outcome
     {

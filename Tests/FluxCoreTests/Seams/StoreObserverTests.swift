@@ -4,9 +4,9 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// The seam of those who look on at a store: what they are told, what a gate holds back, and how a store ends.
+/// The seam for store observers: their notifications, what a gate holds back, and how a store ends.
 @Suite struct StoreObserverTests {
-    /// Notes what it is told, and delays the end of its store where it is asked to.
+    /// Records its notifications, and delays the end of its store if asked to.
     final class Journal: FluxStoreObserver {
         let lines = Recorder<String>()
         let finish = Locked<(@Sendable () -> Void)?>(nil)
@@ -35,7 +35,7 @@ import Testing
         func flush() async { lines.record("flush") }
     }
 
-    /// Uses the store, as nothing under its lock could.
+    /// Uses the store, which is not possible while the store's lock is held.
     final class Settled: FluxSettling {
         let counts = Recorder<Int>()
         let store: FluxStore<Counter>
@@ -115,7 +115,7 @@ import Testing
         #expect(store.stamp == 6 && store.revision == 3)
     }
 
-    /// Returns somebody who notes its name when it is settled.
+    /// Returns itself to be settled, and then records its name.
     final class Named: FluxStoreObserver, FluxSettling {
         let name: String
         let settled: Recorder<String>
@@ -222,7 +222,7 @@ import Testing
         #expect(store.handle.withAccess { $0.isHeld } && gate.held.current.count == 1)
     }
 
-    /// C5: revisions that are left out are not mistaken for states that wait.
+    /// C5: skipped revisions are not mistaken for pending states.
     @Test func `Who joins before a revision is left out gets nothing from before`() async {
         let (store, queue) = (store(), DispatchQueue(label: "suspended"))
         queue.suspend()

@@ -3,7 +3,7 @@ import Testing
 @testable import FluxCore
 
 @Suite struct FluxListTests {
-    /// One that stays, as many that go one by one as others come, and as many empty slots between these.
+    /// One element stays; many are removed one by one as others come, with as many empty slots between them.
     @Test func `One that comes as the oldest goes moves the others now and then, and not each time`() {
         let count: UInt64 = 1_000
         var list = FluxList<UInt64>()
@@ -23,7 +23,7 @@ import Testing
         #expect(list.isEmpty && list.positions == 0)
     }
 
-    /// A flush of a creator begins with the newest event: were that none, or an old one, it would return too early.
+    /// A flush of a creator begins with the newest event: with none, or an older one, it would return too early.
     @Test func `The last is the newest that is left, whichever have gone`() {
         var list = FluxList<UInt64>()
         for id: UInt64 in 1...8 { list.insert(id, id: id) }

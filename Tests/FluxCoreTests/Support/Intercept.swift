@@ -9,7 +9,7 @@ struct Intercept: FluxDispatchInterceptor {
         self.body = body
     }
 
-    /// Keeps what goes on, and stops the action there.
+    /// Keeps the continuation, and stops the action there.
     static func keeping(_ kept: Locked<FluxNext?>) -> Intercept {
         Intercept { _, next in
             kept.withLock { $0 = next }

@@ -1,7 +1,7 @@
 import FluxCore
 import TestSupport
 
-/// Starts at once what its closure does not keep; notes what it is told.
+/// Starts events at once unless its closure keeps them, and records its notifications.
 final class Scheduling: FluxScheduler {
     enum Told: Equatable {
         case fired(String)

@@ -3,17 +3,17 @@ import FluxCore
 import FluxObservation
 import TestSupport
 
-/// Every kind of subscription of the core, for the suites that promise the same of each.
+/// Every kind of subscription in the core, for the suites that check the same guarantees for each.
 enum Watching: CaseIterable, Sendable {
     case every, latest, everyElsewhere, latestElsewhere, mainQueue, latestOnMain, source, delivery
 
-    /// Whether it gets each change; the others may skip.
+    /// Whether it delivers every change; the others may skip some.
     var isLossless: Bool { ![.latest, .latestElsewhere, .latestOnMain].contains(self) }
 
-    /// Whether its handler is called on a queue that nobody else of the test uses, so that it may block.
+    /// Whether its handler runs on a queue that nothing else in the test uses, and so may block.
     var mayBlock: Bool { ![.mainQueue, .latestOnMain].contains(self) }
 
-    /// Has a closure told of the counts of a store, the current one first.
+    /// Calls a closure with the counts of a store, beginning with the current one.
     func watch(_ store: FluxStore<Counter>, _ see: @escaping @Sendable (Int) -> Void) -> FluxSubscription {
         switch self {
         case .every: return store.subscribe(startingWithCurrent: true) { see($0.count) }
@@ -48,7 +48,7 @@ enum Watching: CaseIterable, Sendable {
     }
 }
 
-/// Puts what an observer is told of into a delivery, as a module does.
+/// Puts the changes that an observer is notified of into a delivery, as a module does.
 private final class Delivering: FluxStoreObserver {
     private let handle: FluxStoreHandle<Counter>
     private let delivery: FluxQueueDelivery<Int>
