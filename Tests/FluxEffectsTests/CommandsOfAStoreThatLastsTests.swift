@@ -5,7 +5,7 @@ import FluxTesting
 import TestSupport
 import Testing
 
-/// Commands change a state without an action: what is stored has to have that too.
+/// Commands change a state without an action, and what is stored must include these changes.
 @Suite struct CommandsOfAStoreThatLastsTests {
     struct Add: FluxCommand {
         let amount: Int
@@ -57,7 +57,7 @@ import Testing
         persistence.script.block(until: gate)
         let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
         let sent = Recorder<Int>()
-        // The second begins behind the first, so the first waits for the load by then.
+        // The second command begins after the first, so by then the first one waits for the load.
         let (first, second) = (store.run(Send(sent: sent)), store.run(Send(sent: sent)))
         for await case .actionSent in second.events { break }
         first.cancel()

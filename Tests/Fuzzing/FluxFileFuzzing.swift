@@ -1,6 +1,6 @@
-// What libFuzzer calls with one input after the other. `.ci/check-fuzzing` builds it together with the sources, in one module.
+// libFuzzer calls this with one input after another. `.ci/check-fuzzing` builds it with the sources, in one module.
 
-/// Takes the input for a file, and then for a text that is saved and damaged: neither may be taken for what it is not.
+/// Reads the input as a file, then saves and damages a part of it; neither may be read as something that it is not.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzFluxFile(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = Array(UnsafeBufferPointer(start: start, count: count))
@@ -9,7 +9,7 @@ public func fuzzFluxFile(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     return 0
 }
 
-/// What is taken for a file is, byte for byte, what a save makes of its version and content.
+/// Stops unless input that is read as a file is, byte for byte, what a save writes for its version and content.
 private func readAsFile(_ input: [UInt8]) {
     guard let (version, content) = try? FluxFileFormat.parse(input, at: "") else { return }
     if FluxFileFormat.head(version: version, content: content) + content != input {
@@ -17,7 +17,7 @@ private func readAsFile(_ input: [UInt8]) {
     }
 }
 
-/// Saves a part of the input, and does to the file what the rest says: it is found out, or nothing has changed.
+/// Saves a part of the input and damages it as the rest says; the damage must be detected unless nothing has changed.
 private func saveAndDamage(_ input: ArraySlice<UInt8>) {
     var rest = input
     let version = Int(rest.popFirst() ?? 0)
@@ -40,7 +40,7 @@ private func saveAndDamage(_ input: ArraySlice<UInt8>) {
     }
 }
 
-/// What disks, and those who copy files, do to them.
+/// Damages a file as disks, and people who copy files, do.
 private func damage(_ file: inout [UInt8], _ kind: UInt8, at place: Int, _ size: Int) {
     if file.isEmpty { return }
     let start = place % file.count

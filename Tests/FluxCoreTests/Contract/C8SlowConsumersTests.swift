@@ -213,8 +213,7 @@ import Testing
         }
     }
 
-    /// C8: A drain that only goes to the end of its creator's own queue continues on the same thread and never gives it
-    /// back.
+    /// C8: A drain that only goes to the end of its creator's queue continues there and never gives its thread back.
     @Test func `Creators that always have something to convert let other creators have their turn`() async {
         await #expect(processExitsWith: .success) {
             let chatty = (0..<ProcessInfo.processInfo.activeProcessorCount * 2).map { _ in
@@ -227,8 +226,7 @@ import Testing
         }
     }
 
-    /// C8: A drain on a queue that the subscriber gave continues on that queue alone, however many batches it has
-    /// delivered.
+    /// C8: A drain on a subscriber's queue continues on that queue alone, however many batches it has delivered.
     @Test func `A queue of one's own needs no thread of the others'`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (queue, done, last, found) = (DispatchQueue(label: "own"), Gate(), Highest(), Locked<[Int]>([]))

@@ -318,8 +318,7 @@ import Testing
                 task.cancel()
                 cancelled.set()
                 if round % 100 == 0 {
-                    // The outcome is known after the actions that had passed; from here on the store receives none of
-                    // this event.
+                    // The outcome is known after the actions that had passed; no further action of this event comes.
                     let done = Gate()
                     Task {
                         _ = await task.outcome

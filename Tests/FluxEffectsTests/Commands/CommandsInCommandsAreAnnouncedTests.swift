@@ -5,17 +5,17 @@ import Testing
 
 /// A part of a command that changes the state is announced and saved, whatever else it calls.
 ///
-/// The default of a part says that it changes nothing. Said by way of the thread, that is taken for the word of the part
-/// that called it.
+/// The default of a part reports that it changes nothing. If it did so through the thread, that would count as the
+/// report of the part that called it.
 @Suite struct CommandsInCommandsAreAnnouncedTests {
     struct Failure: Error {}
 
-    /// Leaves all parts to their defaults.
+    /// Uses the default of every part.
     struct Plain: FluxCommand {
         func execute(state: Counter, dependency: Void) async throws {}
     }
 
-    /// Changes the state in one of its parts, before or after it has that part of another command done too.
+    /// Changes the state in one of its parts, before or after it calls the same part of another command.
     struct Outer: FluxCommand {
         enum Part: CaseIterable, Sendable { case begin, output, error }
 
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    /// Announced it is once for the part at hand; `begin` and `output` of a part that leaves them empty are announced too.
+    /// The change is announced once; other parts of `Outer` that run are announced too, without a change.
     @Test(arguments: Outer.Part.allCases, [true, false])
     func `A change beside a default is announced`(part: Outer.Part, changesFirst: Bool) async {
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
@@ -56,7 +56,7 @@ import Testing
         token.unsubscribe()
     }
 
-    /// Nothing but `begin` is its own, so that nothing else can announce what that did.
+    /// Implements only `begin`, so no other part can announce its change.
     struct Beginning: FluxCommand {
         func begin(state: inout Counter) {
             state.count += 10
@@ -88,7 +88,7 @@ import Testing
         #expect(store.revision == 0)
     }
 
-    /// Tells of its failure by a change, and calls a default as well.
+    /// Reports its failure through a change, and calls a default as well.
     struct Telling: FluxCommand {
         func execute(state: Counter, dependency: Void) async throws { throw Failure() }
         func reduce(state: inout Counter, error: any Error) {
@@ -101,7 +101,7 @@ import Testing
         let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             _ = await store.run(Telling()).outcome
-            // The report comes after the end of the one that failed, and before the next one begins.
+            // Runs another command, in case a report came only after the end of the first one.
             _ = await store.run(Plain()).outcome
             guard store.state.count == -1 && store.revision == 1 else { fatalError("not announced") }
         }
@@ -109,7 +109,7 @@ import Testing
         #expect(!text.contains("failed with"), "\(text)")
     }
 
-    /// Has another command done as its own, whatever that is.
+    /// Passes every part on to another command.
     struct Wrapped<Inner: FluxCommand>: FluxCommand {
         let inner: Inner
 
@@ -128,7 +128,7 @@ import Testing
         #expect(store.state.count == -1)
     }
 
-    /// Says for itself that there is nothing to announce.
+    /// Decides by itself whether there is nothing to announce.
     struct Rarely: FluxCommand {
         let amount: Int
         func begin(state: inout Counter) throws(FluxUnchanged) {
@@ -146,7 +146,7 @@ import Testing
         #expect(store.revision == 1)
     }
 
-    /// Has a part done that is declared to throw, which without a `try` does not compile.
+    /// Calls a part that is declared to throw, which does not compile without a `try`.
     struct Besides: FluxCommand {
         let amount: Int
         func begin(state: inout Counter) {
@@ -156,7 +156,7 @@ import Testing
         func execute(state: Counter, dependency: Void) async throws {}
     }
 
-    /// Has it done by `try`, so that its word is that of the whole.
+    /// Calls it with `try`, so its report counts for the whole part.
     struct Thereby: FluxCommand {
         let amount: Int
         func begin(state: inout Counter) throws {

@@ -3,7 +3,7 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// Commands that fail unheard, and what their rules may do.
+/// Commands whose failure no part handles, and what their rules may do.
 @Suite(.timeLimit(.minutes(5))) struct FluxCommandMisuseTests {
     struct Failure: Error {}
 
@@ -17,7 +17,7 @@ import Testing
         func reduce(state: inout Counter, error: any Error) { state.count = -1 }
     }
 
-    /// Has nothing to tell of some failures.
+    /// Announces nothing for its failure.
     struct Picky: FluxCommand {
         func execute(state: Counter, dependency: Void) async throws { throw Failure() }
         func reduce(state: inout Counter, error: any Error) throws { throw FluxUnchanged() }
@@ -33,7 +33,7 @@ import Testing
         func reduce(state: inout Counter, output: Int) { state.count = output }
     }
 
-    /// Its first part may throw anything.
+    /// Its first part may throw any error.
     struct Throwing: FluxCommand {
         let error: any Error
         func begin(state: inout Counter) throws {
@@ -44,7 +44,7 @@ import Testing
         func reduce(state: inout Counter, output: Int) throws { state.count += output }
     }
 
-    /// Time of its own, by which it waits and is tried again.
+    /// Has its own clock, for its debounce and its retry.
     struct Patient: FluxCommand {
         static let time = TestClock()
         static var clock: any Clock<Duration> { time }
@@ -93,7 +93,7 @@ import Testing
         #expect(message.contains("FluxCore: run was used inside"))
     }
 
-    /// Has another command do its first part, without a `try`.
+    /// Calls the first part of another command, without a `try`.
     struct Wrapping<Inner: FluxCommand>: FluxCommand where Inner.State == Counter {
         let inner: Inner
         func begin(state: inout Counter) { inner.begin(state: &state) }
@@ -115,7 +115,7 @@ import Testing
             _ = await store.run(Picky()).outcome
             let gone = Gate()
             store.run(Silent(canary: Canary(gone)))
-            // It is told after the end, and before the command goes.
+            // The failure is reported before the command is released.
             await gone.opened()
             guard store.state.count == -1 else { fatalError("not told") }
         }

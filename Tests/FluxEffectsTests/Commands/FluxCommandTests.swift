@@ -94,7 +94,7 @@ import Testing
         var begun: [Int: [Int]] = [:]
     }
 
-    /// Commands of as many types as there are types to put in.
+    /// A command whose type differs for each `Kind`.
     struct Enter<Kind>: FluxCommand {
         let thread: Int
         let number: Int
@@ -102,7 +102,7 @@ import Testing
         func execute(state: Journal, dependency: Void) async throws {}
     }
 
-    /// C3: Also while the store is still loading, and what was begun then is held back.
+    /// C3: This also holds while the store is loading, when the beginning of each command is held back.
     @Test(arguments: [false, true]) func `Commands that a thread runs begin in that order, whatever their types`(
         isLoading: Bool
     ) async {
@@ -124,7 +124,7 @@ import Testing
         for thread in 0..<3 { #expect(store.state.begun[thread] == Array(0..<200)) }
     }
 
-    /// Says when it is being brought in, and waits for leave to be.
+    /// Shows when its result is being applied, and waits there for its gate.
     struct Deposit: FluxCommand {
         static let rules: [FluxRule<Deposit>] = [.unique(cancelling: .earlier, for: { $0.key })]
         var key: Int?

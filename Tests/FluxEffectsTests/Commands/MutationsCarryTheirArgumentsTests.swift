@@ -3,7 +3,7 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// A mutation carries its arguments, so that whoever subscribes to actions sees them, and not only its name.
+/// A mutation carries its arguments, so a subscriber to actions sees these and not only its name.
 @Suite struct MutationsCarryTheirArgumentsTests {
     struct Basket: FluxState {
         typealias Action = FluxMutation<Basket>

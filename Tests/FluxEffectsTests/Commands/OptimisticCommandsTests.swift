@@ -3,9 +3,9 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// The optimistic part of a command is in the state when `run` returns, if no rule holds the command back.
+/// The optimistic part of a command is in the state when `run` returns, unless a rule holds the command back.
 @Suite struct OptimisticCommandsTests {
-    /// Adds at once, and confirms by a mark when its gate lets it.
+    /// Adds at once, and confirms with a mark when its gate opens.
     struct Add: FluxCommand {
         let amount: Int
         var gate: Gate?
@@ -15,7 +15,7 @@ import Testing
         func reduce(state: inout Counter, output: Void) { state.marks[amount] = state.count }
     }
 
-    /// The same, one after the other.
+    /// Adds when it begins, one command after another.
     struct AddInTurn: FluxCommand {
         static let rules: [FluxRule<AddInTurn>] = [.sequence()]
         let amount: Int

@@ -4,7 +4,7 @@ import Testing
 
 @testable import FluxEffects
 
-/// How long to wait before the next attempt, and which values are refused.
+/// The delay before the next attempt, and the values that are refused.
 @Suite struct FluxBackoffTests {
     @Test(arguments: [1, 2, 10_000, .max]) func `None and constant stay what they are`(attempt: Int) {
         #expect(FluxBackoff.none.delay(after: attempt, chance: 0.5) == .zero)
@@ -55,7 +55,7 @@ import Testing
         #expect(backoff.delay(after: 1_000, chance: 1) == .zero)
     }
 
-    // MARK: - Bad use
+    // MARK: - Misuse
 
     @Test func `A negative delay is refused`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {

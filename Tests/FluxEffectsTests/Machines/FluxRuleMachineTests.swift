@@ -4,7 +4,7 @@ import Testing
 
 @testable import FluxEffects
 
-/// Each rule by a table: what goes in, and what is to be done.
+/// Each rule as a table of inputs and their effects.
 @Suite struct FluxRuleMachineTests {
     // MARK: - Groups
 
@@ -203,7 +203,7 @@ import Testing
             weights.append(rig.weight)
         }
         #expect(weights[3] - weights[2] == weights[2] - weights[1])
-        // Those that go before it is their turn leave the others in their order.
+        // Events that end before their turn leave the others in order.
         for id in [29, 3, 2] { #expect(rig.input("end \(id)") == "") }
         #expect(rig.input("end 1") == "start 4")
         for id in 4...27 { #expect(rig.input("end \(id)") == "start \(id + 1)") }
@@ -260,7 +260,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    // MARK: - Moments that have come, and nobody has woken up
+    // MARK: - Deadlines that have passed without a wake-up
 
     @Test func `A debounce lets go on what had its quiet, before the next comes`() {
         let rig = RuleRig([.debounce(for: Named.letter, .seconds(3))])
@@ -447,7 +447,7 @@ import Testing
     @Test func `One that is let go on by the end of another meets the one that ended it`() {
         let first: FluxRule<Named>.Key = { $0.name.contains("s") ? true : nil }
         let rig = RuleRig([.sequence(for: first), .unique(cancelling: .earlier, for: Named.letter)])
-        // The third ends the first, which the second waits for: the second is the last to reach the second rule.
+        // The third event ends the first, for which the second waits: the second is the last to reach the second rule.
         rig.expect([
             ("as", "start 1"), ("as", ""), ("a", "cancelled 1"), ("end 1", "cancelled 3, start 2"), ("end 2", ""),
         ])
@@ -461,7 +461,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    // MARK: - A rule of one's own
+    // MARK: - Custom rules
 
     struct Own: FluxRuling {
         let body: @Sendable (Named, FluxInFlightEvents<Named>) -> FluxDecision
@@ -533,7 +533,7 @@ import Testing
                 let own = Own { _, inFlight in inFlight.isEmpty || inFlight.count < 20_000 ? .start : .drop }
                 let rig = RuleRig([.custom(own)])
                 for _ in 1...20_000 { _ = rig.fire("a") }
-                // A table of 20,000 takes hundreds of pages, and each copy would be mapped anew.
+                // A table of 20,000 takes hundreds of pages, and each copy would map them anew.
                 Heap.mapLargeBlocks()
                 let before = Heap.pageFaults
                 for _ in 1...1_000 where rig.fire("a").count != 1 { fatalError("not dropped") }
@@ -547,7 +547,7 @@ import Testing
         let log = FluxLock<[[String]]>([])
     }
 
-    // MARK: - Many
+    // MARK: - Many events
 
     @Test func `Ten thousand of one key: the last wins, and what is kept does not grow`() {
         let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter)])

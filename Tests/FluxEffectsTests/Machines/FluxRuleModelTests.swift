@@ -3,7 +3,7 @@ import Testing
 
 @testable import FluxEffects
 
-/// Random rules and random inputs, and what has to hold whatever they are.
+/// Random rules and random inputs, and what must hold for all of them.
 @Suite struct FluxRuleModelTests {
     @Test func `Two thousand random runs keep what the rules promise`() {
         for seed in 0..<2_000 {
@@ -18,13 +18,13 @@ import Testing
     }
 }
 
-/// An event with a key for each rule, and a mark for conditions and rules of one's own.
+/// An event with a key for each rule, and a mark for conditions and custom rules.
 private struct Marked: FluxEvent {
     let keys: [Int?]
     let mark: Int
 }
 
-/// A generator whose numbers follow from its seed.
+/// A random number generator that depends only on its seed.
 private struct Seeded: RandomNumberGenerator {
     var state: UInt64
 
@@ -36,7 +36,7 @@ private struct Seeded: RandomNumberGenerator {
     }
 }
 
-/// Answers in each of the ways, by the mark of the event.
+/// Gives each kind of decision, depending on the event's mark.
 private struct AnyRuling: FluxRuling {
     func decide(on event: Marked, inFlight: FluxInFlightEvents<Marked>) -> FluxDecision {
         let alike = inFlight.filter { $0.event.mark % 3 == event.mark % 3 }.map(\.id) + [0, .max]
@@ -56,7 +56,7 @@ private final class RandomRun {
     private struct Event {
         let event: Marked
         var isExecuting = false
-        /// Cancelled while it ran, and still to end.
+        /// Whether it was cancelled while it ran, and has yet to end.
         var isEnding = false
     }
 
@@ -65,10 +65,10 @@ private final class RandomRun {
     private var machine: Machine
     private var lastID: UInt64 = 0
     private var alive: [UInt64: Event] = [:]
-    /// Those who sleep, and until when.
+    /// The timers that are running, and their deadlines.
     private var timers: [Machine.Timer: Duration] = [:]
     private var now = Duration.zero
-    /// The last one that was started of each key, for the rules where that has to be the order fired.
+    /// The event of each key that was started last, for rules that must keep the order fired.
     private var lastStarted: [Machine.Timer: UInt64] = [:]
     private(set) var failure: String?
     private(set) var names: [String] = []
@@ -83,7 +83,7 @@ private final class RandomRun {
 
     private static func rule(_ index: Int, _ random: inout Seeded) -> FluxRule<Marked> {
         let key: FluxRule<Marked>.Key = { $0.keys[index] }
-        // Symmetric, so that it does not matter which of two came first.
+        // Symmetric, so it does not matter which of the two events came first.
         let areThirds: FluxRule<Marked>.Condition = { ($0.mark + $1.mark) % 3 == 0 }
         let condition = Bool.random(using: &random) ? areThirds : nil
         return switch Int.random(in: 0...7, using: &random) {
@@ -115,7 +115,7 @@ private final class RandomRun {
         }
     }
 
-    /// Ends what runs and lets timers elapse until nothing changes: nothing may be left.
+    /// Ends running events and lets timers elapse until nothing changes; nothing may be left.
     func drain() {
         while failure == nil, !timers.isEmpty || alive.values.contains(where: \.isExecuting) {
             elapse()
@@ -147,7 +147,7 @@ private final class RandomRun {
         check(machine.elapsed(timer, at: now))
     }
 
-    // MARK: - What has to hold
+    // MARK: - What must hold
 
     private func check(_ effects: [Machine.Effect]) {
         for effect in effects {
@@ -195,7 +195,7 @@ private final class RandomRun {
         }
     }
 
-    /// A sequence, which is a limit of one, starts events in the order fired, if no rule before it changed the order.
+    /// Checks that a sequence, a limit of one, starts events in the order fired, unless an earlier rule changed that.
     private func checkOrder(_ id: UInt64, _ stage: Int) {
         guard case .concurrency(1, nil) = rules[stage].form.kind, let key = alive[id]?.event.keys[stage] else { return }
         let keepsOrder = rules[..<stage].allSatisfy {

@@ -3,9 +3,9 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// C10 for events under rules: what they hold goes when they have ended, whoever keeps their tasks.
+/// C10 for events with rules: what they hold is released when they have ended, even if their tasks are kept.
 @Suite struct C10UnderRulesTests {
-    /// Holds the event as long as its gate is closed; then does nothing, or fails with the canary in the error.
+    /// Keeps the event until its gate opens; then sends an action, or fails with the canary in the error.
     enum Holding: FluxAsyncActionConverter {
         struct Event: FluxEvent {
             var canary: Canary?

@@ -4,13 +4,12 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A wait that was given up leaves nothing behind, however long what it waited for goes on: a server that polls with a
-/// timeout must not grow.
+/// A cancelled wait leaves nothing behind, even if what it waited for continues.
 ///
-/// Each test counts the bytes that many such waits leave, in a process of its own. What a wait needs to be found by is
-/// more than 40 bytes, what chance leaves is far less than one for each.
+/// A server that polls with a timeout must not grow. Each test counts the bytes that many such waits leave, in a
+/// separate process. A wait that stays registered takes more than 40 bytes; chance leaves far fewer.
 @Suite struct CancelledWaitsUnderRulesTests {
-    /// Starts waits by the hundred and gives them up, some before and some after they have begun to wait.
+    /// Starts waits by the hundred and cancels them, some before and some after they have begun to wait.
     static func giveUp(_ count: Int, _ wait: @escaping @Sendable () async -> Void) async {
         for _ in 0..<count / 100 {
             await withTaskGroup(of: Void.self) { group in
@@ -21,15 +20,15 @@ import Testing
         }
     }
 
-    /// The bytes that a wait leaves behind.
+    /// Returns the number of bytes that each wait leaves behind.
     static func bytesKept(by wait: @escaping @Sendable () async -> Void) async -> Int {
         await Heap.bytesKept { await giveUp($0, wait) }
     }
 
-    // A wait that is lost takes 40 and more; what the allocator keeps for a thread that begins meanwhile was 8 for each.
+    // A lost wait takes at least 40 bytes; what the allocator keeps for a new thread is less than 4 per wait.
     static let limit = 24
 
-    /// A creator, and the task of an event that does not end before its gate opens.
+    /// Returns a creator, and the task of an event that ends only when the gate opens.
     static func endless(
         rules: [FluxRule<NestedConverter.Event>] = []
     ) -> (FluxActionCreator<NestedConverter>, FluxTask, Gate) {
@@ -50,14 +49,14 @@ import Testing
         }
     }
 
-    /// Fails until it is let go, and counts how often.
+    /// Fails until its last stop, and counts the attempts.
     enum Failing: FluxAsyncActionConverter {
         struct Event: FluxEvent {}
         struct Failure: Error { let text: String }
 
         final class Attempts: Sendable {
             let count = Atomic<Int>(0)
-            /// After how many it waits, and for what.
+            /// The attempts at which it waits, and the gates for each.
             let stops: [(Int, reached: Gate, goesOn: Gate)]
             init(_ stops: [(Int, reached: Gate, goesOn: Gate)]) { self.stops = stops }
         }

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What is counted of events, asked at the worst moment.
+/// The counts of events, read at the worst moments.
 @Suite struct CountsOfEventsTests {
     typealias Rule = FluxRule<WorkConverter.Event>
 
@@ -49,7 +49,7 @@ import Testing
         await isUnderWay.opened()
         let early = await creator.shutdown(within: .zero)
         await load
-        // First: what was about to be applied at the deadline ends on its own, and is unfinished until then.
+        // Outcomes first: an event that was about to apply an action at the deadline is unfinished until it ends.
         var names: [String: Int] = [:]
         for task in tasks.current { names[await task.outcome.name, default: 0] += 1 }
         let counts = await creator.shutdown(within: .zero)
@@ -90,7 +90,6 @@ import Testing
         await creator.flush()
         var failed: [Int] = []
         for (number, task) in tasks.current where await task.outcome.name == "failed" { failed.append(number) }
-        // It is told after the end.
         await told.count(failed.count)
         #expect(told.values.sorted() == failed.sorted())
     }

@@ -4,7 +4,7 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// What rules know of an event must not keep its conversion, and what never started must not look started.
+/// Rules must not keep the conversion of an event, and an event that never started must not look started.
 @Suite(.timeLimit(.minutes(5))) struct RulesLetGoOfConversionsTests {
     struct Add: FluxEvent {
         let amount: Int
@@ -34,7 +34,7 @@ import Testing
         #expect(store.state.count == 5050)
     }
 
-    /// Compared by its number, and dispatches when it goes.
+    /// Compared by its number, and dispatches when it is released.
     final class Room: Hashable, Sendable {
         let number: Double
         private let farewell: Farewell
@@ -96,7 +96,7 @@ import Testing
         let creator = FluxActionCreator<CounterConverter>(
             store: store,
             rules: [.throttle(for: { _ in Room(1, Farewell(to: target)) }, .seconds(1), latest: false)], clock: clock)
-        // In flight beyond its window, so that the group has its key.
+        // The event outlasts its window, so the group still has its key.
         let hold = HandlerHold<Counter.Action>()
         creator.fire(.hold(hold))
         hold.isKept.wait()

@@ -3,12 +3,12 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// What stops the program where rules are concerned.
+/// Misuse of rules that stops the program.
 @Suite struct FluxRuleMisuseTests {
     typealias Rule = FluxRule<WorkConverter.Event>
     typealias Creator = FluxActionCreator<WorkConverter>
 
-    /// A creator with a condition that uses it, and two events that make it be asked.
+    /// Fires two events; for the second one, a condition calls a closure with the creator and the first event's task.
     static func fire(using body: @escaping @Sendable (Creator, FluxTask) -> Void) {
         let place = Locked<(Creator, FluxTask)?>(nil)
         let rule = Rule.unique(cancelling: .earlier, for: { _ in 1 }) { _, _ in

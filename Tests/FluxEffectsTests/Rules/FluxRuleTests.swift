@@ -134,7 +134,7 @@ import Testing
         var last = creator.fire(.add(2))
         for number in 3...1_000 { last = creator.fire(.add(number)) }
         clock.advance(by: .milliseconds(500))
-        // The sleep of the first is over, and goes on to the end of the last.
+        // The sleep for the first event is over, and a second one lasts until the last event is due.
         await clock.sleepers(1)
         #expect(creator.inFlight == 1 && store.state.entries.isEmpty)
         clock.advance(by: .milliseconds(500))
@@ -252,7 +252,7 @@ import Testing
         await clock.awake.count(1)
     }
 
-    /// Fails, or does not end before it is cancelled.
+    /// Fails, or runs until it is cancelled.
     enum HangingConverter: FluxAsyncActionConverter {
         enum Event: FluxEvent { case fail, hang }
         static func convert(
@@ -296,7 +296,7 @@ import Testing
         #expect(watching.fired.values.count == (form == 0 ? 2 : 0))
     }
 
-    /// Keeps the events that it was told of.
+    /// Counts the events that it is notified of.
     final class Watching: FluxEventObserver {
         let fired = Recorder<Bool>()
         func fired(_ event: any FluxEvent, _ task: FluxTask) { fired.record(true) }
@@ -408,7 +408,7 @@ import Testing
         #expect(results.state.all == ["needle: [\"31.txt\"]"])
     }
 
-    /// Nobody has to wait until a rule sleeps: it counts from where it decided.
+    /// No test must wait until a rule sleeps: the rule counts from the moment of its decision.
     @Test(.stress) func `A clock that is moved right after the event moves its rules`() async {
         for _ in 0..<200 {
             let clock = TestClock()
@@ -428,7 +428,7 @@ import Testing
         }
     }
 
-    /// Whether somebody has woken up by then is a matter of chance, and nothing that anybody could wait for.
+    /// Whether a sleeper has woken by then is chance, and nothing can wait for it.
     @Test(.stress)
     func `An event that comes after the time of another, right after the clock was moved, is treated so`() async {
         for _ in 0..<200 {
@@ -470,7 +470,7 @@ import Testing
         next.cancel()
     }
 
-    /// A clock of the system that is put forward by hand, and that nobody wakes up by.
+    /// A system clock that is advanced by hand, and that wakes no sleeper.
     private struct SleeplessClock<Base: Clock<Duration>>: Clock {
         let base: Base
         let offset = Locked(Duration.zero)
@@ -502,7 +502,7 @@ import Testing
         }
     }
 
-    /// A clock that tells somebody of a sleep that is cancelled, on the thread that cancels.
+    /// A clock that calls a closure when a sleep is cancelled, on the thread that cancels.
     private struct TellingClock: Clock {
         let base = TestClock()
         let hasTold = Gate()
@@ -526,7 +526,7 @@ import Testing
     @Test func `Without a key a rule covers all events of the creator`() async {
         let clock = TestClock()
         func run(_ rule: FluxRule<WorkConverter.Event>) async -> [String] {
-            // Neither is over before the next is fired.
+            // Neither event ends before the next one is fired.
             let site = WorkConverter.Site { $0 < 3 }
             let creator = FluxActionCreator<WorkConverter>(
                 dependency: site, store: store, rules: [rule], clock: clock, onFailure: { _, _ in })

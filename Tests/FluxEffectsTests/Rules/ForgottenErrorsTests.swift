@@ -3,7 +3,7 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// Of the errors that an event was tried again after the latest 64 are kept; those before go with no lock held.
+/// A task keeps the latest 64 errors after which its event was retried; older ones are released with no lock held.
 @Suite struct ForgottenErrorsTests {
     private struct Failure: Error { let farewell: Farewell }
 
@@ -23,7 +23,7 @@ import Testing
                 rules: [.retry(limit: 70)], onFailure: { _, _ in })
             let outcome = await creator.fire(.init()).outcome
             #expect(outcome.error is Failure)
-            // All but the 64 that the task has kept, and the last, which it failed with.
+            // All errors but the 64 that the task has kept, and the last one, with which it failed.
             #expect(target.state.count >= 6)
         }
     }

@@ -3,7 +3,7 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// The rows of the README's comparison that are about rules.
+/// The rows of the README's comparison that concern rules.
 @Suite struct RowsOfRulesTests {
     let dispatcher = FluxDispatcher()
 

@@ -3,7 +3,7 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// Places that many creators share: who gets one, who waits, and who gives it back.
+/// Places that many creators share: which event gets one, which one waits, and when a place becomes free.
 @Suite struct SharedLimitsTests {
     typealias Event = WorkConverter.Event
     typealias Rule = FluxRule<Event>
@@ -15,7 +15,7 @@ import Testing
         FluxActionCreator(dependency: site ?? self.site, store: store, rules: rules)
     }
 
-    /// Expects that so many places are free, and no more.
+    /// Expects that exactly this number of places is free.
     func expectFree(_ count: Int, _ limit: FluxLimit, sourceLocation: SourceLocation = #_sourceLocation) async {
         let site = WorkConverter.Site { _ in true }
         let probe = creator([.concurrency(limit)], site)
@@ -70,7 +70,7 @@ import Testing
         await expectFree(1, limit)
     }
 
-    /// Expects that one more may wait, and no other.
+    /// Expects that exactly one more event may wait.
     private func expectToWait(_ limit: FluxLimit) async {
         let another = creator([.concurrency(limit)])
         let waiting = another.fire(.add(5))
@@ -154,7 +154,7 @@ import Testing
         await expectFree(1, limit)
     }
 
-    // MARK: - Several
+    // MARK: - Several limits
 
     @Test(.stress) func `Stress: two limits in opposite order on two creators, and events that wait for none`() async {
         let limits = [FluxLimit(1), FluxLimit(1)]
@@ -172,7 +172,7 @@ import Testing
     @Test func `What goes on as an event ends finds the places free that this had`() async {
         let row = creator([.concurrency(FluxLimit(1, waiting: 0)), .sequence()], .init())
         for task in (0..<100).map({ row.fire(.add($0)) }) { #expect(await task.outcome.name == "completed") }
-        // Those that come first in the order of all lists are some that let wait.
+        // Picks a limit that lets events wait, and only those pairs in which it comes first in the order of all lists.
         let pairs = (0..<20).map { _ in (wide: FluxLimit(1), narrow: FluxLimit(1, waiting: 0)) }
         let wide = pairs.map(\.wide).min { ObjectIdentifier($0) < ObjectIdentifier($1) }!
         for narrow in pairs.map(\.narrow) where ObjectIdentifier(wide) < ObjectIdentifier(narrow) {
@@ -238,7 +238,6 @@ import Testing
         }
         for task in tasks.current { _ = await task.outcome }
         await expectFree(3, limits[0])
-        // As many as wait for the second.
         await expectFree(2, limits[1])
     }
 }

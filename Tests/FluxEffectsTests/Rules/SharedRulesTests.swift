@@ -3,7 +3,7 @@ import FluxEffects
 import TestSupport
 import Testing
 
-/// Rules over events and commands of several types, and what they promise of the moment they go on.
+/// Rules for events and commands of several types, and what they guarantee when an event continues.
 @Suite struct SharedRulesTests {
     struct Load: FluxCommand, Equatable {
         let number: Int
@@ -124,7 +124,7 @@ import Testing
         #expect(store.state.entries == [1, -1, 7, 70])
     }
 
-    /// Keeps the thread that dispatches until a gate opens.
+    /// Blocks the thread that dispatches the number 1 until a gate opens.
     struct Slow: FluxDispatching {
         let inside = Gate()
         let gate = Gate()

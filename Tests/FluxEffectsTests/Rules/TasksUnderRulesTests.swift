@@ -5,11 +5,11 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What a task tells of an event that rules are applied to.
+/// What a task reports about an event with rules.
 @Suite struct TasksUnderRulesTests {
     let store = FluxStore(initialState: Log(), dispatcher: nil)
 
-    /// Fails until it is cancelled, or at once.
+    /// Fails at once, or sleeps until it is cancelled.
     enum Asking: FluxAsyncActionConverter {
         enum Event: FluxEvent { case wait, fail }
         struct Failure: Error {}
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    /// C9: It has failed by then; what is left is to say so.
+    /// C9: The work has failed by then; only the report is left.
     @Test(arguments: [[], [FluxRule<WorkConverter.Event>.sequence { _ in 1 }]])
     func `Who cancels work whose failure is being told is not kept waiting`(
         rules: [FluxRule<WorkConverter.Event>]

@@ -1,7 +1,7 @@
 import FluxCore
 import TestSupport
 
-/// Holds the changes of a store back, as one does that loads its state.
+/// Holds back the changes of a store, as a store does while it loads its state.
 final class HeldBack<State: FluxState>: Sendable {
     private let handle: FluxStoreHandle<State>
     private let held = Locked<[FluxChange<State>]>([])
@@ -16,7 +16,7 @@ final class HeldBack<State: FluxState>: Sendable {
         return false
     }
 
-    /// Puts a state in the place of the one that is there, and applies on it what was held back.
+    /// Replaces the state if one is given, and then applies the changes that were held back.
     func letGo(loading state: State? = nil) {
         handle.withAccess { access in
             access.hold(by: nil)
@@ -29,7 +29,7 @@ final class HeldBack<State: FluxState>: Sendable {
     private struct Loaded: FluxAction {}
 }
 
-/// Keeps the actions of a store, described.
+/// Records the actions of a store, described, and its events.
 final class Actions<State: FluxState>: FluxStoreObserver {
     let seen = Recorder<String>()
     let events = Recorder<any FluxEvent>()

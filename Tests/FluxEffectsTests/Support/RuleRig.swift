@@ -3,7 +3,7 @@ import Testing
 
 @testable import FluxEffects
 
-/// An event that is its name: the first letter is its key, and one that begins with "-" has none.
+/// An event with a name: the first letter is its key, and a name that begins with "-" has none.
 struct Named: FluxEvent, ExpressibleByStringLiteral {
     let name: String
 
@@ -12,18 +12,18 @@ struct Named: FluxEvent, ExpressibleByStringLiteral {
     }
 
     static let letter: FluxRule<Named>.Key = { $0.name.first == "-" ? nil : $0.name.first.map(String.init) }
-    /// For pairs: one that has "!" minds one that has too.
+    /// A condition that holds for two events if both names contain "!".
     static let areLoud: FluxRule<Named>.Condition = { $0.name.contains("!") && $1.name.contains("!") }
 }
 
-/// Drives a rule machine by lines of text; ids count from 1 in the order fired.
+/// Drives a rule machine with lines of text; ids count from 1 in the order fired.
 ///
 /// | input          | meaning                                                  |
 /// |----------------|----------------------------------------------------------|
 /// | `a`            | fires an event of this name                              |
-/// | `end 1`        | the event 1 has ended                                    |
-/// | `time 0a`      | who slept for the timer of rule 0 and key a has woken up |
-/// | `at 5`         | five seconds have gone by; at first none has             |
+/// | `end 1`        | event 1 has ended                                        |
+/// | `time 0a`      | the timer of rule 0 and key a has elapsed                |
+/// | `at 5`         | the time is now five seconds after the start             |
 final class RuleRig {
     private var machine: FluxRuleMachine
     private let rules: [FluxRuleForm]
@@ -53,7 +53,7 @@ final class RuleRig {
         return []
     }
 
-    /// The effects of one line of input, as text.
+    /// Returns the effects of one line of input, as text.
     func input(_ line: String) -> String {
         let words = line.split(separator: " ")
         let effects =
@@ -66,7 +66,7 @@ final class RuleRig {
         return effects.map(Self.text).joined(separator: ", ")
     }
 
-    /// Expects of each line of input its effects.
+    /// Expects these effects of each line of input.
     func expect(_ table: [(String, String)], sourceLocation: SourceLocation = #_sourceLocation) {
         for (number, (line, effects)) in table.enumerated() {
             let found = input(line)
@@ -85,7 +85,7 @@ final class RuleRig {
 }
 
 extension FluxRuleMachine {
-    /// How much is kept, of whatever kind; 0 when all events have ended and all timers elapsed.
+    /// How many items the machine keeps, of any kind; 0 when all events have ended and all timers have elapsed.
     var weight: Int {
         let events = entries.values.reduce(0) { $0 + 1 + $1.blockers.count + $1.dependents.count }
         return groups.reduce(events) { $0 + $1.values.reduce(0) { $0 + 1 + $1.members.count + $1.held.count } }

@@ -1,8 +1,8 @@
 import Explorer
 
-/// A queue whose work is done when the explorer says so: it has of the real one what the sources use.
+/// A queue whose work runs when the explorer decides; it has those members of the real queue that the sources use.
 public final class DispatchQueue: Shared, @unchecked Sendable {
-    /// What the real one takes; it makes no difference here.
+    /// An option of the real queue, which makes no difference here.
     public enum AutoreleaseFrequency: Sendable {
         /// Once per piece of work.
         case workItem
@@ -12,7 +12,7 @@ public final class DispatchQueue: Shared, @unchecked Sendable {
     /// The main queue, as a serial queue.
     public static let main = DispatchQueue("main", isSerial: true)
 
-    /// The queue of the label.
+    /// The label of the queue.
     public let label: String
     private let isSerial: Bool
     private var pending: [() -> Void] = []
@@ -21,23 +21,23 @@ public final class DispatchQueue: Shared, @unchecked Sendable {
 
     private init(_ label: String, isSerial: Bool) { (self.label, self.isSerial) = (label, isSerial) }
 
-    /// Makes a serial queue.
+    /// Creates a serial queue.
     public convenience init(
         label: String, autoreleaseFrequency: AutoreleaseFrequency = .workItem, target: DispatchQueue? = nil
     ) {
         self.init(label, isSerial: true)
     }
 
-    /// The queue for what may run at once.
+    /// Returns the queue for work that may run concurrently.
     public static func global() -> DispatchQueue { concurrent }
 
-    /// What it is, for people.
+    /// A description for reports.
     public override var title: String { "queue \(label)" }
 
-    /// It lives for as long as the run, which knows it.
+    /// Whether the queue must be gone when a scenario is over; it need not, because the run keeps it.
     public override var isCounted: Bool { false }
 
-    /// Has something done soon.
+    /// Submits work to the queue.
     public func async(
         file: StaticString = #fileID, line: UInt = #line, execute work: @escaping @Sendable () -> Void
     ) {
@@ -59,17 +59,17 @@ public final class DispatchQueue: Shared, @unchecked Sendable {
         isAtWork = false
     }
 
-    /// Keeps a value with the queue.
+    /// Stores a value with the queue.
     public func setSpecific<Value>(key: DispatchSpecificKey<Value>, value: Value?) {
         marks[ObjectIdentifier(key)] = value
     }
 
-    /// The value that is kept with the queue.
+    /// Returns the value that is stored with the queue.
     public func getSpecific<Value>(key: DispatchSpecificKey<Value>) -> Value? { marks[ObjectIdentifier(key)] as? Value }
 }
 
-/// What a queue keeps a value by.
+/// The key of a value that is stored with a queue.
 public final class DispatchSpecificKey<Value>: Sendable {
-    /// Makes a key.
+    /// Creates a key.
     public init() {}
 }

@@ -1,23 +1,23 @@
 import Explorer
 
-/// An atomic value, each use of which is a step of the explorer; it has of the real one what the sources use.
+/// An atomic value, each use of which is a step; it has those members of the real one that the sources use.
 ///
-/// All orderings are taken as sequentially consistent.
+/// All orderings are treated as sequentially consistent.
 public struct Atomic<Value>: ~Copyable, @unchecked Sendable {
     private let cell: Cell<Value>
 
-    /// Makes an atomic value.
+    /// Creates an atomic value.
     public init(_ value: Value) { cell = Cell(value) }
 
     deinit { cell.end() }
 
-    /// Reads it.
+    /// Returns the value.
     public borrowing func load(ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line) -> Value {
         Explorer.shared.step(.load, cell, Place(file, line))
         return cell.value
     }
 
-    /// Writes it.
+    /// Sets the value.
     public borrowing func store(
         _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
     ) {
@@ -25,7 +25,7 @@ public struct Atomic<Value>: ~Copyable, @unchecked Sendable {
         cell.value = value
     }
 
-    /// Writes it, and returns what it was.
+    /// Sets the value, and returns the previous one.
     @discardableResult public borrowing func exchange(
         _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
     ) -> Value {
@@ -36,7 +36,7 @@ public struct Atomic<Value>: ~Copyable, @unchecked Sendable {
 }
 
 extension Atomic {
-    /// Writes it, if it is as expected; returns what it was.
+    /// Sets the value if it is the expected one, and returns the previous value.
     public borrowing func compareExchange<Instance>(
         expected: Value, desired: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
     ) -> (exchanged: Bool, original: Value) where Value == Unmanaged<Instance>? {
@@ -49,7 +49,7 @@ extension Atomic {
 }
 
 extension Atomic where Value: FixedWidthInteger {
-    /// Adds to it.
+    /// Adds to the value.
     @discardableResult public borrowing func add(
         _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
     ) -> (oldValue: Value, newValue: Value) {
@@ -58,7 +58,7 @@ extension Atomic where Value: FixedWidthInteger {
         return (cell.value - value, cell.value)
     }
 
-    /// Adds to it, whether or not that overflows.
+    /// Adds to the value; unlike the real function, it does not wrap, but stops the program on overflow.
     @discardableResult public borrowing func wrappingAdd(
         _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
     ) -> (oldValue: Value, newValue: Value) {
@@ -68,7 +68,7 @@ extension Atomic where Value: FixedWidthInteger {
 
 /// The orderings that the sources name.
 public enum AtomicOrdering: Sendable {
-    /// As they are called in `Synchronization`.
+    /// The orderings have the names that they have in `Synchronization`.
     case relaxed, acquiring, releasing, acquiringAndReleasing, sequentiallyConsistent
 }
 

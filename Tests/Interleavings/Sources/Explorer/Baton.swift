@@ -4,7 +4,7 @@
     import Glibc
 #endif
 
-/// What a thread of the system waits for, until another gives it.
+/// A token that one system thread waits for until another thread gives it.
 final class Baton: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
@@ -29,7 +29,7 @@ final class Baton: @unchecked Sendable {
         pthread_mutex_unlock(mutex)
     }
 
-    /// Waits for so long at most; false: it was not given.
+    /// Waits at most this number of seconds; returns false if the baton was not given.
     func wait(seconds: Int) -> Bool {
         var end = timespec()
         clock_gettime(CLOCK_REALTIME, &end)

@@ -1,33 +1,33 @@
-/// Decides who goes on where several threads can.
+/// Decides which thread continues when several can.
 protocol Choosing: AnyObject {
-    /// Chooses one.
+    /// Chooses a thread.
     ///
     /// - Parameters:
-    ///   - ready: Who can go on, in the order in which they began.
-    ///   - straight: Who goes on if nothing speaks against it.
-    ///   - isPreemption: Whether any other choice makes a thread wait that could go on.
-    ///   - object: What the next step is about; nil where it may be about anything.
-    /// - Returns: One of those that are ready.
+    ///   - ready: The threads that can continue, in the order in which they began.
+    ///   - straight: The thread that continues by default.
+    ///   - isPreemption: Whether any other choice makes a thread wait that could continue.
+    ///   - object: The object of the next step; nil if the step may concern any object.
+    /// - Returns: One of the ready threads.
     func choose(among ready: [VirtualThread], _ straight: VirtualThread, isPreemption: Bool, at object: Shared?)
         -> VirtualThread
-    /// The run is over.
+    /// Called when the run is over.
     func ended()
 }
 
-/// Another choice than to go straight on: all that a schedule has to keep.
+/// A choice that differs from the default; a schedule consists only of these.
 struct Turn {
     let choice: Int
     let thread: Int
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Run {
     let failure: String?
     let turns: [Turn]
     let choices: Int
 }
 
-/// Goes straight on wherever it is not told to turn.
+/// Makes the default choice, except at the given turns.
 final class Straight: Choosing {
     private let turns: [Int: Int]
     private var count = 0
@@ -47,17 +47,17 @@ final class Straight: Choosing {
     func ended() {}
 }
 
-/// Goes through all schedules with so many preemptions at most, depth first (Musuvathi and Qadeer 2007).
+/// Tries all schedules with a limited number of preemptions, depth first (Musuvathi and Qadeer 2007).
 ///
-/// Where only one thread ever meets an object no other is tried: the schedules would differ in nothing that can be seen.
+/// If only one thread ever uses an object, no other choice is tried there: the schedules would not differ visibly.
 final class Systematic: Choosing {
     private struct Choice {
-        /// The numbers of those who could go on, the straight one first.
+        /// The numbers of the threads that could continue, the default one first.
         let ready: [Int]
         var index = 0
-        /// What the next step is about, in the last run.
+        /// The object of the next step, in the last run.
         var object: Shared?
-        /// Whether several threads met there, in any run that began like this.
+        /// Whether several threads used that object, in any run with this beginning.
         var isContended: Bool
     }
 
@@ -65,7 +65,8 @@ final class Systematic: Choosing {
     private var choices: [Choice] = []
     private var depth = 0
     private var preemptions = 0
-    /// How many runs did not go the way that their beginning had gone before: something in them is not decided here.
+    /// How many runs left the path that their beginning had taken before, because the explorer does not control
+    /// everything in them.
     private(set) var diverged = 0
     private var hasDiverged = false
 
@@ -74,7 +75,7 @@ final class Systematic: Choosing {
     func choose(among ready: [VirtualThread], _ straight: VirtualThread, isPreemption: Bool, at object: Shared?)
         -> VirtualThread
     {
-        // What is not to be tried is no choice.
+        // With no preemption left, nothing else is tried here.
         if isPreemption && preemptions == bound { return straight }
         if depth == choices.count {
             let numbers = [straight.number] + ready.map(\.number).filter { $0 != straight.number }
@@ -99,7 +100,7 @@ final class Systematic: Choosing {
         (depth, preemptions, hasDiverged) = (0, 0, false)
     }
 
-    /// Goes to the next schedule; false: that was the last.
+    /// Moves to the next schedule; returns false if there is none.
     func advance() -> Bool {
         while let last = choices.last {
             if last.isContended && last.index + 1 < last.ready.count {
@@ -112,7 +113,7 @@ final class Systematic: Choosing {
     }
 }
 
-/// Gives threads priorities by chance, and changes a few at steps chosen by chance: PCT, of Burckhardt and others, 2010.
+/// Gives threads random priorities, and changes a few of them at random steps: PCT, Burckhardt and others, 2010.
 final class ByPriority: Choosing {
     private var random: SplitMix
     private var priorities: [Int: UInt64] = [:]
@@ -120,12 +121,12 @@ final class ByPriority: Choosing {
     private var count = 0
     private var lowest: UInt64 = 1_000
 
-    /// Begins a run.
+    /// Prepares a run.
     ///
     /// - Parameters:
-    ///   - seed: What all chance comes from.
-    ///   - length: How many choices a run has, about.
-    ///   - depth: How many orderings of steps a bug may need; one less is how often a priority changes.
+    ///   - seed: The seed of all random numbers.
+    ///   - length: The approximate number of choices in a run.
+    ///   - depth: How many steps a bug may need in a certain order; priorities change one time less.
     init(seed: UInt64, length: Int, depth: Int) {
         var random = SplitMix(state: seed)
         changes = Set((1..<depth).map { _ in Int(random.next() % UInt64(max(length, 1))) })
@@ -149,7 +150,7 @@ final class ByPriority: Choosing {
     func ended() {}
 }
 
-/// A generator of random numbers that the same seed makes the same anywhere.
+/// A random number generator that produces the same numbers for a seed on every machine.
 struct SplitMix {
     var state: UInt64
 

@@ -1,21 +1,21 @@
-/// Runs the threads of a scenario one at a time, and decides at each step who goes on.
+/// Runs the threads of a scenario one at a time, and decides at each step which thread continues.
 ///
-/// It is used by the one thread that runs: nothing in it is locked.
+/// Only the thread that is running uses it, so nothing in it is locked.
 public final class Explorer: @unchecked Sendable {
     /// The one explorer of the process.
     public static let shared = Explorer()
 
     private enum Phase {
-        /// No scenario is under way.
+        /// No scenario is running.
         case idle
-        /// The scenario makes what its threads use.
+        /// The scenario creates the objects that its threads use.
         case setup
         case exploring
-        /// The threads are at rest: what is still to be done is done without a choice.
+        /// The threads are at rest, and the remaining work runs without choices.
         case ending
     }
 
-    /// More steps than any scenario needs: a run that goes on for so long never ends.
+    /// More steps than any scenario needs: a longer run is taken for one that never ends.
     private static let mostSteps = 20_000
 
     private var phase = Phase.idle
@@ -27,10 +27,10 @@ public final class Explorer: @unchecked Sendable {
     private var lastThread = 0
     private var current: VirtualThread?
     private var choice: any Choosing = Straight()
-    /// Whether the next job is run by the thread that enqueues it, and that.
+    /// Whether the thread that enqueues the next job also runs it, and that job.
     private var isAdopting = false
     private var adopted: UnownedJob?
-    /// How many choices there were, and where another was made than to go on.
+    /// The number of choices so far, and those that differ from the default.
     private var choices = 0
     private(set) var turns: [Turn] = []
     private(set) var failure: String?
@@ -71,7 +71,7 @@ public final class Explorer: @unchecked Sendable {
             settle()
             if checkingLeaks && failure == nil { checkLeaks() }
         } else {
-            // Its threads stay where they are, with what they hold.
+            // The threads stay where they are, so the scene that they use must stay, too.
             _ = Unmanaged.passRetained(scene!)
         }
         phase = .idle
@@ -79,7 +79,7 @@ public final class Explorer: @unchecked Sendable {
         return Run(failure: failure, turns: turns, choices: choices)
     }
 
-    /// Lets all that is due be done, in the order in which it became so.
+    /// Runs the remaining threads to their end, in the order in which they were added.
     private func settle() {
         while failure == nil, let thread = live.first {
             current = thread
@@ -89,7 +89,7 @@ public final class Explorer: @unchecked Sendable {
         }
     }
 
-    /// Waits until all threads are at rest; one that never comes to a step keeps them from that.
+    /// Waits until all threads are at rest; stops the process if a thread reaches no step for 20 seconds.
     private func waitForRest() {
         if control.wait(seconds: 20) { return }
         let last =
@@ -107,13 +107,13 @@ public final class Explorer: @unchecked Sendable {
 
     // MARK: - Failing
 
-    /// Notes what went wrong; the run goes on, and the first is told.
+    /// Records a failure; the run continues, and only the first failure is reported.
     func fail(_ message: String) { if failure == nil { failure = message } }
 
-    /// Ends the run in the middle: the calling thread goes no further.
+    /// Ends the run immediately: the calling thread never continues.
     private func stop(_ message: String) {
         fail(message)
-        // Outside the threads nobody is to be stopped: the run is over when the scenario returns.
+        // Outside the threads there is nothing to stop: the run is over when the scenario returns.
         guard let thread = current else { return }
         control.give()
         while true { thread.wait() }
@@ -121,7 +121,7 @@ public final class Explorer: @unchecked Sendable {
 
     // MARK: - Threads
 
-    /// Begins another line of control, which goes on when it is chosen.
+    /// Adds a virtual thread, which runs when it is chosen.
     public func spawn(_ name: String, isTask: Bool = false, _ body: @escaping () -> Void) {
         precondition(phase != .idle, "\(name) was begun while no scenario is under way")
         precondition(phase == .setup || phase == .ending || current != nil, "\(name) was begun by a foreign thread")
@@ -129,7 +129,7 @@ public final class Explorer: @unchecked Sendable {
         live.append(VirtualThread(lastThread, name, isTask: isTask, body))
     }
 
-    /// Begins a line of control that makes a Swift task able to go on, and then is that task.
+    /// Adds a virtual thread that resumes a Swift task and then runs that task.
     func spawnTask(_ name: String, _ wake: @escaping () -> Void) {
         spawn(name, isTask: true) {
             self.isAdopting = true
@@ -141,7 +141,7 @@ public final class Explorer: @unchecked Sendable {
         }
     }
 
-    /// Takes in a job of the runtime.
+    /// Accepts a job from the Swift runtime.
     func enqueue(_ job: UnownedJob) {
         if isAdopting && adopted == nil { return adopted = job }
         step(.wake, nil, Place("the runtime of Swift", 0), isFree: true)
@@ -156,7 +156,7 @@ public final class Explorer: @unchecked Sendable {
         next.resume()
     }
 
-    /// Nobody can go on: all is done, or those that are left wait for each other.
+    /// No thread can continue: all have ended, or the remaining ones wait for each other.
     private func rest() {
         if !live.isEmpty { fail("Nobody can go on:\n" + live.map(describe).joined(separator: "\n")) }
         control.give()
@@ -177,13 +177,13 @@ public final class Explorer: @unchecked Sendable {
 
     // MARK: - Steps
 
-    /// Comes before a step of the calling thread: another may go on instead.
+    /// Comes before a step of the calling thread; another thread may run first.
     ///
     /// - Parameters:
-    ///   - operation: What it is about to do.
-    ///   - object: With what; nil: with something that any other step may be about.
-    ///   - place: Where.
-    ///   - isFree: Whether it makes no difference to any other step whether this comes before it or after.
+    ///   - operation: The operation that is about to happen.
+    ///   - object: The object of the operation; nil if any other step may concern the same thing.
+    ///   - place: The place in the sources.
+    ///   - isFree: Whether the order of this step and any other step makes no difference.
     public func step(_ operation: Operation, _ object: Shared?, _ place: Place, isFree: Bool = false) {
         if let object, object.isGone {
             stop("\(operation) of \(object.name) at \(place.text), which is gone with what it belonged to.")
@@ -228,11 +228,11 @@ public final class Explorer: @unchecked Sendable {
         object.takenAt = place
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     public func unlock(_ object: Shared, _ place: Place) {
         step(.unlock, object, place)
         object.owner = nil
-        // Whoever may not be interrupted goes on at once: it has what the next that this thread does may need.
+        // A thread that must not be interrupted continues first: it holds something that this thread may need next.
         guard let thread = current, let next = live.first(where: { $0.unbroken > 0 && $0.isReady }), next !== thread
         else { return }
         current = next
@@ -240,7 +240,7 @@ public final class Explorer: @unchecked Sendable {
         thread.wait()
     }
 
-    /// Runs what must not be interrupted, because it holds something that the explorer does not know.
+    /// Runs a closure that must not be interrupted, because it holds something that the explorer does not know.
     public func unbroken<Result>(_ body: () -> Result) -> Result {
         let thread = current
         thread?.unbroken += 1
@@ -248,9 +248,10 @@ public final class Explorer: @unchecked Sendable {
         return body()
     }
 
-    /// Whoever goes on; nil: nobody can.
+    /// Returns the thread that continues, or nil if none can.
     private func next(after thread: VirtualThread?, at object: Shared?) -> VirtualThread? {
-        // Whoever may not be interrupted goes on, or who has the lock that it waits for: others may need what it holds.
+        // A thread that must not be interrupted continues, or the owner of the lock that it waits for: others may
+        // need what it holds.
         if var unbroken = live.first(where: { $0.unbroken > 0 }) {
             for _ in live { unbroken = unbroken.wanted?.owner ?? unbroken }
             return unbroken.isReady ? unbroken : nil

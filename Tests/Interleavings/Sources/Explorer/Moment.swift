@@ -4,7 +4,7 @@
     import Glibc
 #endif
 
-/// What a clock on the wall says, for limits and figures; it decides about no schedule.
+/// Reads the monotonic clock, for time limits and durations; it affects no schedule.
 enum Moment {
     static var now: Double {
         var time = timespec()

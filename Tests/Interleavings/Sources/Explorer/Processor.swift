@@ -2,14 +2,14 @@
     import Glibc
 #endif
 
-/// Where the process runs: since one of its threads runs at a time, it takes half the time if they all stay on one processor.
+/// Pins the process to one processor: only one of its threads runs at a time, which then takes half the time.
 enum Processor {
-    /// Keeps the process on one of those that it may use, on Linux.
+    /// Pins the process to one of the processors that it may use, on Linux.
     ///
-    /// - Parameter turn: Which of them, counted round and round.
+    /// - Parameter turn: The index of the processor, which wraps around.
     static func keep(_ turn: Int) {
         #if canImport(Glibc)
-            // Swift sees neither of the two, which are no part of POSIX.
+            // Swift imports neither of the two functions, which are not part of POSIX.
             typealias Call = @convention(c) (pid_t, Int, UnsafeMutableRawPointer) -> Int32
             guard let get = dlsym(nil, "sched_getaffinity"), let set = dlsym(nil, "sched_setaffinity") else { return }
             var allowed = [UInt8](repeating: 0, count: 128)

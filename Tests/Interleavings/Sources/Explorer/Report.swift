@@ -4,9 +4,9 @@
     import Glibc
 #endif
 
-/// Says what went wrong, and how to see it again.
+/// Describes a failure, and how to reproduce it.
 enum Report {
-    /// The scenario under way, for a run that ends in the middle.
+    /// The current scenario, for a run that ends in the middle.
     nonisolated(unsafe) static var scenario = ""
 
     static func replay(_ turns: [Turn]) -> String {
@@ -14,7 +14,7 @@ enum Report {
         return "swift run --package-path Tests/Interleavings interleavings --scenario \(scenario) --replay \(list)"
     }
 
-    /// The run, step by step; steps at what one thread alone meets are left out.
+    /// Returns the run step by step, without the steps at objects that only one thread uses.
     static func text(_ explorer: Explorer, _ turns: [Turn], _ failure: String) -> String {
         var lines = ["FAILED \(scenario): \(failure)", "", "The steps, where threads meet:"]
         var last: VirtualThread?
@@ -28,14 +28,14 @@ enum Report {
         return lines.joined(separator: "\n")
     }
 
-    /// Ends the process in the middle of a run that cannot be ended.
+    /// Ends the process in the middle of a run that cannot be completed.
     static func stop(_ explorer: Explorer) -> Never {
         print(text(explorer, explorer.turns, explorer.failure ?? "it was stopped."))
         fflush(nil)
         _exit(1)
     }
 
-    /// Has a crash reported like any other failure.
+    /// Reports a crash like any other failure.
     static func catchCrashes() {
         for number in [SIGILL, SIGTRAP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE] {
             signal(number) { number in

@@ -4,7 +4,7 @@
     import Glibc
 #endif
 
-/// What the command line does with a list of scenarios.
+/// The command line interface of a list of scenarios.
 public enum Runner {
     private static let usage = """
         interleavings [--list] [--scenario NAME] [--seconds N] [--cut-off N] [--bound N] [--random N] [--seed N]
@@ -21,7 +21,7 @@ public enum Runner {
           --replay     runs one schedule of a scenario, as a report has it, and says what happens step by step
         """
 
-    /// Does what the arguments say; ends the process.
+    /// Carries out the arguments, and ends the process.
     public static func main(_ scenarios: [Scenario]) -> Never {
         decideHashing()
         let arguments = Array(CommandLine.arguments.dropFirst())
@@ -55,7 +55,7 @@ public enum Runner {
         exit(explore(scenario, limits) ? 0 : 1)
     }
 
-    /// Begins anew where hashes begin with a number of chance, as they do in Swift: a schedule would go another way each time.
+    /// Restarts the process with deterministic hashing, because random hash seeds would change the schedule each time.
     private static func decideHashing() {
         if getenv("SWIFT_DETERMINISTIC_HASHING") != nil { return }
         setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
@@ -94,7 +94,7 @@ public enum Runner {
 
     // MARK: - All scenarios
 
-    /// Explores all scenarios, two at a time; returns whether none has failed.
+    /// Explores all scenarios, two at a time, and returns whether all of them passed.
     private static func all(_ scenarios: [Scenario], _ arguments: [String]) -> Bool {
         let start = Moment.now
         var (waiting, running, failed) = (scenarios[...], [pid_t: (name: String, processor: Int)](), [String]())

@@ -1,23 +1,23 @@
-/// A few lines that say what some threads do at once, and what has to be so afterwards.
+/// A few lines that say what some threads do at once, and what must hold afterwards.
 public struct Scenario: Sendable {
-    /// What it is run by: the clause and a few words.
+    /// The name to run it by: the clause and a few words.
     public let name: String
-    /// What users get.
+    /// The guarantee to users.
     public let title: String
     let body: @Sendable (Scene) -> Void
 
-    /// Makes a scenario.
+    /// Creates a scenario.
     ///
     /// - Parameters:
-    ///   - name: What it is run by.
-    ///   - title: What users get, as a sentence.
-    ///   - body: Makes what the threads use, and says what they do; called anew for each run.
+    ///   - name: The name to run it by.
+    ///   - title: The guarantee to users, as a sentence.
+    ///   - body: Creates what the threads use, and adds the threads; called again for each run.
     public init(_ name: String, _ title: String, _ body: @escaping @Sendable (Scene) -> Void) {
         (self.name, self.title, self.body) = (name, title, body)
     }
 }
 
-/// One run of a scenario, for the scenario to fill.
+/// One run of a scenario, which the scenario fills.
 public final class Scene: @unchecked Sendable {
     @TaskLocal static var taskName: String?
 
@@ -27,28 +27,28 @@ public final class Scene: @unchecked Sendable {
 
     var waiting: String? { open.first }
 
-    /// Does the next of what comes last, and lets go of that; false: that was all.
+    /// Runs and releases the next closure given to `finally`; returns false if there is none.
     func end() -> Bool {
         if endings.isEmpty { return false }
         endings.removeFirst()()
         return true
     }
 
-    /// Has a thread do something.
+    /// Adds a thread.
     ///
     /// - Parameters:
-    ///   - name: What reports call it.
-    ///   - body: What it does.
+    ///   - name: Its name in reports.
+    ///   - body: The work of the thread.
     public func thread(_ name: String, _ body: @escaping @Sendable () -> Void) {
         Explorer.shared.spawn(name, body)
     }
 
-    /// Has a Swift task do something; if it never ends, the run has failed.
+    /// Adds a Swift task; the run fails if the task never ends.
     ///
     /// - Parameters:
-    ///   - name: What reports call it.
-    ///   - body: What it does.
-    /// - Returns: What cancels the task.
+    ///   - name: Its name in reports.
+    ///   - body: The work of the task.
+    /// - Returns: A closure that cancels the task.
     @discardableResult
     public func task(_ name: String, _ body: @escaping @Sendable () async -> Void) -> @Sendable () -> Void {
         open.append("task \(name)")
@@ -59,23 +59,23 @@ public final class Scene: @unchecked Sendable {
         return { cancelUnbroken(task) }
     }
 
-    /// Does something once all threads are at rest; more than one are done in order, and what each begins in between.
+    /// Runs a closure once all threads are at rest; several run in order, after what the earlier ones started.
     ///
-    /// - Parameter body: Looks whether all is as it has to be.
+    /// - Parameter body: Checks what must hold.
     public func finally(_ body: @escaping @Sendable () -> Void) { endings.append(body) }
 
-    /// Lets another thread go on here, if the explorer likes: within a `handle`, or a handler.
+    /// Lets another thread continue here if the explorer decides so, for use in a `handle` or a handler.
     public func point(_ file: StaticString = #fileID, _ line: UInt = #line) {
         Explorer.shared.step(.point, nil, Place(file, line))
     }
 
-    /// Fails the run unless something is so.
+    /// Fails the run unless a condition holds.
     ///
     /// - Parameters:
-    ///   - isSo: What has to be so.
-    ///   - message: What is wrong if it is not.
-    ///   - file: Where it is asked for.
-    ///   - line: Where it is asked for.
+    ///   - isSo: The condition.
+    ///   - message: What is wrong if it does not hold.
+    ///   - file: The file of the call.
+    ///   - line: The line of the call.
     public func expect(
         _ isSo: Bool, _ message: @autoclosure () -> String, file: StaticString = #fileID, line: UInt = #line
     ) {
@@ -83,38 +83,38 @@ public final class Scene: @unchecked Sendable {
     }
 }
 
-/// Something that the threads of a scenario share: only one of them runs at a time, so it needs no lock.
+/// A value that the threads of a scenario share; only one of them runs at a time, so it needs no lock.
 public final class Noted<Value>: @unchecked Sendable {
-    /// What was noted.
+    /// The shared value.
     public var value: Value
 
-    /// Makes it.
+    /// Creates a shared value.
     public init(_ value: Value) { self.value = value }
 }
 
-/// Keeps threads waiting until it is opened: for a scenario in which somebody is slow.
+/// Makes threads wait until it is opened, for scenarios in which a thread is slow.
 public final class Gate: Shared, @unchecked Sendable {
     private static let nobody = VirtualThread(0, "nobody", isTask: false) {}
 
-    /// Makes one that is closed.
+    /// Creates a closed gate.
     public override init() {
         super.init()
         owner = Gate.nobody
     }
 
-    /// What it is, for people.
+    /// A description for reports.
     public override var title: String { "Gate" }
 
-    /// It belongs to no object.
+    /// Whether the gate must be gone when a scenario is over; it need not, because it belongs to no object.
     public override var isCounted: Bool { false }
 
-    /// Opens it for good.
+    /// Opens the gate permanently.
     public func open(_ file: StaticString = #fileID, _ line: UInt = #line) {
         Explorer.shared.step(.wake, self, Place(file, line))
         owner = nil
     }
 
-    /// Makes the thread wait until it is open.
+    /// Makes the calling thread wait until the gate is open.
     public func pass(_ file: StaticString = #fileID, _ line: UInt = #line) {
         Explorer.shared.step(.lock, self, Place(file, line))
     }

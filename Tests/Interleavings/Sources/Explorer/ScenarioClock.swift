@@ -1,14 +1,14 @@
-/// A clock that stands still until a sleep is over, which may be at any moment: that is what the explorer decides.
+/// A clock that stands still until a sleep is over, which the explorer decides and may do at any moment.
 public final class ScenarioClock: Clock, @unchecked Sendable {
     /// A moment.
     public struct Instant: InstantProtocol {
         let offset: Duration
 
-        /// Compares two moments.
+        /// Returns whether one moment is before another.
         public static func < (one: Instant, other: Instant) -> Bool { one.offset < other.offset }
-        /// Goes on by so long.
+        /// Returns the moment that is later by a duration.
         public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-        /// How long it is until another moment.
+        /// Returns the duration to another moment.
         public func duration(to other: Instant) -> Duration { other.offset - offset }
     }
 
@@ -24,19 +24,19 @@ public final class ScenarioClock: Clock, @unchecked Sendable {
         }
     }
 
-    /// The moment up to which sleeps are over.
+    /// The latest deadline of the sleeps that are over.
     public private(set) var now = Instant(offset: .zero)
-    /// How fine it is.
+    /// The resolution of the clock.
     public let minimumResolution = Duration.nanoseconds(1)
 
     private let isStopped: Bool
 
-    /// Makes a clock.
+    /// Creates a clock.
     ///
-    /// - Parameter isStopped: Whether no sleep is ever over, but by a cancel.
+    /// - Parameter isStopped: Whether a sleep ends only when its task is cancelled.
     public init(isStopped: Bool = false) { self.isStopped = isStopped }
 
-    /// Sleeps until the explorer says that it is over, or the task is cancelled.
+    /// Sleeps until the explorer ends the sleep, or the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
         let sleeper = Sleeper()
         await withTaskCancellationHandler {

@@ -1,33 +1,33 @@
-/// How far a scenario is explored.
+/// The limits of an exploration.
 struct Limits {
-    /// The most preemptions that a systematic schedule has.
+    /// The maximum number of preemptions in a systematic schedule.
     var bound = 3
-    /// How long the schedules with more than two preemptions may take.
+    /// The time limit for each number of preemptions above two, in seconds.
     var seconds = 60.0
-    /// How long those with two at most may take.
+    /// The time limit for all schedules with at most two preemptions, in seconds.
     var cutOff = 120.0
-    /// How many runs are left to chance.
+    /// The number of random runs.
     var random = 500
     var seed: UInt64 = 1
 }
 
-/// What came of exploring a scenario.
+/// The result of an exploration.
 struct Exploration {
-    /// How many schedules were run, by the most preemptions that they have, and whether these were all.
+    /// The number of schedules run for each maximum of preemptions, and whether these were all.
     var systematic: [(bound: Int, count: Int, isAll: Bool)] = []
     var random = 0
     var diverged = 0
     var seconds = 0.0
-    /// The first run that failed, made as short as it could be.
+    /// The first run that failed, shortened as far as possible.
     var failure: Run?
 }
 
 extension Explorer {
-    /// Explores a scenario: all schedules with none, one, two and three preemptions, then some that chance makes.
+    /// Explores a scenario: all schedules up to the maximum number of preemptions, then random ones.
     func explore(_ scenario: Scenario, _ limits: Limits) -> Exploration {
         let start = Moment.now
         var result = Exploration()
-        // Makes what there is once in a process.
+        // Creates what is created only once in a process.
         var longest = run(scenario, Straight(), checkingLeaks: false).choices
         func note(_ run: Run) -> Bool {
             longest = max(longest, run.choices)
@@ -50,14 +50,14 @@ extension Explorer {
         while result.failure == nil && result.random < limits.random {
             result.random += 1
             let seed = limits.seed &+ UInt64(result.random)
-            // From one change of a priority to four, in turn.
+            // One to four changes of a priority, in turn.
             if note(run(scenario, ByPriority(seed: seed, length: longest, depth: 2 + result.random % 4))) { break }
         }
         result.seconds = Moment.now - start
         return result
     }
 
-    /// Takes out of a schedule each turn without which it fails too.
+    /// Removes each turn without which the schedule still fails.
     private func shorten(_ run: Run, _ scenario: Scenario) -> Run {
         var best = run
         var isShorter = true
@@ -72,7 +72,7 @@ extension Explorer {
                 }
             }
         }
-        // Once more, for its steps.
+        // Runs the schedule again to record its steps.
         let last = self.run(scenario, Straight(best.turns.map { ($0.choice, $0.thread) }))
         return last.failure == nil ? best : last
     }

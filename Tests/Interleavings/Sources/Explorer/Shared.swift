@@ -1,33 +1,33 @@
-/// Something that threads meet at: a lock, an atomic value, a queue.
+/// An object that several threads may use: a lock, an atomic value, a queue.
 ///
-/// It outlives what it belongs to until the end of the run, so that a step on what is gone is seen.
+/// It outlives the object that it belongs to until the end of the run, so a step on a released object is detected.
 open class Shared: @unchecked Sendable {
-    /// The thread that has it, if it is a lock that is taken.
+    /// The thread that holds it, if it is a lock that is taken.
     final var owner: VirtualThread?
     /// Where the owner took it.
     final var takenAt: Place?
-    /// Whether the object that it is a part of is gone.
+    /// Whether the object that it belongs to has been released.
     final var isGone = false
-    /// Its number in the run that it was made in.
+    /// Its number in the run that created it.
     final let number: Int
-    /// The threads that met here in the run that was last seen, one bit each.
+    /// The threads that used it in the last run in which it was used, one bit each.
     private final var visitors: UInt64 = 0
     private final var visitedRun = -1
 
-    /// Makes one, known to the run under way.
+    /// Creates an object and adds it to the current run, if there is one.
     public init() {
         let explorer = Explorer.shared
         number = explorer.register()
         if explorer.isUnderWay { explorer.objects.append(self) }
     }
 
-    /// What it is, for people.
+    /// A description for reports.
     open var title: String { "object" }
 
-    /// Whether it has to be gone when a scenario is over.
+    /// Whether it must be gone when a scenario is over.
     open var isCounted: Bool { true }
 
-    /// What it is belongs to an object that is gone from here on.
+    /// Notes that the object that it belongs to has been released.
     public final func end() { isGone = true }
 
     final func visit(_ thread: VirtualThread) {
@@ -35,18 +35,18 @@ open class Shared: @unchecked Sendable {
         visitors |= 1 << UInt64(truncatingIfNeeded: thread.number & 63)
     }
 
-    /// Whether several threads met here: elsewhere it makes no difference who goes first.
+    /// Whether several threads used it; otherwise the order of their steps makes no difference.
     final var isContended: Bool { visitors.nonzeroBitCount > 1 }
 
     final var name: String { "\(title) #\(number)" }
 }
 
-/// A line of the sources.
+/// A line in the sources.
 public struct Place: Sendable {
     let file: StaticString
     let line: UInt
 
-    /// Makes a place of `#fileID` and `#line`.
+    /// Creates a place from `#fileID` and `#line`.
     public init(_ file: StaticString, _ line: UInt) { (self.file, self.line) = (file, line) }
 
     var text: String {
@@ -56,11 +56,11 @@ public struct Place: Sendable {
     }
 }
 
-/// What a thread is about to do.
+/// The kind of step that a thread is about to take.
 public enum Operation: String, Sendable {
     /// Takes a lock.
     case lock
-    /// Gives a lock back.
+    /// Releases a lock.
     case unlock
     /// Reads an atomic value.
     case load
@@ -70,13 +70,13 @@ public enum Operation: String, Sendable {
     case exchange
     /// Puts work on a queue.
     case hop
-    /// Makes a Swift task able to go on.
+    /// Makes a Swift task able to continue.
     case wake
-    /// A place that a scenario or a mutant names.
+    /// A point that a scenario or a mutant names.
     case point
 }
 
-/// A step of a run.
+/// One step of a run.
 struct Step {
     let thread: VirtualThread
     let operation: Operation

@@ -4,9 +4,9 @@
     import Glibc
 #endif
 
-/// One line of control: a thread of the scenario, a queue at work, or a Swift task up to where it suspends.
+/// A thread of the scenario, a queue at work, or a Swift task up to its next suspension.
 ///
-/// It runs on a thread of the system of its own, so that what is kept per thread works; only one of all runs at a time.
+/// Each runs on a separate system thread, so thread-specific data works; only one of them runs at a time.
 final class VirtualThread: @unchecked Sendable {
     let number: Int
     private(set) var name: String
@@ -16,7 +16,7 @@ final class VirtualThread: @unchecked Sendable {
     private var carrier: Carrier?
     /// The lock that it is about to take.
     var wanted: Shared?
-    /// Above 0 it is made to wait for locks only: it holds something that the explorer does not know.
+    /// Above 0, it waits only for locks, because it holds something that the explorer does not know.
     var unbroken = 0
 
     init(_ number: Int, _ name: String, isTask: Bool, _ body: @escaping () -> Void) {
@@ -25,14 +25,14 @@ final class VirtualThread: @unchecked Sendable {
 
     var isReady: Bool { wanted?.owner == nil }
 
-    /// A Swift task knows what it was started for; asked on the thread itself.
+    /// Takes the name that the Swift task was started with; must be called on the thread itself.
     func noteName() {
         if isNamed || !isTask { return }
         isNamed = true
         if let task = Scene.taskName { name = "task \(task)" }
     }
 
-    /// Lets it go on; the caller waits, or ends.
+    /// Lets the thread continue; the caller then waits or ends.
     func resume() {
         if carrier == nil {
             carrier = Carrier.take()
@@ -43,7 +43,7 @@ final class VirtualThread: @unchecked Sendable {
 
     func wait() { carrier!.baton.wait() }
 
-    /// Runs it to its end; what it captured is let go of as a part of it.
+    /// Runs the thread to its end, including the release of what its body captured.
     fileprivate func run() {
         var body = self.body
         self.body = nil
@@ -53,7 +53,7 @@ final class VirtualThread: @unchecked Sendable {
     }
 }
 
-/// A thread of the system that runs one virtual thread after the other.
+/// A system thread that runs one virtual thread after another.
 final class Carrier: @unchecked Sendable {
     nonisolated(unsafe) private static var idle: [Carrier] = []
 

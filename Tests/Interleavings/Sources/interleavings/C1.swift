@@ -1,7 +1,7 @@
 import Explorer
 import Flux
 
-/// One action at a time, each exactly once; and what follows from it for who reads.
+/// One action at a time, each exactly once, and what follows from that for readers.
 enum C1 {
     static let scenarios = [
         Scenario("c1-dispatches", "Two threads dispatch to a store, and no update is lost") { scene in
@@ -195,7 +195,7 @@ enum C1 {
     ]
 }
 
-/// Notes which stores come, as true, and go.
+/// Records attached stores as true, and detached ones as false.
 private final class StoreWatch: FluxDispatcherObserver {
     let told = FluxLock<[Bool]>([])
 

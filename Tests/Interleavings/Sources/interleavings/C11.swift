@@ -109,13 +109,13 @@ enum C11 {
             let (one, other) = twoDispatchers()
             let (stores, seen) = ([makeLog(one), makeLog(one)], Noted([0, 0]))
             let view = FluxView(stores[0], stores[1]) { [$0.entries.count, $1.entries.count] }
-            // What the view knows is old from here on.
+            // From here on, the value that the view has kept is outdated.
             one.add(1)
             for store in stores { scene.thread("moves") { other.attach(store) } }
             scene.thread("dispatches") { other.add(2) }
             scene.thread("reads") { seen.value = view.state }
             scene.finally {
-                // An action that came before one of them was there has reached the other alone.
+                // An action dispatched before one of the stores had moved reached only the other one.
                 if view.state == [2, 2] { scene.expect(seen.value[0] == seen.value[1], "torn: \(seen.value)") }
             }
         },
@@ -170,7 +170,7 @@ enum C11 {
         },
     ]
 
-    // With `haveMoved` one of the stores has been elsewhere since the view looked where they are.
+    // With `haveMoved`, one of the stores has been attached elsewhere since the view looked up their dispatchers.
     private static func storesOfNone(
         _ name: String, _ title: String, haveMoved: Bool = false
     ) -> Scenario {
@@ -178,7 +178,7 @@ enum C11 {
             let (one, two, seen) = (makeLog(), makeLog(), Noted<[[Int]]>([]))
             let view = FluxView(one, two) { [$0.entries.count, $1.entries.count] }
             if haveMoved { visit(one) }
-            // What the view knows is old from here on, so that both read the stores.
+            // From here on, the value that the view has kept is outdated, so both threads read the stores.
             one.add(0)
             scene.thread("one") { one.add(1) }
             scene.thread("one, and reads") {
@@ -198,7 +198,7 @@ enum C11 {
         }
     }
 
-    // With `haveMoved` one of the stores has been elsewhere since the view looked where they are.
+    // With `haveMoved`, one of the stores has been attached elsewhere since the view looked up their dispatchers.
     private static func storesCome(
         _ name: String, _ title: String, haveMoved: Bool = false
     ) -> Scenario {

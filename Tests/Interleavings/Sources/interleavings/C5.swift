@@ -2,8 +2,9 @@ import Dispatch
 import Explorer
 import Flux
 
-/// Each announced change once, in order, never two calls of a handler at once; also where handlers dispatch (C6), and where
-/// one is slow (C8).
+/// Each announced change comes once and in order, and a handler never runs twice at once.
+///
+/// This also holds if handlers dispatch (C6), and if one is slow (C8).
 enum C5 {
     static let scenarios = [
         Scenario("c5-every", "A subscription gets each change of two threads once and in order") { scene in
@@ -119,7 +120,7 @@ enum C5 {
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let (token, queue) = (Noted<FluxSubscription?>(nil), DispatchQueue(label: "mine"))
             let part: @Sendable (Log) -> Int = { $0.entries.count }
-            // None is as good as another: a state that was handed over twice would be seen.
+            // No two values are equal here, so a state that is delivered twice would show.
             let first = store.subscribe(to: part, by: { _, _ in false }, .latest) { one.value.append($0) }
             scene.thread("dispatches") {
                 store.add(1)
@@ -371,7 +372,7 @@ enum C5 {
             await flush()
             scene.expect(seen.value >= applied, "\(seen.value) of \(applied) were handed over")
         }
-        // What is watched lives as long.
+        // Keeps what is watched alive until the end.
         scene.finally { withExtendedLifetime((token, flush)) { scene.expect(seen.value, is: 2, "handed over") } }
     }
 }

@@ -4,7 +4,7 @@ import Flux
 
 /// `unsubscribe()` never waits, and no further call is decided on; `finish()` waits for the last.
 ///
-/// What is let go of goes, and what is due is done (C10).
+/// After a release, objects are freed and pending work is done (C10).
 enum C7 {
     static let scenarios = [
         Scenario("c7-finish", "Once finish() has returned, no call of the handler runs or comes") { scene in
@@ -204,7 +204,7 @@ enum C7 {
             scene in
             let (store, told) = (makeLog(), Told())
             store.instrument(told)
-            // Whoever is woken first lets another thread in before the telling begins.
+            // Waking this subscription lets another thread run before the instrumentation is notified.
             let subscription = store.subscribe { _ in }
             scene.thread("one") { store.add(1) }
             scene.thread("two") {
@@ -235,7 +235,7 @@ enum C7 {
     ]
 }
 
-/// Notes what it is told of.
+/// Records its notifications.
 private final class Told: FluxInstrumentation {
     let applied = FluxLock<[(entry: Int, revision: Int)]>([])
 
@@ -245,7 +245,7 @@ private final class Told: FluxInstrumentation {
     }
 }
 
-/// Notes the revisions of what is announced.
+/// Records the revisions of announced changes.
 private final class Journal: FluxStoreObserver {
     let noted = FluxLock<[Int]>([])
 
@@ -256,7 +256,7 @@ private final class Journal: FluxStoreObserver {
 }
 
 extension C7 {
-    /// A subscription that finishes while there are changes: no call of its handler runs or comes after that.
+    /// Checks that no call runs or begins after a subscription has finished amid changes.
     private static func finishing(
         _ scene: Scene,
         _ subscribe: (FluxStore<Log>, @escaping @Sendable (Log) -> Void) -> FluxSubscription

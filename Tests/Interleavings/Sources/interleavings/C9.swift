@@ -3,7 +3,7 @@ import Flux
 
 /// A cancel never waits, and no further action passes; the outcome is known after the last.
 ///
-/// And what is built on it: rules, retries, shutdowns, flushes of creators.
+/// The scenarios also cover what builds on this: rules, retries, shutdowns, and flushes of creators.
 enum C9 {
     static let scenarios = [
         Scenario(
@@ -17,7 +17,7 @@ enum C9 {
                 task.cancel()
                 let (count, outcome) = (store.entries.count, task.isCancelled)
                 scene.point()
-                // One that had passed may be on its way.
+                // An action that had passed may still be on its way.
                 if outcome { scene.expect(store.entries.count <= count + 1, "more than one was on its way") }
             }
             scene.task("awaits") {
@@ -398,7 +398,7 @@ enum C9 {
     ]
 }
 
-/// Keeps what each attempt sends with, sends ten times the number of the attempt, and fails.
+/// Keeps the `send` closure of each attempt, sends ten times the attempt's number, and fails.
 private enum Failing: FluxAsyncActionConverter {
     struct Event: FluxEvent {}
 
@@ -423,7 +423,7 @@ private enum Sleeping: FluxAsyncActionConverter {
     }
 }
 
-/// Never ends by itself: it is kept by its dependency.
+/// Never ends by itself, because its dependency keeps the conversion.
 private enum Held: FluxActionConverter {
     struct Event: FluxEvent {}
     typealias Action = Log.Action
@@ -435,7 +435,7 @@ private enum Held: FluxActionConverter {
     static func start(_ conversion: FluxConversion<Self>) { conversion.dependency.value = conversion }
 }
 
-/// Counts the events that it was told of, and not of their end.
+/// Counts the events whose firing, but not whose end, has been reported.
 private struct Telling: FluxEventObserver {
     let open: Noted<Int>
 

@@ -5,12 +5,12 @@ import Flux
 struct Log: FluxState {
     enum Action: FluxAction {
         case add(Int)
-        /// Changes the state, and announces nothing.
+        /// Changes the state but announces nothing.
         case addSilently(Int)
     }
 
     var entries: [Int] = []
-    /// Where another thread may go on while an action is half applied.
+    /// Lets another thread run while an action is half applied.
     var scene: Scene?
 
     mutating func handle(action: Action) -> Log? {
@@ -28,7 +28,7 @@ struct Log: FluxState {
     }
 }
 
-/// Another state that takes the same actions: how many there were.
+/// Another state with the same actions, which counts them.
 struct Count: FluxState {
     var count = 0
 
@@ -46,12 +46,12 @@ extension Scene {
         expect(value == expected, "\(what): \(value) instead of \(expected)", file: file, line: line)
     }
 
-    /// Fails unless what was seen rises from one to the next: it neither goes back nor repeats anything.
+    /// Fails unless each value is higher than the one before it.
     func expectRising(_ seen: [Int], _ who: String = "it", file: StaticString = #fileID, line: UInt = #line) {
         expect(seen == Array(Set(seen)).sorted(), "\(who) went back: \(seen)", file: file, line: line)
     }
 
-    /// Fails unless some entries come in an order, whatever is between them.
+    /// Fails unless these entries come in this order, with any others between them.
     func expect(
         _ order: [Int], in entries: [Int], _ what: String, file: StaticString = #fileID, line: UInt = #line
     ) {
@@ -60,7 +60,7 @@ extension Scene {
     }
 }
 
-/// A store of a log.
+/// Creates a store of a log.
 func makeLog(_ dispatcher: FluxDispatcher? = nil) -> FluxStore<Log> {
     FluxStore(initialState: Log(), dispatcher: dispatcher)
 }
@@ -74,13 +74,13 @@ extension FluxDispatcher {
     func add(_ entry: Int) { dispatch(action: Log.Action.add(entry)) }
 }
 
-/// Two dispatchers, in the order of their addresses: the order in which they are locked, in each run the same.
+/// Creates two dispatchers in the order of their addresses, which is also their locking order, the same in each run.
 func twoDispatchers() -> (FluxDispatcher, FluxDispatcher) {
     let (one, other) = (FluxDispatcher(), FluxDispatcher())
     return ObjectIdentifier(one) < ObjectIdentifier(other) ? (one, other) : (other, one)
 }
 
-/// Sends numbers, one after the other.
+/// Sends numbers, one after another.
 enum Sending: FluxActionConverter {
     enum Event: FluxEvent {
         case add([Int])

@@ -1,7 +1,7 @@
 import Explorer
 import Flux
 
-/// A family: a member for each key, made once, and closed when nobody needs it.
+/// A family has a member for each key, which is created once, and closed when nothing uses it.
 enum Family {
     static let scenarios = [
         Scenario("family-made-once", "Two who ask for a key at once get the same member") { scene in
@@ -74,7 +74,7 @@ enum Family {
     ]
 }
 
-/// Makes rooms, and knows how many are open.
+/// Creates rooms, and counts those that are open.
 private final class Rooms: Sendable {
     final class Room: Sendable {
         let isOpen = Noted(true)

@@ -1,9 +1,9 @@
 import Explorer
 import Flux
 
-/// What nobody thought of: two threads do what chance says, and what the contract promises of any of it has to be so.
+/// Scenarios by chance: two threads take random steps, and everything that the contract promises for these must hold.
 ///
-/// A seed makes the same scenario each time; its title says what each thread does.
+/// A seed always produces the same scenario; its title says what each thread does.
 enum Random {
     static let scenarios = (1...16).map { scenario(UInt64($0)) }
 
@@ -33,11 +33,11 @@ enum Random {
     }
 }
 
-/// A subscription, and what it has seen.
+/// A subscription, and the states that it has seen.
 private final class Watcher: @unchecked Sendable {
     var token: FluxSubscription?
     var (seen, calls, late, isOver) = ([[[Int]]](), 0, 0, false)
-    /// What its store had when the subscription was there.
+    /// The revision of its store when the subscription had begun.
     var since: UInt64 = 0
     let (isEach, fromCurrent): (Bool, Bool)
 
@@ -57,9 +57,9 @@ private final class World: @unchecked Sendable {
         view = FluxView(stores[0], stores[1]) { [$0.entries, $1.entries] }
     }
 
-    /// Entries from 100 on are not announced, those from 200 on come by way of the dispatcher.
+    /// Entries from 100 to 199 are not announced; those from 200 on come through the dispatcher.
     func take(_ step: Random.Step, _ entry: Int) {
-        // Who reads what is noted decides by it.
+        // The step below reads shared data and decides by it.
         scene.point()
         switch step {
         case .add, .addToOther:
@@ -130,7 +130,7 @@ private final class World: @unchecked Sendable {
         }
     }
 
-    /// A part of what there is in the end, and of what was dispatched to both stores the same part.
+    /// Fails unless the state is the beginning of the final one, and has the same dispatched entries for both stores.
     private func lookAt(_ state: [[Int]], of all: [[Int]]) {
         for (part, whole) in zip(state, all) { scene.expect(whole.starts(with: part), "\(part) of \(whole)") }
         let dispatched = state.map { $0.filter { $0 > 200 } }

@@ -1,7 +1,7 @@
 import Explorer
 import Flux
 
-/// What is held back and restored, saved, and logged.
+/// Changes that are held back while a store loads, saved, and logged.
 enum Storage {
     static let scenarios = [
         Scenario(
@@ -103,7 +103,7 @@ enum Storage {
     ]
 }
 
-/// Holds what was saved.
+/// Keeps the saved entries.
 private final class Disk: FluxPersistence {
     let saved: FluxLock<[Int]?>
 
@@ -117,7 +117,7 @@ private final class Disk: FluxPersistence {
     }
 }
 
-/// Holds what was appended.
+/// Keeps the appended entries.
 private final class Record: FluxLog {
     let entries = FluxLock<[Int]>([])
 

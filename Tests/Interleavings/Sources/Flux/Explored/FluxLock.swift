@@ -1,13 +1,13 @@
 import Explorer
 
-/// Stands in the place of the library's lock, with its members: each use of it is two steps of the explorer.
+/// Replaces the library's lock and has the same members; each use is two steps of the explorer.
 ///
 /// Thread safety: all of it may be used from any thread.
 nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     private let lock = ExploredLock<Value>()
     private let value: UnsafeMutablePointer<Value>
 
-    /// Makes a lock around a value.
+    /// Creates a lock around a value.
     public init(_ initialValue: consuming sending Value) {
         value = .allocate(capacity: 1)
         value.initialize(to: initialValue)
@@ -19,7 +19,7 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
         value.deallocate()
     }
 
-    /// Runs a closure on the value, with the lock held.
+    /// Runs a closure on the value while holding the lock.
     public borrowing func withLock<Result>(
         file: StaticString = #fileID, line: UInt = #line, _ body: (inout Value) -> Result
     ) -> Result {
@@ -28,7 +28,7 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
         return body(&value.pointee)
     }
 
-    /// What a mutant that forgets the lock of what cannot be copied does: others may come before it, within, and after it.
+    /// Acts as a mutant that omits the lock of a noncopyable value: other threads may run before, within and after it.
     public borrowing func withoutLock<Result>(
         file: StaticString = #fileID, line: UInt = #line, _ body: (inout Value) -> Result
     ) -> Result {
@@ -39,7 +39,7 @@ nonisolated public struct FluxLock<Value: ~Copyable>: ~Copyable, @unchecked Send
 }
 
 nonisolated extension FluxLock {
-    /// What a mutant that forgets the lock does: it reads the value, changes that, and writes it back.
+    /// Acts as a mutant that omits the lock: reads the value, changes the copy, and writes it back.
     public borrowing func withoutLock<Result>(
         file: StaticString = #fileID, line: UInt = #line, _ body: (inout Value) -> Result
     ) -> Result {

@@ -1,13 +1,13 @@
 import Explorer
 
-// What the sources call of Swift's tasks and the runtime does past its hooks: the members here come before its own.
+// Calls on Swift tasks that would bypass the hook of the runtime; the members here take precedence over the runtime's.
 
 extension _Concurrency.Task {
-    /// As `Task.cancel()`.
+    /// Cancels the task, as `Task.cancel()` does.
     nonisolated public func cancel() { cancelUnbroken(self) }
 }
 
 extension _Concurrency.Task where Success == Never, Failure == Never {
-    /// As `Task.yield()`.
+    /// Lets other tasks continue, as `Task.yield()` does.
     nonisolated public static func yield() async { await yieldTask() }
 }
