@@ -4,8 +4,7 @@
     import Glibc
 #endif
 
-/// Counts what the process has allocated with `malloc` and not freed: exact, unlike the memory use that the system
-/// reports.
+/// Counts the bytes that the process has allocated with `malloc` and not freed; exact, unlike the system's figures.
 ///
 /// Use it in an exit test, whose process runs nothing else.
 public enum Heap {
@@ -35,8 +34,7 @@ public enum Heap {
         }
     #endif
 
-    /// Returns how many bytes each run of a body leaves allocated, after a warm-up that creates what is created only
-    /// once.
+    /// Returns how many bytes each run of a body leaves allocated, after a warm-up that creates one-time objects.
     ///
     /// The number of runs is high because the allocator keeps memory for each thread, and a busy machine may start
     /// threads meanwhile. Spread over this many runs, that memory hardly counts.
@@ -48,8 +46,7 @@ public enum Heap {
     }
 
     #if canImport(Glibc)
-        /// Makes the allocator map each block of more than 64 kB separately, so ``pageFaults`` shows how often they are
-        /// created.
+        /// Makes the allocator map blocks above 64 kB separately, so ``pageFaults`` shows how often one is created.
         ///
         /// Such a block is returned to the system when it is freed.
         public static func mapLargeBlocks() {

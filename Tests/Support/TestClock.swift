@@ -42,7 +42,7 @@ public final class TestClock: Clock {
     public var now: Instant { state.withLock { $0.now } }
     /// How many sleeps have begun.
     public var sleeps: Int { state.withLock { $0.lastID } }
-    /// Finer than any duration in a test.
+    /// At least as fine as any duration in a test.
     public var minimumResolution: Duration { .nanoseconds(1) }
 
     /// Sleeps until the test has moved the time to a moment, or the task is cancelled.

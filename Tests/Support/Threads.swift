@@ -137,7 +137,7 @@ public final class Recorder<Value: Sendable>: Sendable {
     /// The recorded values, in order.
     public var values: [Value] { state.withLock { $0.values } }
 
-    /// Adds a value and resumes those that waited for this many values.
+    /// Adds a value, and resumes the tasks that waited for this number of values.
     public func record(_ value: Value) {
         let due = state.withLock { state in
             state.values.append(value)

@@ -333,8 +333,7 @@ import Testing
             return self
         }
 
-        /// Puts the last token of a subscription into the state and takes it out again: then only pending states hold
-        /// it.
+        /// Puts the last token of a subscription into the state and out again; then only pending states hold it.
         ///
         /// `wait` runs in between. The returned gate opens when the subscription's handler is released.
         static func keep(in store: FluxStore<Keeper>, _ wait: () -> Void) -> Gate {

@@ -5,7 +5,7 @@ import Testing
 
 /// The events that wait on a creator, and their buffer, are released after the burst that needed them.
 ///
-/// The buffer has room for whole events.
+/// The buffer takes the size of an event for each of them.
 @Suite struct IdleCreatorsKeepLittleTests {
     /// Events of a quarter of a kilobyte; the first one blocks all others.
     private enum BlockConverter: FluxActionConverter {

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// If the last reference to a store goes inside `handle`, the user's objects are released later, with no lock held.
+/// If the last reference to a store is dropped inside `handle`, the user's objects are released later, without a lock.
 @Suite struct LettingGoInsideHandleTests {
     @Test func `What a state holds may use the library when it goes`() async {
         await #expect(processExitsWith: .success) {
@@ -203,7 +203,6 @@ private struct Keeping: FluxState {
     mutating func handle(action: Action) -> Keeping? { self }
 }
 
-/// Calls a closure when it is released.
 private final class Goodbye: Sendable {
     private let say: @Sendable () -> Void
 

@@ -6,7 +6,7 @@ import Testing
 
 /// One delivery drains a queue, however often the queue's object is created anew.
 @Suite struct DeliveryPerQueueTests {
-    /// C8: On Linux each use of `DispatchQueue.main` or `.global()` is a new object, so `===` never finds its delivery.
+    /// C8: On Linux `DispatchQueue.main` and `.global()` are new objects at each use, which `===` would not match.
     @Test func `All subscriptions on the main queue share a delivery`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let subscriptions = (0..<10).map { _ in store.subscribe(on: DispatchQueue.main) { _ in } }

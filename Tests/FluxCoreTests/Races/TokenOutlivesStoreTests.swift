@@ -2,7 +2,7 @@ import FluxCore
 import TestSupport
 import Testing
 
-/// A token that is kept holds neither handler nor store, whichever thread ended the subscription.
+/// A token that is kept holds neither handler nor store, even if the store ends while threads unsubscribe.
 @Suite struct TokenOutlivesStoreTests {
     @Test(arguments: [0, 1, 2, 3])
     func `Neither the handler nor the store outlives a token that is kept`(cancelling: Int) async {

@@ -9,7 +9,7 @@ struct Intercept: FluxDispatchInterceptor {
         self.body = body
     }
 
-    /// Keeps the continuation, and stops the action there.
+    /// Keeps `next`, and stops the action there.
     static func keeping(_ kept: Locked<FluxNext?>) -> Intercept {
         Intercept { _, next in
             kept.withLock { $0 = next }

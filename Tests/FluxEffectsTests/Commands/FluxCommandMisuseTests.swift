@@ -33,7 +33,6 @@ import Testing
         func reduce(state: inout Counter, output: Int) { state.count = output }
     }
 
-    /// Its first part may throw any error.
     struct Throwing: FluxCommand {
         let error: any Error
         func begin(state: inout Counter) throws {

@@ -126,7 +126,7 @@ final class ByPriority: Choosing {
     /// - Parameters:
     ///   - seed: The seed of all random numbers.
     ///   - length: The approximate number of choices in a run.
-    ///   - depth: How many steps a bug may need in a certain order; priorities change one time less.
+    ///   - depth: The number of ordering constraints that a bug may need; priorities change one time less.
     init(seed: UInt64, length: Int, depth: Int) {
         var random = SplitMix(state: seed)
         changes = Set((1..<depth).map { _ in Int(random.next() % UInt64(max(length, 1))) })

@@ -183,7 +183,7 @@ public final class Explorer: @unchecked Sendable {
     ///   - operation: The operation that is about to happen.
     ///   - object: The object of the operation; nil if any other step may concern the same thing.
     ///   - place: The place in the sources.
-    ///   - isFree: Whether the order of this step and any other step makes no difference.
+    ///   - isFree: Whether the order of this step relative to others makes no difference.
     public func step(_ operation: Operation, _ object: Shared?, _ place: Place, isFree: Bool = false) {
         if let object, object.isGone {
             stop("\(operation) of \(object.name) at \(place.text), which is gone with what it belonged to.")

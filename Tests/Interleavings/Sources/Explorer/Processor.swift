@@ -2,7 +2,7 @@
     import Glibc
 #endif
 
-/// Pins the process to one processor: only one of its threads runs at a time, which then takes half the time.
+/// Pins the process to one processor, which halves the time, because only one of its threads runs at a time.
 enum Processor {
     /// Pins the process to one of the processors that it may use, on Linux.
     ///

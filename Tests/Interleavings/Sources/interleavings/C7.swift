@@ -4,7 +4,7 @@ import Flux
 
 /// `unsubscribe()` never waits, and no further call is decided on; `finish()` waits for the last.
 ///
-/// After a release, objects are freed and pending work is done (C10).
+/// Released stores and creators are freed, and their pending work is done (C10).
 enum C7 {
     static let scenarios = [
         Scenario("c7-finish", "Once finish() has returned, no call of the handler runs or comes") { scene in

@@ -1,7 +1,7 @@
 import Explorer
 import Flux
 
-/// Changes that are held back while a store loads, saved, and logged.
+/// Changes that are held back while a store loads, and changes that are saved or logged.
 enum Storage {
     static let scenarios = [
         Scenario(
@@ -103,7 +103,6 @@ enum Storage {
     ]
 }
 
-/// Keeps the saved entries.
 private final class Disk: FluxPersistence {
     let saved: FluxLock<[Int]?>
 
@@ -117,7 +116,6 @@ private final class Disk: FluxPersistence {
     }
 }
 
-/// Keeps the appended entries.
 private final class Record: FluxLog {
     let entries = FluxLock<[Int]>([])
 
