@@ -28,7 +28,7 @@ public struct StressTrait: TestTrait, TestScoping {
 }
 
 extension Trait where Self == StressTrait {
-    /// Makes a stress test wait for its turn.
+    /// The trait of a stress test, which waits for its turn.
     public static var stress: Self { StressTrait() }
 }
 

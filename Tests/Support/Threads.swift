@@ -33,7 +33,7 @@ public final class Gate: Sendable {
     /// Creates a closed gate.
     public init() {}
 
-    /// Returns a gate that is already open.
+    /// A gate that is already open.
     public static var open: Gate {
         let gate = Gate()
         gate.open()
