@@ -1,27 +1,28 @@
 import FluxReplication
 import Synchronization
 
-/// Several entries in one message: each with its length before it, in four bytes.
+/// Several entries in one message, each preceded by its length in four bytes.
 ///
-/// A message has at most 1,024 entries, and their positions go up to the last of the 1,024 that belong to the message's place in the
-/// stream. So the end of a log is known without a look into its last message.
+/// A message has at most 1,024 entries. Each place in the stream owns 1,024 positions, and a message's entries have the
+/// last of these. So the end of a log is known without reading its last message.
 enum JetStreamBatch {
     static let most: UInt64 = 1_024
-    /// How many bytes a message has, unless one entry has more: a reader holds some hundred messages.
+    /// The usual limit for a message's size, because a reader holds a few hundred messages. A larger entry gets a
+    /// message of its own.
     static let usualSize = 1 << 16
 
-    /// The position of the last entry of a message; 0 where there is no message.
+    /// The position of the last entry of a message; 0 if there is no message.
     static func end(of place: UInt64) -> UInt64 { place == 0 ? 0 : place * most + most - 1 }
 
-    /// The place of the message that has the first entry after a position, if there is one.
+    /// The place of the message that holds the first entry after a position, if that entry exists.
     static func place(after position: UInt64) -> UInt64 { max(1, (position + 1) / most) }
 
-    /// The position of one of so many entries.
+    /// The position of the entry at `index` in a message of `count` entries.
     static func position(of index: Int, in count: Int, at place: UInt64) -> UInt64 {
         end(of: place) - UInt64(count - 1 - index)
     }
 
-    /// How many bytes an entry takes.
+    /// The bytes that an entry occupies in a message.
     static func size(of entry: [UInt8]) -> Int { 4 + entry.count }
 
     static func pack(_ entries: [[UInt8]]) -> [UInt8] {
@@ -34,7 +35,7 @@ enum JetStreamBatch {
         return bytes
     }
 
-    /// The entries of a message with their positions; nil: it is none of ours.
+    /// Returns the entries of a message with their positions, or nil if this program did not write the message.
     static func unpack(_ bytes: [UInt8], at place: UInt64) -> [FluxSharedEntry<[UInt8]>]? {
         var entries: [[UInt8]] = []
         var rest = bytes[...]
@@ -53,18 +54,19 @@ enum JetStreamBatch {
     }
 }
 
-/// Appends what comes at the same time as one message: while one is under way, others wait for the next.
+/// Appends entries that arrive at the same time as one message.
 ///
-/// They do not wait for long: one that is not acknowledged soon, as in an election, holds up nobody.
+/// While a message is in flight, later entries wait for the next one, but only for ``patience``: so a message whose
+/// acknowledgement is slow, as during an election, does not hold them up.
 final class JetStreamAppender: Sendable {
     typealias Answer = Result<UInt64, FluxSharedLogError>
 
     private struct State {
         var last: UInt64 = 0
         var waiting: [(id: UInt64, entry: [UInt8])] = []
-        /// Those who are not answered yet, also after their entry was sent.
+        /// The callers that have no answer yet, including those whose entries are already sent.
         var continuations: [UInt64: CheckedContinuation<Answer, Never>] = [:]
-        /// The message that others wait for.
+        /// The message in flight that the waiting entries wait for.
         var underWay: UInt64?
     }
 
@@ -73,14 +75,14 @@ final class JetStreamAppender: Sendable {
     private let add: @Sendable ([UInt8]) async -> Answer
     static let patience = Swift.Duration.milliseconds(50)
 
-    /// Makes one.
+    /// Creates an appender.
     ///
     /// - Parameters:
-    ///   - limit: How many bytes a message may have; a larger entry goes alone.
-    ///   - add: Stores a message, and returns its place.
+    ///   - limit: The most bytes that a message may have; a larger entry is sent alone.
+    ///   - add: Stores a message and returns its place.
     init(limit: Int, add: @escaping @Sendable ([UInt8]) async -> Answer) { (self.limit, self.add) = (limit, add) }
 
-    /// Appends an entry that is not too large for the servers, and returns its position.
+    /// Appends an entry, which must not be too large for the servers, and returns its position.
     func append(_ entry: [UInt8]) async -> Answer {
         let id = state.withLock { state in
             state.last += 1
@@ -89,7 +91,7 @@ final class JetStreamAppender: Sendable {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isCancelled = state.withLock { state in
-                    // Whoever cancels it later finds it.
+                    // From here on `onCancel` finds the entry and its continuation.
                     if Task.isCancelled { return true }
                     state.waiting.append((id, entry))
                     state.continuations[id] = continuation
@@ -132,7 +134,7 @@ final class JetStreamAppender: Sendable {
             over(number)
             for (index, waiting) in batch.enumerated() {
                 var position = answer.map { JetStreamBatch.position(of: index, in: batch.count, at: $0) }
-                // A stream may take smaller messages than the servers do.
+                // The stream's limit for a message may be lower than the servers': send each entry alone.
                 if case .failure(.refused) = answer, batch.count > 1 {
                     position = await add(JetStreamBatch.pack([waiting.entry])).map { JetStreamBatch.end(of: $0) }
                 }
@@ -141,7 +143,7 @@ final class JetStreamAppender: Sendable {
         }
     }
 
-    /// Nobody waits for a message any more.
+    /// Lets the next message go: a message was answered, or its time is up.
     private func over(_ number: UInt64) {
         state.withLock { if $0.underWay == number { $0.underWay = nil } }
         sendNext()

@@ -2,12 +2,12 @@ import FluxReplication
 import Foundation
 import Synchronization
 
-/// The log of one key, in the streams of all.
+/// The log of one key, in the streams that all keys share.
 ///
-/// Its subjects are `STREAM.KEY.entry`, `.mark`, of which there is one that `end` replaces, and `.trimmed`, which has the position up to
-/// which entries may be gone.
+/// It has three subjects: `STREAM.KEY.entry`; `STREAM.KEY.mark`, with a single mark that `end` replaces; and
+/// `STREAM.KEY.trimmed`, with the position up to which entries may be gone.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 public final class JetStreamKeyLog: FluxSharedLog {
     let logs: JetStreamLog
     let token: String
@@ -15,7 +15,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
     let entries: String
     private let ends = Mutex(Ends())
     private let appender: JetStreamAppender
-    /// So that no line of the protocol is longer than the 4,096 bytes that a server reads, unless it is told otherwise.
+    /// Keeps every line of the protocol within the 4,096 bytes that a server reads by default.
     private static let largestToken = 2_600
 
     init(_ logs: JetStreamLog, key: String) {
@@ -36,26 +36,28 @@ public final class JetStreamKeyLog: FluxSharedLog {
     private var trims: String { "\(logs.stream).\(token).trimmed" }
     private var all: String { "\(logs.stream).\(token).*" }
 
-    /// What is too long for a server would end the connection, for all keys.
+    /// Refuses a key that is too long: a line that exceeds the server's limit would end the connection, for all keys.
     private func requireKey() throws(FluxSharedLogError) {
         guard token.utf8.count <= Self.largestToken else {
             throw .refused("a key of \(token.utf8.count) bytes as a word of a subject: 2,600 at most")
         }
     }
 
-    /// Adds an entry at the end, again if it was added before: whoever reads applies each key once.
+    /// Adds an entry at the end, even if it was added before: readers apply each key once.
     ///
-    /// What is added at the same time goes as one message, which costs little more than one entry.
-    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: it forgets after two minutes, and readers apply each key once.
+    /// Entries that are added at the same time are sent as one message, which costs little more than one entry.
+    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: it forgets after two minutes, and readers apply
+    /// each key once.
     ///
     /// - Parameters:
-    ///   - entry: The entry; smaller by 512 bytes than the servers' `max_payload`, which is 1 MiB unless they are told otherwise.
+    ///   - entry: The entry. It must be at least 512 bytes smaller than the servers' `max_payload`, which is 1 MiB by
+    ///     default.
     ///   - key: Not used.
     /// - Returns: Its position, once a majority of the servers has it.
-    /// - Throws: Why there is no such answer.
+    /// - Throws: The reason why no such answer arrived.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
         try requireKey()
-        // A little is left for what goes around it.
+        // Leaves room for headers and framing.
         guard entry.count <= logs.connection.limit - 512 else {
             throw .refused(
                 "\(entry.count) bytes for \(entries) are more than the \(logs.connection.limit) that the servers take")
@@ -63,12 +65,12 @@ public final class JetStreamKeyLog: FluxSharedLog {
         return try await appender.append(entry).get()
     }
 
-    /// Reads all entries after a position, and goes on with new ones.
+    /// Reads all entries after a position, then continues with new ones.
     ///
     /// - Parameters:
-    ///   - position: The last that is known.
-    ///   - receive: Gets the next entries.
-    /// - Throws: What ended it; nothing if the task was cancelled.
+    ///   - position: The last position that the caller knows.
+    ///   - receive: Receives the next entries.
+    /// - Throws: The error that ended the reading; nothing if the task was cancelled.
     public func read(
         after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
     ) async throws {
@@ -78,18 +80,19 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     // MARK: - The end
 
-    // All who ask at the same time cost one mark. One that is lost, as in an election, holds up nobody for long.
+    // Simultaneous callers share one mark. A lost mark, as during an election, delays later callers only for
+    // `patience`.
     private struct Ends {
-        /// Has begun: it may have marked the end already.
+        /// Has started, and may have stored its mark already.
         var running: Task<Result<UInt64, FluxSharedLogError>, Never>?
-        /// Will begin: serves all who come before that.
+        /// Has not started, and so serves all callers that arrive before it does.
         var waiting: Task<Result<UInt64, FluxSharedLogError>, Never>?
     }
 
-    /// The position of the last entry, as a majority of the servers has it.
+    /// Returns the position of the last entry, as a majority of the servers has it.
     ///
-    /// - Returns: Its position; 0 where there never was one.
-    /// - Throws: Why the servers cannot tell.
+    /// - Returns: Its position; 0 if there never was an entry.
+    /// - Throws: The reason why the servers cannot tell.
     public func end() async throws(FluxSharedLogError) -> UInt64 {
         try requireKey()
         let task = ends.withLock { ends in
@@ -107,18 +110,19 @@ public final class JetStreamKeyLog: FluxSharedLog {
         return try end.get()
     }
 
-    /// Asks no leader a question that one could answer wrongly who is not the leader any more.
+    /// Finds the end in a way that a former leader cannot answer wrongly.
     ///
-    /// JetStream answers reads from what a server has, and one that was paused or cut off may take itself for the leader for a
-    /// while. So a mark is stored, which takes a majority. The entries before it are then looked up in a way that only a server
-    /// that has the mark can end: it has to find something at the mark's place or behind it.
+    /// JetStream answers reads from what a server has, and a server that was paused or cut off may believe for a while
+    /// that it is still the leader. So this stores a mark, which takes a majority. Then it looks up the entries before
+    /// the mark, and this search ends only on a server that has the mark: it must find a message at the mark's place or
+    /// after it.
     private func findEnd() async -> Result<UInt64, FluxSharedLogError> {
         do {
             let mark = try await logs.add([], as: marks, headers: [("Nats-Rollup", "sub")])
             for _ in 0..<50 {
                 let last = try await logs.stored(JetStream.Query(last_by_subj: entries), in: logs.stream)
                 if let end = try await end(from: last?.seq ?? 0, before: mark) { return .success(end) }
-                // Who answered has not got that far yet.
+                // The server that answered does not have the mark yet.
                 try await Task.sleep(for: .milliseconds(20))
             }
             return .failure(.unavailable("no server has what a majority of them has acknowledged"))
@@ -129,7 +133,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
         }
     }
 
-    /// Goes on from the place of an entry to the last before a mark; nil where the server does not have the mark.
+    /// Searches from the place of an entry for the last one before a mark; returns nil if the server does not have the
+    /// mark.
     private func end(from last: UInt64, before mark: UInt64) async throws(FluxSharedLogError) -> UInt64? {
         var (end, place) = (JetStreamBatch.end(of: last), last)
         while place < mark {
@@ -145,7 +150,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     // MARK: - Snapshots
 
-    /// Says where the newest snapshot is: its parts are stored before it, and go after another has replaced it.
+    /// Says where the newest snapshot is; its parts are stored before it, and removed after another head has replaced
+    /// it.
     private struct Head: Codable {
         let position: UInt64
         let upload: String
@@ -153,14 +159,15 @@ public final class JetStreamKeyLog: FluxSharedLog {
         let bytes: Int
     }
 
-    /// Half of what a message may have: a part comes back in base64.
+    /// Half the size that a message may have, because a part is read back in base64.
     private var partSize: Int { logs.connection.limit / 2 }
     private var head: String { "\(logs.snapshots).\(token).head" }
     private func part(_ upload: String, _ number: String) -> String {
         "\(logs.snapshots).\(token).part.\(upload).\(number)"
     }
 
-    /// All heads, of which there are several where some have saved at the same time; the newest is that of the last entry.
+    /// Returns all heads. There are several if snapshots were saved at the same time; the newest has the highest
+    /// position.
     private func heads() async throws(FluxSharedLogError) -> [(head: Head, place: UInt64)] {
         try requireKey()
         var heads: [(Head, UInt64)] = []
@@ -178,10 +185,10 @@ public final class JetStreamKeyLog: FluxSharedLog {
         return heads
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     ///
-    /// - Returns: The snapshot; nil where none was saved.
-    /// - Throws: Why it could not be read.
+    /// - Returns: The snapshot; nil if none was saved.
+    /// - Throws: The reason why it could not be read.
     public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
         for _ in 0..<10 {
             guard let head = try await heads().max(by: { $0.head.position < $1.head.position })?.head else {
@@ -194,15 +201,15 @@ public final class JetStreamKeyLog: FluxSharedLog {
                 state += stored.data ?? Data()
             }
             if state.count == head.bytes { return FluxSharedSnapshot(position: head.position, state: state) }
-            // A newer one has taken its place meanwhile.
+            // A part is missing: a newer snapshot has replaced this one in the meantime.
         }
         throw .unavailable("the parts of the newest snapshot are not there")
     }
 
-    /// Stores a snapshot, in as many messages as it takes, unless a newer one is there.
+    /// Stores a snapshot, in as many messages as it needs, unless one of this position or a newer one exists.
     ///
     /// - Parameter snapshot: The snapshot.
-    /// - Throws: Why it was not stored, or may not have been.
+    /// - Throws: The reason why it was not stored, or may not have been.
     public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
         if try await heads().contains(where: { $0.head.position >= snapshot.position }) { return }
         let upload = UUID().uuidString
@@ -223,15 +230,15 @@ public final class JetStreamKeyLog: FluxSharedLog {
         }
     }
 
-    // MARK: - What may go
+    // MARK: - Trimming
 
     /// Removes the entries up to a position.
     ///
-    /// - Parameter position: The position of the last that may go.
-    /// - Throws: Why they were not removed.
+    /// - Parameter position: The position of the last entry that may be removed.
+    /// - Throws: The reason why they were not removed.
     public func trim(through position: UInt64) async throws(FluxSharedLogError) {
         let position = min(position, try await end())
-        // First of all readers have to know: one that is behind must not go on as if nothing had been there.
+        // Readers must learn of it first: one that is behind must not continue as if no entries had existed in between.
         if try await trimmed() < position {
             let place = try await logs.add(Array(String(position).utf8), as: trims)
             let all = try await logs.all(of: trims, in: logs.stream)
@@ -242,16 +249,16 @@ public final class JetStreamKeyLog: FluxSharedLog {
         try await logs.purge(entries, of: logs.stream, before: JetStreamBatch.place(after: position))
     }
 
-    /// Up to which position entries may be gone.
+    /// Returns the position up to which entries may be gone.
     func trimmed() async throws(FluxSharedLogError) -> UInt64 {
         try requireKey()
         return try await logs.all(of: trims, in: logs.stream).map(Self.position(in:)).max() ?? 0
     }
 
-    /// The highest of some positions, by the places where they are stored, up to a place; nil where nothing is at the place itself.
+    /// Returns the highest of the positions stored up to a place, or nil if nothing is stored at the place itself.
     ///
-    /// Then a server was asked that has fallen behind, as one that takes itself for the leader and is not any more. It may lack others
-    /// before it too, so none of them may go for what it says.
+    /// Nil means that the server that answered has fallen behind, such as a former leader that believes it still leads.
+    /// It may lack others before that place too, so its answer must not lead to their removal.
     static func newest(_ all: [(position: UInt64, place: UInt64)], upTo place: UInt64) -> UInt64? {
         guard all.contains(where: { $0.place == place }) else { return nil }
         return all.filter { $0.place <= place }.map(\.position).max()
@@ -263,7 +270,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
 }
 
 extension Task where Failure == Never {
-    /// Its value; nil, and soon, where the task that waits for it is cancelled: several may, so this one goes on.
+    /// The task's value, or nil promptly if the waiting task is cancelled; this task keeps running, since several may
+    /// wait for it.
     fileprivate var valueUnlessCancelled: Success? {
         get async {
             let (values, giving) = AsyncStream<Success>.makeStream()
@@ -273,7 +281,7 @@ extension Task where Failure == Never {
         }
     }
 
-    /// Waits for its end, but no longer than that.
+    /// Waits until the task ends, but no longer than `patience`.
     fileprivate func ended(within patience: Swift.Duration) async {
         let waiting = Task<Void, Never> { _ = await valueUnlessCancelled }
         let limit = Task<Void, Never> {

@@ -9,22 +9,22 @@ import Foundation
 /// let position = try await log.append(Array("hello".utf8), key: "client 7, 1")
 /// ```
 ///
-/// Each key has its own subjects in the stream, so that a reader of one is sent nothing of the others. The README beside this file
-/// says what is relied on.
+/// Each key has its own subjects in the stream, so a key's reader receives only that key's entries. The README next to
+/// this file says what the log relies on.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 public final class JetStreamLog: Sendable {
     let connection: NatsConnection
     let stream: String
     /// The stream of the snapshots.
     var snapshots: String { stream + "-snapshots" }
 
-    /// The addresses of servers as they may be shown: without the names, passwords and tokens in them.
+    /// Returns the servers' addresses in a form that may be shown: without names, passwords and tokens.
     public static func shown(_ servers: [String]) -> String {
         var addresses: [String] = []
         for part in servers {
             let isAddress = part.hasPrefix("nats://") || part.hasPrefix("tls://")
-            // Else a comma may have cut it out of a password.
+            // Otherwise splitting at commas may have cut a password in two.
             if isAddress || addresses.isEmpty {
                 addresses.append(part)
             } else {
@@ -38,15 +38,17 @@ public final class JetStreamLog: Sendable {
         }.joined(separator: ", ")
     }
 
-    /// Connects, and makes the streams if they are not there.
+    /// Connects, and creates the streams if they do not exist.
     ///
     /// - Parameters:
-    ///   - servers: Addresses, as `nats://127.0.0.1:4222`. There is no connection to any other, whatever the servers say.
+    ///   - servers: Addresses such as `nats://127.0.0.1:4222`. The client connects to no others, whatever the servers
+    ///     announce.
     ///   - stream: The name of the stream: letters, digits, `-` and `_`.
-    ///   - replicas: How many servers have every entry: 1, 3 or 5. A stream that is there has to have as many.
+    ///   - replicas: The number of servers that have every entry: 1, 3 or 5. An existing stream must have the same
+    ///     number.
     ///   - timeout: How long to wait for a server's answer before an operation is unavailable.
-    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` where no server answers or there is no leader, and may be tried again;
-    ///   ``FluxSharedLogError/refused(_:)`` where a stream cannot be as it is asked for.
+    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` if no server answers or there is no leader; the call may be
+    ///   repeated. ``FluxSharedLogError/refused(_:)`` if a stream cannot have the requested settings.
     public init(
         servers: [String], stream: String, replicas: Int = 3, timeout: Swift.Duration = .seconds(5)
     ) async throws(FluxSharedLogError) {
@@ -62,16 +64,17 @@ public final class JetStreamLog: Sendable {
                 name: snapshots, subjects: ["\(snapshots).>"], num_replicas: replicas))
     }
 
-    /// The log of one key.
+    /// Returns the log of one key.
     ///
-    /// - Parameter key: Any text, of at most 2,600 bytes, where each that is no letter, digit, `-` or `_` counts as three.
-    /// - Returns: Its log; make one for each replica, and keep it.
+    /// - Parameter key: Any text of at most 2,600 bytes. A byte that is not a letter, a digit, `-` or `_` counts as
+    ///   three.
+    /// - Returns: Its log. Create one for each replica, and keep it.
     public func log(for key: String) -> JetStreamKeyLog { JetStreamKeyLog(self, key: key) }
 
-    /// Which server leads the stream at present, for those who look after the servers.
+    /// Returns the name of the server that currently leads the stream, for operators.
     ///
-    /// - Returns: Its name; nil where there is none.
-    /// - Throws: Why no server answers.
+    /// - Returns: Its name; nil if there is no leader.
+    /// - Throws: The reason why no server answers.
     public func leader() async throws(FluxSharedLogError) -> String? {
         do {
             return try await ask("STREAM.INFO.\(stream)", [], JetStream.StreamAnswer.self).cluster?.leader
@@ -80,7 +83,7 @@ public final class JetStreamLog: Sendable {
         }
     }
 
-    /// Makes a stream, or finds it as it has to be.
+    /// Creates a stream, or checks that the existing one has the required settings.
     private func settle(_ wanted: JetStream.StreamSettings) async throws(FluxSharedLogError) {
         let found: JetStream.StreamSettings
         do {
@@ -91,7 +94,7 @@ public final class JetStreamLog: Sendable {
                     "STREAM.CREATE.\(wanted.name)", JetStream.encode(wanted), JetStream.StreamAnswer.self
                 ).config
             } catch .exists {
-                // Another node was first.
+                // Another node has created it first.
                 return try await settle(wanted)
             } catch {
                 throw error.failure("the stream \(wanted.name)")
@@ -99,7 +102,8 @@ public final class JetStreamLog: Sendable {
         } catch {
             throw error.failure("the stream \(wanted.name)")
         }
-        // Limits by which an append is refused are the operator's; what is read and written is not, nor that it stays.
+        // Limits that make a stream refuse appends are the operator's choice. What can be read and written, and that it
+        // stays, is not.
         var differences: [String] = []
         func compare<Value: Equatable>(_ name: String, _ setting: KeyPath<JetStream.StreamSettings, Value>) {
             let (old, new) = (found[keyPath: setting], wanted[keyPath: setting])
@@ -118,7 +122,7 @@ public final class JetStreamLog: Sendable {
         }
     }
 
-    /// Asks the servers something of JetStream, again where nobody answers: while there is no leader a question is just lost.
+    /// Sends a request to JetStream, and repeats it while it gets no answer: without a leader, requests are lost.
     func ask<Answer: Decodable>(
         _ what: String, _ question: [UInt8], _ answer: Answer.Type
     ) async throws(JetStream.Failure) -> Answer {
@@ -138,7 +142,7 @@ public final class JetStreamLog: Sendable {
         }
     }
 
-    /// A stored message, as the leader of its stream has it; nil: there is none.
+    /// Returns a stored message, as the leader of its stream has it, or nil if there is none.
     func stored(
         _ query: JetStream.Query, in stream: String
     ) async throws(FluxSharedLogError) -> JetStream.StoredAnswer.Stored? {
@@ -152,7 +156,7 @@ public final class JetStreamLog: Sendable {
         }
     }
 
-    /// All messages of a subject, as the leader of their stream has them.
+    /// Returns all messages of a subject, as the leader of their stream has them.
     func all(of subject: String, in stream: String) async throws(FluxSharedLogError) -> [JetStream.StoredAnswer.Stored]
     {
         var all: [JetStream.StoredAnswer.Stored] = []
@@ -166,7 +170,7 @@ public final class JetStreamLog: Sendable {
 
     /// Stores a message, and returns its place once a majority has it.
     ///
-    /// Nothing that is stored has a condition, such as an expected sequence: see the README.
+    /// No write has a condition, such as an expected sequence: see the README.
     func add(
         _ body: [UInt8], as subject: String, headers: [(String, String)] = []
     ) async throws(FluxSharedLogError) -> UInt64 {
@@ -178,11 +182,11 @@ public final class JetStreamLog: Sendable {
         }
     }
 
-    /// Removes the messages of some subjects, all of them or those before a place.
+    /// Removes all messages of some subjects, or those before a place.
     func purge(
         _ subjects: String, of stream: String, before place: UInt64? = nil
     ) async throws(FluxSharedLogError) {
-        // Before the first there is nothing; and the server would take a 1 for no limit, and remove everything.
+        // Nothing is before the first place, and a server would take a 1 for no limit and remove everything.
         if let place, place <= 1 { return }
         do {
             _ = try await ask(
@@ -194,7 +198,7 @@ public final class JetStreamLog: Sendable {
     }
 }
 
-/// Whether a byte stands for itself in a subject.
+/// Whether a byte may appear in a subject without being escaped.
 private func isPlain(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -204,7 +208,7 @@ private func isPlain(_ byte: UInt8) -> Bool {
     }
 }
 
-/// A key as one word of a subject; different keys are different words.
+/// Returns a key as one word of a subject; different keys give different words.
 func subjectToken(_ key: String) -> String {
     let escaped = key.utf8.map { byte in
         isPlain(byte) ? String(UnicodeScalar(byte)) : "=" + String(byte / 16, radix: 16) + String(byte % 16, radix: 16)

@@ -1,7 +1,7 @@
 import FluxReplication
 import Foundation
 
-/// What JetStream is asked, and answers, as JSON.
+/// JetStream's requests and answers, as JSON.
 enum JetStream {
     struct StreamSettings: Codable, Equatable {
         var name: String
@@ -16,7 +16,7 @@ enum JetStream {
         var max_bytes = -1
         var max_age = 0
         var allow_rollup_hdrs = true
-        /// Answers that may come from a server that has fallen behind are not asked for.
+        /// Off, because a server that has fallen behind may answer direct reads.
         var allow_direct = false
     }
 
@@ -28,7 +28,7 @@ enum JetStream {
         let cluster: Cluster?
     }
 
-    /// Which stored message is wanted: the last of a subject, or the first of some subjects from a place on.
+    /// The stored message to look up: the last of a subject, or the first of some subjects from a place on.
     struct Query: Encodable {
         var last_by_subj: String?
         var seq: UInt64?
@@ -46,7 +46,7 @@ enum JetStream {
 
     struct Purge: Encodable {
         let filter: String
-        /// The first that stays.
+        /// The first message that stays.
         let seq: UInt64?
     }
 
@@ -62,7 +62,7 @@ enum JetStream {
         var replay_policy = "instant"
         var mem_storage = true
         var num_replicas = 1
-        /// In nanoseconds, as all times here.
+        /// In nanoseconds, like all times here.
         var inactive_threshold = 30_000_000_000
     }
 
@@ -81,7 +81,7 @@ enum JetStream {
         let idle_heartbeat: Int
     }
 
-    /// That a message is stored, and where.
+    /// Confirms that a message is stored, and where.
     struct Acknowledgement: Decodable {
         let seq: UInt64
     }
@@ -95,7 +95,7 @@ enum JetStream {
         let error: Details?
     }
 
-    /// What a server says it cannot do.
+    /// A server's refusal.
     enum Failure: Error {
         case notFound
         case exists
@@ -104,12 +104,12 @@ enum JetStream {
 
     private static let errorKey = Data("\"error\"".utf8)
 
-    /// Reads an answer.
+    /// Decodes an answer, or throws the error in it.
     static func decode<Answer: Decodable>(_ type: Answer.Type, _ message: NatsConnection.Message) throws(Failure)
         -> Answer
     {
         let bytes = Data(message.body)
-        // Looked for first: to decode everything twice would be half of what an append costs.
+        // Checked first, because decoding everything twice would be half the cost of an append.
         if bytes.range(of: Self.errorKey) != nil,
             let details = (try? JSONDecoder().decode(Refusal.self, from: bytes))?.error
         {
@@ -117,10 +117,11 @@ enum JetStream {
             switch (details.code, details.err_code) {
             case (_, 10037), (_, 10059): throw .notFound
             case (_, 10058): throw .exists
-            // No stream can be so, whatever becomes of the servers: 10052: its settings; 10074: more replicas than there are servers.
+            // No stream can have these settings, whatever happens to the servers. 10052: bad settings; 10074: more
+            // replicas than servers.
             case (_, 10052), (_, 10074): throw .other(.refused(text))
-            // Resources and limits are among these too: an operator can cure them. 10002: those of the account; 10005: too few
-            // servers are up.
+            // These include resources and limits, which an operator can fix. 10002: the account's limits; 10005: too
+            // few servers are running.
             case (500..., _), (_, 10002), (_, 10005): throw .other(.unavailable(text))
             default: throw .other(.refused(text))
             }
@@ -134,13 +135,13 @@ enum JetStream {
     }
 
     static func encode(_ value: some Encodable) -> [UInt8] {
-        // Of numbers and texts only: there is nothing in them that JSON has no form for.
+        // Cannot fail: these values consist of numbers and texts only.
         do { return Array(try JSONEncoder().encode(value)) } catch { fatalError("\(error)") }
     }
 }
 
 extension JetStream.Failure {
-    /// What it is to whoever did not expect it.
+    /// The error for a caller that did not expect this failure.
     func failure(_ what: String) -> FluxSharedLogError {
         switch self {
         case .notFound: .unavailable("\(what) is not there")

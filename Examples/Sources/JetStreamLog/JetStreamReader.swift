@@ -1,11 +1,12 @@
 import FluxReplication
 import Synchronization
 
-/// One reading of a key's entries, by a consumer that the servers have in memory for it alone.
+/// Reads a key's entries once, by a consumer of its own in the servers' memory.
 ///
-/// It asks for so many messages at a time, and for more only as they are taken: the servers wait for it, and it holds no more than that.
-/// Entries carry a number of the consumer. Where one is missing, or nothing is heard, the consumer is given up and another is
-/// made behind the last entry that was handed on. So nothing is skipped, whatever has failed.
+/// It requests a limited number of messages at a time, and more only as they are taken. So the servers wait for it, and
+/// it holds no more than that. The consumer numbers its deliveries. If one is missing, or nothing is heard, the reader
+/// gives up the consumer and creates another one that begins after the last delivered entry. So nothing is skipped,
+/// whatever has failed.
 struct JetStreamReader {
     private static var batch: Int { 256 }
     private static let expiry = Swift.Duration.seconds(20)
@@ -16,14 +17,14 @@ struct JetStreamReader {
 
     init(log: JetStreamKeyLog, position: UInt64) { (self.log, self.position) = (log, position) }
 
-    /// Reads until the task is cancelled, or it fails.
+    /// Reads until the task is cancelled or reading fails.
     mutating func run(_ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
         while !Task.isCancelled {
             do {
                 try await requireUntrimmed()
                 try await consume(receive)
             } catch let error as FluxSharedLogError where Task.isCancelled {
-                // What a cancelled task waited for fails; that is no failure of the log.
+                // Cancellation makes the pending call fail; that is not a failure of the log.
                 if case .unavailable = error { return }
                 throw error
             }
@@ -35,7 +36,7 @@ struct JetStreamReader {
         if position < trimmed { throw .trimmed(through: trimmed) }
     }
 
-    /// Reads by one consumer until that is lost.
+    /// Reads by one consumer until that consumer is lost.
     private mutating func consume(_ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
         let connection = log.logs.connection
         let stream = log.logs.stream
@@ -72,18 +73,18 @@ struct JetStreamReader {
             switch await delivery.next() {
             case .entries(let all):
                 isUseful = true
-                // Some of the first message may be known. And a server that has not got so far begins at its own end, and so before
-                // the place that it was told.
+                // The reader may know some entries of the first message already. A server that has not got that far
+                // begins at its own end, and so before the place that was requested.
                 let entries = Array(all.drop { $0.position <= position })
                 if !entries.isEmpty {
-                    // Before they were sent some may have gone that this reader has not had.
+                    // Some entries that this reader does not have may have been trimmed before the server sent these.
                     try await requireUntrimmed()
                     try await receive(entries)
                     position = entries.last?.position ?? position
                 }
             case .nobody: continue
             case .lost(let reason):
-                // Another consumer would help no more than this one, which has never said anything.
+                // This consumer has never delivered anything, so another one would not help.
                 if !isUseful, !Task.isCancelled { throw FluxSharedLogError.unavailable(reason) }
                 return
             }
@@ -97,33 +98,33 @@ extension Swift.Duration {
     }
 }
 
-/// What a consumer has sent and nobody has taken yet.
+/// The deliveries of a consumer that nobody has taken yet.
 final class Delivery: Sendable {
     enum Next {
-        /// Entries in order; none where some of what was asked for has run out, so that more has to be asked for.
+        /// Entries in order. Empty if part of a request has expired, so that more must be requested.
         case entries([FluxSharedEntry<[UInt8]>])
-        /// Nobody was there who could be asked, and it is time to ask again.
+        /// The request reached no consumer, and it is time to ask again.
         case nobody
-        /// Some are missing, or nothing is heard.
+        /// A delivery is missing, or nothing is heard.
         case lost(String)
     }
 
     fileprivate struct State {
         var entries: [FluxSharedEntry<[UInt8]>] = []
-        /// How many may still come of those that were asked for.
+        /// How many of the requested messages may still arrive.
         var outstanding = 0
-        /// The number that the consumer gave to the last entry.
+        /// The consumer's number of the last delivery.
         var last: UInt64 = 0
-        /// When the consumer was heard the last time, or asked for something that it may answer.
+        /// When the consumer was last heard, or was last sent a request that it may answer.
         var heard = ContinuousClock.now
         var isHeard = false
-        /// Nobody was there when it was asked, and it was not heard before that.
+        /// A request reached no consumer, and none had been heard before.
         var isUnknown = false
         var isStirred = false
         var lost: String?
         var waiter: CheckedContinuation<Next, Never>?
 
-        /// What there is to say to who waits.
+        /// Returns the next result for the waiting caller, if there is one.
         mutating func take() -> Next? {
             if !entries.isEmpty {
                 defer { entries = [] }
@@ -143,7 +144,7 @@ final class Delivery: Sendable {
 
     init(silence: Swift.Duration) { self.silence = silence }
 
-    /// How many to ask for so that no more than a number are under way; 0 while there are enough.
+    /// How many messages to request so that at most `batch` are outstanding; 0 while enough are.
     func ask(for batch: Int) -> Int {
         state.withLock { state in
             if !state.isUnknown { state.heard = .now }
@@ -153,7 +154,7 @@ final class Delivery: Sendable {
         }
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next result.
     func next() async -> Next {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -171,7 +172,7 @@ final class Delivery: Sendable {
 
     func received(_ message: NatsConnection.Message) {
         change { state in
-            // The server of this client has said that, and not the consumer.
+            // This comes from the client's server, not from the consumer.
             if message.status == 503 { return state.foundNobody() }
             (state.heard, state.isHeard, state.isUnknown) = (.now, true, false)
             if let status = message.status {
@@ -203,8 +204,10 @@ final class Delivery: Sendable {
 }
 
 extension Delivery.State {
-    /// Takes an entry, whose reply is `$JS.ACK.STREAM.CONSUMER.TIMES.PLACE.NUMBER.TIME.PENDING`, with more words before the stream
-    /// and after the last in newer servers.
+    /// Takes a delivery.
+    ///
+    /// Its reply is `$JS.ACK.STREAM.CONSUMER.TIMES.PLACE.NUMBER.TIME.PENDING`; newer servers add words before the
+    /// stream and at the end.
     fileprivate mutating func took(_ message: NatsConnection.Message) {
         guard lost == nil else { return }
         let words = message.reply.split(separator: ".")
@@ -228,20 +231,20 @@ extension Delivery.State {
         entries += batch
     }
 
-    /// Takes that what was asked has come to nobody.
+    /// Records that a request reached no consumer.
     ///
-    /// The answer that a consumer is made can arrive before the servers have told each other where it is. So one that was never
-    /// heard is asked again for a while; of another it means that its server has gone.
+    /// The answer that a consumer was created can arrive before the servers know from each other where it is. So a
+    /// consumer that was never heard is asked again for a while. If it was heard before, its server is gone.
     fileprivate mutating func foundNobody() {
         if isHeard { lost = "nobody knows the consumer any more" } else { (outstanding, isUnknown) = (0, true) }
     }
 
-    /// Takes what the consumer says of itself.
+    /// Takes a status message of the consumer.
     fileprivate mutating func took(_ status: Int, _ message: NatsConnection.Message) {
         switch status {
         case 100:
             if let sent = message.counts["Nats-Last-Consumer"], sent > last { lost = "delivery \(last + 1) is missing" }
-            // The first says that there is nothing yet: the consumer is there.
+            // A heartbeat before the first delivery: the consumer exists, and has nothing yet.
             if last == 0 { isStirred = true }
         case 404, 408:
             outstanding -= Int(message.counts["Nats-Pending-Messages"] ?? UInt64(max(0, outstanding)))

@@ -6,40 +6,41 @@ import Synchronization
 
 /// A connection to a cluster of NATS servers, for many tasks at once: requests with their answers, and deliveries.
 ///
-/// The C client connects again by itself, has the threads, and calls back on them; nothing of it is called on a thread of
-/// Swift's tasks, since it may block. Where a server's error has made it close for good, there is another one with the next call.
+/// The C client reconnects by itself, has its own threads, and calls back on them. It may block, so it is never called
+/// on a thread of Swift's tasks. If a server's error has made it close permanently, the next call opens another
+/// connection.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 final class NatsConnection: Sendable {
-    /// What came from a server.
+    /// A message from a server.
     struct Message: Sendable {
         let subject: String
         let reply: String
         let body: [UInt8]
-        /// What a server tells in place of a message, such as 503: nobody there who answers.
+        /// A status that a server sends instead of a message, such as 503: nobody answers for the subject.
         let status: Int?
         let description: String
-        /// By the name of each header that tells how a delivery stands.
+        /// The numbers in the headers that describe the state of a delivery, by header name.
         let counts: [String: UInt64]
     }
 
     /// How long an answer may take.
     let timeout: Swift.Duration
-    /// The largest message that the servers take.
+    /// The largest message that the servers accept.
     let limit: Int
     private let link: Link
     private let inbox: String
     private let answers: Answers
-    /// All calls of the C client, which may block.
+    /// Runs all calls of the C client that may block.
     private let queue: DispatchQueue
     private let ticking: Task<Void, Never>
 
     /// Connects to the first server that answers.
     ///
     /// - Parameters:
-    ///   - servers: Their addresses, as `nats://127.0.0.1:4222`; the client connects to no others.
+    ///   - servers: Their addresses, such as `nats://127.0.0.1:4222`; the client connects to no others.
     ///   - timeout: How long an answer may take.
-    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` where none answers, or ``FluxSharedLogError/refused(_:)``.
+    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` if none answers, or ``FluxSharedLogError/refused(_:)``.
     init(servers: [String], timeout: Swift.Duration) async throws(FluxSharedLogError) {
         let (queue, answers, inbox) = (DispatchQueue(label: "NatsConnection"), Answers(), Self.newInbox())
         let result: Result<Link, FluxSharedLogError> = await withCheckedContinuation { continuation in
@@ -63,14 +64,14 @@ final class NatsConnection: Sendable {
 
     deinit {
         ticking.cancel()
-        // Behind whatever is still to be sent, such as that a consumer may go.
+        // On the queue, so that everything still to be sent goes first, such as the deletion of a consumer.
         queue.async { [link] in link.end() }
     }
 
-    /// A subject that nobody else has.
+    /// Returns a subject that nobody else uses.
     static func newInbox() -> String { "_INBOX." + UUID().uuidString }
 
-    /// What a status of the C client is to who called.
+    /// Returns the caller's error for a status of the C client.
     fileprivate static func failure(_ status: natsStatus, _ what: String) -> FluxSharedLogError {
         let text = "\(what): \(natsStatus_GetText(status).map { String(cString: $0) } ?? "status \(status.rawValue)")"
         switch status {
@@ -86,12 +87,12 @@ final class NatsConnection: Sendable {
     /// Sends a message and waits for the answer.
     ///
     /// - Parameters:
-    ///   - subject: Whom it is for.
-    ///   - body: What is in it.
-    ///   - headers: What goes before it.
-    ///   - duration: How long the answer may take, if not as long as any.
+    ///   - subject: The subject to send it to.
+    ///   - body: Its content.
+    ///   - headers: Its headers.
+    ///   - duration: How long the answer may take; nil: the connection's timeout.
     /// - Returns: The answer.
-    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` where there is none in time, or the task was cancelled.
+    /// - Throws: ``FluxSharedLogError/unavailable(_:)`` if no answer arrives in time, or the task is cancelled.
     func request(
         _ subject: String, _ body: [UInt8], headers: [(String, String)] = [], within duration: Swift.Duration? = nil
     ) async throws(FluxSharedLogError) -> Message {
@@ -117,7 +118,7 @@ final class NatsConnection: Sendable {
         return message
     }
 
-    /// Sends a message, and waits for nothing: not even that it is sent.
+    /// Sends a message without waiting for anything, not even for the sending.
     func post(_ subject: String, _ body: [UInt8], reply: String?) {
         send(Outgoing(subject: subject, reply: reply, body: body, headers: [])) { _ in }
     }
@@ -150,7 +151,7 @@ final class NatsConnection: Sendable {
 
     // MARK: - Deliveries
 
-    /// Has all that comes to a subject handed on, one after another, until the subscription is ended.
+    /// Delivers all messages of a subject, one after another, until the subscription is ended.
     func subscribe(
         to subject: String, _ receive: @escaping @Sendable (Message) -> Void
     ) async throws(FluxSharedLogError) -> Subscription {
@@ -167,17 +168,17 @@ final class NatsConnection: Sendable {
 
     /// Ends a subscription.
     func end(_ subscription: Subscription) {
-        // It may wait for the connection's lock, which a write that is stuck has.
+        // This may wait for the connection's lock, which a stuck write holds.
         queue.async { subscription.end() }
     }
 
-    /// Calls something ten times a second, until it is told not to.
+    /// Calls `tick` ten times a second, until `unwatch`.
     func watch(_ tick: @escaping @Sendable (ContinuousClock.Instant) -> Void) -> UInt64 { answers.watch(tick) }
 
-    /// Calls it no longer.
+    /// Ends the calls of a `watch`.
     func unwatch(_ number: UInt64) { answers.unwatch(number) }
 
-    /// What comes to a subject, for as long as it is wanted.
+    /// A subscription to the messages of a subject, until it is ended.
     final class Subscription: Sendable {
         private let handle: Mutex<Handle?>
 
@@ -198,14 +199,14 @@ final class NatsConnection: Sendable {
                 Unmanaged<Receiver>.fromOpaque(receiver).release()
                 throw NatsConnection.failure(status, "subscribing to \(subject)")
             }
-            // Whoever reads asks for no more than it can hold, so nothing has to be dropped here.
+            // Readers request no more than they can hold, so nothing needs to be dropped here.
             natsSubscription_SetPendingLimits(subscription, -1, -1)
             status = natsSubscription_SetOnCompleteCB(
                 subscription, { if let receiver = $0 { Unmanaged<Receiver>.fromOpaque(receiver).release() } }, receiver)
             handle = Mutex(Handle(pointer: subscription))
         }
 
-        /// Ends it; a message that is being handed on may still be.
+        /// Ends the subscription; a message that is being delivered may still arrive.
         fileprivate func end() {
             guard let handle = handle.withLock({ $0.take() }) else { return }
             natsSubscription_Unsubscribe(handle.pointer)
@@ -214,20 +215,20 @@ final class NatsConnection: Sendable {
     }
 }
 
-/// The C client's connection, and the next one where a server has closed it for good.
+/// The C client's connection, and the next one if a server has closed it permanently.
 ///
-/// The client connects again by itself after most losses, but not where a server says that something is wrong with what it was sent,
-/// or twice that it does not let anybody in. What was right once may be right again.
+/// The client reconnects by itself after most losses, but not if a server objects to something that was sent, or has
+/// refused it twice. A later attempt may succeed.
 ///
 /// It belongs to the queue of a ``NatsConnection``.
 private final class Link: @unchecked Sendable {
     private let servers: [String]
     private let answers: Answers
-    /// The subject of all answers.
+    /// The prefix of the subjects of all answers.
     private let inbox: String
     private var connection: OpaquePointer?
     private var subscription: NatsConnection.Subscription?
-    /// When it was connected, or that was tried, the last time.
+    /// When it last connected, or last tried to.
     private var tried = ContinuousClock.now
 
     init(servers: [String], answers: Answers, inbox: String) throws(FluxSharedLogError) {
@@ -235,13 +236,13 @@ private final class Link: @unchecked Sendable {
         try connect()
     }
 
-    /// The largest message that the servers take.
+    /// The largest message that the servers accept.
     var limit: Int { Int(natsConnection_GetMaxPayload(connection)) }
 
-    /// The connection, which stands or is being made again by the client itself.
+    /// Returns the connection, which is open or being restored by the client itself.
     func standing() throws(FluxSharedLogError) -> OpaquePointer {
         if let connection, !natsConnection_IsClosed(connection) { return connection }
-        // As the client itself would: whoever calls is told the reason meanwhile.
+        // At the pace of the client's own attempts; in between, callers get the reason.
         if .now - tried > .milliseconds(100) {
             end()
             do throws(FluxSharedLogError) {
@@ -266,7 +267,7 @@ private final class Link: @unchecked Sendable {
         return connection
     }
 
-    /// Closes the connection, after what is still to be sent.
+    /// Closes the connection after sending what is still pending.
     func end() {
         subscription?.end()
         natsConnection_FlushTimeout(connection, 1_000)
@@ -289,16 +290,16 @@ private final class Link: @unchecked Sendable {
             natsOptions_SetTimeout(options, 2_000),
             natsOptions_SetMaxReconnect(options, -1),
             natsOptions_SetReconnectWait(options, 100),
-            // Else whatever is sent waits a millisecond for more.
+            // Otherwise each message waits a millisecond for more.
             natsOptions_SetSendAsap(options, true),
-            // A server that is stopped keeps its connections: only silence tells.
+            // A stopped server keeps its connections open, so only silence reveals it.
             natsOptions_SetPingInterval(options, 1_000),
             natsOptions_SetMaxPingsOut(options, 2),
             natsOptions_SetWriteDeadline(options, 2_000),
             natsOptions_SetDisconnectedCB(
                 options,
                 { connection, events in
-                    // What makes it close for good is told to no error handler.
+                    // The error handler is not called for an error that closes the connection permanently.
                     Answers.from(events)?.told(lastError(of: connection))
                     Answers.from(events)?.lostConnection()
                 }, events),
@@ -307,7 +308,7 @@ private final class Link: @unchecked Sendable {
             natsOptions_SetErrorHandler(
                 options,
                 { _, _, status, events in
-                    // That of the connection may be a later one already.
+                    // The connection's own last error may be a later one already.
                     var last = NATS_OK
                     guard let text = nats_GetLastError(&last), last == status else { return }
                     Answers.from(events)?.told(String(cString: text))
@@ -324,19 +325,19 @@ private final class Link: @unchecked Sendable {
     }
 }
 
-/// What a server has said last that was wrong; nil: nothing.
+/// The server's last error; nil if there is none.
 private func lastError(of connection: OpaquePointer?) -> String? {
     var text: UnsafePointer<CChar>?
     guard natsConnection_GetLastError(connection, &text) != NATS_OK, let text, text.pointee != 0 else { return nil }
     return String(cString: text)
 }
 
-/// A pointer to an object of the C client, which has locks of its own.
+/// A pointer to an object of the C client, which does its own locking.
 private struct Handle: @unchecked Sendable {
     let pointer: OpaquePointer
 }
 
-/// A closure as an object that C can carry.
+/// A closure in an object that C can carry.
 private final class Receiver: Sendable {
     let receive: @Sendable (NatsConnection.Message) -> Void
 
@@ -354,7 +355,7 @@ extension NatsConnection.Message {
         reply = natsMsg_GetReply(message).map { String(cString: $0) } ?? ""
         let count = Int(natsMsg_GetDataLength(message))
         body = Array(UnsafeRawBufferPointer(start: natsMsg_GetData(message), count: count))
-        // A status has no body, and looking for headers is not free.
+        // A status has no body, and looking up headers has a cost.
         status = count == 0 ? header("Status").flatMap { Int($0) } : nil
         description = status == nil ? "" : header("Description") ?? ""
         var counts: [String: UInt64] = [:]
@@ -367,7 +368,7 @@ extension NatsConnection.Message {
     }
 }
 
-/// Who waits for which answer.
+/// The callers that wait for answers, by number.
 private final class Answers: Sendable {
     typealias Answer = Result<NatsConnection.Message, FluxSharedLogError>
 
@@ -380,10 +381,10 @@ private final class Answers: Sendable {
     private struct State {
         var last: UInt64 = 0
         var expected: [UInt64: Expected] = [:]
-        /// Whose task was cancelled before it began to wait.
+        /// The calls whose task was cancelled before they began to wait.
         var cancelled: Set<UInt64> = []
         var watchers: [UInt64: @Sendable (ContinuousClock.Instant) -> Void] = [:]
-        /// What was wrong last, until an answer comes.
+        /// The last error, until an answer arrives.
         var trouble: String?
 
         func explained(_ text: String) -> String { trouble.map { "\(text), and last of all was heard: \($0)" } ?? text }
@@ -402,7 +403,8 @@ private final class Answers: Sendable {
         }
     }
 
-    /// Waits for an answer; false: it is cancelled already, and answered.
+    /// Registers a caller for an answer; returns false if the task is cancelled already, after resuming the
+    /// continuation.
     func expect(
         _ number: UInt64, subject: String, until deadline: ContinuousClock.Instant,
         _ continuation: CheckedContinuation<Answer, Never>
@@ -425,7 +427,7 @@ private final class Answers: Sendable {
         expected?.continuation.resume(returning: .failure(.unavailable("the task was cancelled")))
     }
 
-    /// Nobody waits under a number any more.
+    /// Drops a number under which nobody waits any more.
     func forget(_ number: UInt64) { _ = state.withLock { $0.cancelled.remove(number) } }
 
     func finish(_ number: UInt64, _ answer: Answer) {
@@ -438,7 +440,7 @@ private final class Answers: Sendable {
         finish(number, .success(message))
     }
 
-    /// Something is wrong, which a server has said or the client has found.
+    /// Records an error that a server has reported or the client has found.
     func told(_ trouble: String?) {
         guard let trouble else { return }
         let denied = state.withLock { state in
@@ -447,20 +449,21 @@ private final class Answers: Sendable {
             for number in denied.keys { state.expected[number] = nil }
             return denied.values
         }
-        // Not refused: which of the messages to a subject is meant it does not say, and one before it may have been stored.
+        // Not refused: the error does not say which of the messages to the subject is meant, and an earlier one may
+        // have been stored.
         for expected in denied { expected.continuation.resume(returning: .failure(.unavailable(trouble))) }
     }
 
-    /// Whether a server has said that nobody may publish to a subject here; the client cuts off what is long.
+    /// Whether the error says that this client may not publish to a subject; the client truncates long texts.
     private static func isDenied(_ subject: String, by trouble: String) -> Bool {
         let start = "Permissions Violation for Publish to \""
         return trouble.hasPrefix(start) && "\(start)\(subject)\"".hasPrefix(trouble)
     }
 
-    /// Adds to a text what was wrong last.
+    /// Appends the last error to a text.
     func explained(_ text: String) -> String { state.withLock { $0.explained(text) } }
 
-    /// Whoever was asked can answer no longer: that is known before the deadline.
+    /// Fails all waiting calls immediately, without waiting for their deadlines: their answers can no longer arrive.
     func lostConnection() {
         let (all, text) = state.withLock { state in
             defer { state.expected = [:] }
