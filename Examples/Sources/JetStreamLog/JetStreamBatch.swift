@@ -7,8 +7,7 @@ import Synchronization
 /// last of these. So the end of a log is known without reading its last message.
 enum JetStreamBatch {
     static let most: UInt64 = 1_024
-    /// The usual limit for a message's size, because a reader holds a few hundred messages. A larger entry gets a
-    /// message of its own.
+    /// The usual most bytes in a message, because a reader holds a few hundred messages; a larger entry is sent alone.
     static let usualSize = 1 << 16
 
     /// The position of the last entry of a message; 0 if there is no message.

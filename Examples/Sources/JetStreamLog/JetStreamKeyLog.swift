@@ -166,8 +166,9 @@ public final class JetStreamKeyLog: FluxSharedLog {
         "\(logs.snapshots).\(token).part.\(upload).\(number)"
     }
 
-    /// Returns all heads. There are several if snapshots were saved at the same time; the newest has the highest
-    /// position.
+    /// Returns all heads.
+    ///
+    /// There are several if snapshots were saved at the same time; the newest has the highest position.
     private func heads() async throws(FluxSharedLogError) -> [(head: Head, place: UInt64)] {
         try requireKey()
         var heads: [(Head, UInt64)] = []

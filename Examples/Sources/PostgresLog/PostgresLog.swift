@@ -1,31 +1,33 @@
 import FluxReplication
 import Synchronization
 
-/// Shared logs in a PostgreSQL database, for those who have one already: one table of entries, and a line for each key.
+/// Shared logs in a PostgreSQL database, for users who have one already: one table of entries, and a row for each key.
 ///
-/// An append locks the line of its key until it is committed. So positions become visible in their order, which those of a sequence
-/// do not, and no reader skips one. Whoever reads is woken by `NOTIFY`.
+/// An append locks the row of its key until it is committed. So positions become visible in order, unlike those of a
+/// sequence, and no reader skips one. `NOTIFY` wakes the readers.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 public final class PostgresLog: Sendable {
     fileprivate let name: String
     fileprivate let writer: Session
     fileprivate let reader: Session
     let bell: Bell
 
-    /// Connects, and makes the tables if they are not there.
+    /// Connects, and creates the tables if they do not exist.
     ///
     /// - Parameters:
-    ///   - address: How libpq connects, as `host=127.0.0.1 dbname=boards` or a `postgres://` address; of several servers, to the one
-    ///     that takes writes: `target_session_attrs=read-write`. Where it says nothing else, `connect_timeout=5 keepalives_idle=5
-    ///     keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000` are added: by what most systems are set to, it is
-    ///     noticed after a quarter of an hour that a machine or network has vanished, and by who only listens after two hours.
-    ///     Several servers need `synchronous_standby_names`, and one that another takes over from has to be fenced first:
-    ///     acknowledged entries are lost otherwise.
-    ///   - name: What the tables' names begin with: 1 to 55 lower-case letters, digits and `_`, and no digit first.
-    /// - Throws: Why that cannot be: refused where the address, the database, the user or the name will not be right by waiting.
+    ///   - address: A connection string of libpq, such as `host=127.0.0.1 dbname=boards` or a `postgres://` address.
+    ///     For several servers add `target_session_attrs=read-write`, which selects the one that accepts writes. Unless
+    ///     the address says otherwise, `connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3
+    ///     tcp_user_timeout=10000` are added: with the defaults of most systems, it takes a quarter of an hour to
+    ///     notice that a machine or network has vanished, and two hours if the connection only listens. Several servers
+    ///     need `synchronous_standby_names`, and a server must be fenced before another one takes over from it:
+    ///     otherwise acknowledged entries are lost.
+    ///   - name: The prefix of the tables' names: 1 to 55 lower-case letters, digits and `_`, and no digit first.
+    /// - Throws: The reason why this failed: refused if waiting will not correct the address, the database, the user or
+    ///   the name.
     public init(_ address: String, name: String) async throws(FluxSharedLogError) {
-        // A name in PostgreSQL has 63 bytes, and `_entries` comes behind.
+        // A name in PostgreSQL has at most 63 bytes, including the suffix `_entries`.
         guard name.wholeMatch(of: /[a-z_][a-z0-9_]{0,54}/) != nil else {
             throw .refused(
                 "\"\(name)\" is no name for tables: 1 to 55 lower-case letters, digits and _, no digit first")
@@ -56,16 +58,16 @@ public final class PostgresLog: Sendable {
         bell.listen()
     }
 
-    /// The log of one key.
+    /// Returns the log of one key.
     ///
-    /// - Parameter key: Any text without a zero byte, of at most 2,600 bytes, as an index takes it.
+    /// - Parameter key: Any text without a zero byte, of at most 2,600 bytes, so that it fits into an index.
     /// - Returns: Its log.
     public func log(for key: String) -> PostgresKeyLog { PostgresKeyLog(self, key: key) }
 }
 
-/// The log of one key, in the tables of all.
+/// The log of one key, in the tables that all keys share.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 public final class PostgresKeyLog: FluxSharedLog {
     private typealias Append = (id: [UInt8], entry: [UInt8], answer: Answer<UInt64>)
 
@@ -74,22 +76,22 @@ public final class PostgresKeyLog: FluxSharedLog {
     private let appends = Mutex<[Append]>([])
     private static let largest = 256 << 20
     private static let largestKey = 64
-    /// How many entries a transaction has, which costs more for each of them the more they are.
+    /// The most entries in a transaction, whose cost per entry grows with their number.
     private static let most = 1_000
-    /// How many bytes are read before the next entry has to wait: they are in memory at once.
+    /// The bytes after which a read adds no further entry: all of them are in memory at once.
     private static let enough = 4 << 20
 
     fileprivate init(_ log: PostgresLog, key: String) { (self.log, self.key) = (log, key) }
 
-    /// Adds an entry at the end; those that wait meanwhile become one transaction.
+    /// Adds an entry at the end; entries that wait at the same time become one transaction.
     ///
     /// - Parameters:
     ///   - entry: The entry, of at most 256 MB.
-    ///   - key: By which a repetition is known, for as long as the entry is there; at most 64 bytes.
+    ///   - key: Identifies a repetition, for as long as the entry exists; at most 64 bytes.
     /// - Returns: Its position, once it is committed.
-    /// - Throws: Why it was not, or may not have been.
+    /// - Throws: The reason why it was not committed, or may not have been.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
-        // Here, for what others append meanwhile is not to be refused with it.
+        // Checked here, so that entries of other callers are not refused with it.
         guard entry.count <= Self.largest else { throw .refused("an entry of \(entry.count) bytes: 256 MB at most") }
         guard key.utf8.count <= Self.largestKey else {
             throw .refused("an entry's key of \(key.utf8.count) bytes: \(Self.largestKey) at most")
@@ -103,8 +105,8 @@ public final class PostgresKeyLog: FluxSharedLog {
         do {
             return try await answer.get(sending: entry.count)
         } catch {
-            // Cancelled while it waited, or told to wait no longer, it is not kept until the server answers; of many that are told at once
-            // the first takes out all.
+            // A caller that was cancelled, or has run out of time, does not leave its entry waiting for the server. If
+            // many callers end at once, the first one removes all their entries.
             appends.withLock { $0.removeAll { $0.answer.isGiven } }
             throw error
         }
@@ -137,19 +139,20 @@ public final class PostgresKeyLog: FluxSharedLog {
         }
     }
 
-    /// Reads all entries after a position, and goes on with new ones.
+    /// Reads all entries after a position, then continues with new ones.
     ///
     /// - Parameters:
-    ///   - position: The last that is known.
-    ///   - receive: Gets the next entries.
-    /// - Throws: What ended it; if the task was cancelled nothing, or that the log is unavailable.
+    ///   - position: The last position that the caller knows.
+    ///   - receive: Receives the next entries.
+    /// - Throws: The error that ended the reading; if the task was cancelled, nothing, or that the log is unavailable.
     public func read(
         after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void
     ) async throws {
         var position = position
         var rings = log.bell.rings(for: key).makeAsyncIterator()
         while !Task.isCancelled {
-            // One statement sees one moment: either an entry, or that it is gone. The length of an entry is known without the entry.
+            // One statement sees one moment: either an entry, or that it is gone. An entry's length is known without
+            // reading the entry.
             let rows = try await run(
                 """
                 SELECT trimmed, e.position, e.entry FROM \(log.name)_keys k LEFT JOIN LATERAL (
@@ -173,28 +176,28 @@ public final class PostgresKeyLog: FluxSharedLog {
         }
     }
 
-    /// The position of the last entry, as the server that takes writes has it.
+    /// Returns the position of the last entry, as the server that accepts writes has it.
     ///
-    /// - Returns: Its position; 0 where there never was one.
-    /// - Throws: Why the server cannot tell.
+    /// - Returns: Its position; 0 if there never was an entry.
+    /// - Throws: The reason why the server cannot tell.
     public func end() async throws(FluxSharedLogError) -> UInt64 {
         try await run("SELECT last FROM \(log.name)_keys WHERE key = $1", on: log.reader, sending: 0).first?[0].number
             ?? 0
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     ///
-    /// - Returns: The snapshot; nil where none was saved.
-    /// - Throws: Why it could not be read.
+    /// - Returns: The snapshot; nil if none was saved.
+    /// - Throws: The reason why it could not be read.
     public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
         try await run("SELECT position, snapshot FROM \(log.name)_keys WHERE key = $1", on: log.reader).first
             .flatMap { row in row[1].map { FluxSharedSnapshot(position: row[0].number, state: $0) } }
     }
 
-    /// Stores a snapshot, unless a newer one is there.
+    /// Stores a snapshot, unless one of this position or a newer one exists.
     ///
     /// - Parameter snapshot: The snapshot.
-    /// - Throws: Why it was not stored, or may not have been.
+    /// - Throws: The reason why it was not stored, or may not have been.
     public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
         _ = try await run(
             """
@@ -207,11 +210,11 @@ public final class PostgresKeyLog: FluxSharedLog {
 
     /// Removes the entries up to a position.
     ///
-    /// - Parameter position: The position of the last that may go.
-    /// - Throws: Why they were not removed.
+    /// - Parameter position: The position of the last entry that may be removed.
+    /// - Throws: The reason why they were not removed.
     public func trim(through position: UInt64) async throws(FluxSharedLogError) {
         var removed: UInt64
-        // Some at a time, in the order of their positions, which have no gaps: who appends waits for no more.
+        // In portions, in the order of the positions, which have no gaps: an append waits for one portion at most.
         repeat {
             removed =
                 try await run(

@@ -4,17 +4,18 @@ import FluxReplication
 import Foundation
 import Synchronization
 
-/// What a statement is given.
+/// A parameter of a statement.
 enum Parameter {
     case text(String), number(UInt64), bytes([UInt8]), array([[UInt8]])
 
-    /// As the server takes it in binary form.
+    /// The parameter in the server's binary form.
     var bytes: [UInt8] {
         switch self {
         case .text(let text): Array(text.utf8)
         case .number(let number): bigEndian(Int64(clamping: number))
         case .bytes(let bytes): bytes
-        // One dimension, no NULL, of `bytea` (17), how many, counted from 1; and each with its length.
+        // One dimension, no NULL, elements of type `bytea` (17), their count, counted from 1; then each element with
+        // its length.
         case .array(let elements):
             [1, 0, 17, Int32(elements.count), 1].flatMap(bigEndian)
                 + elements.flatMap { bigEndian(Int32($0.count)) + $0 }
@@ -26,18 +27,18 @@ enum Parameter {
     }
 }
 
-/// What a statement answers: the bytes of each column, nil for NULL.
+/// A row of a statement's result: the bytes of each column, nil for NULL.
 typealias Row = [[UInt8]?]
 
 extension [UInt8]? {
-    /// A `bigint`.
+    /// The value of a `bigint`.
     var number: UInt64 { (self ?? []).reduce(0) { $0 << 8 | UInt64($1) } }
 }
 
-/// One connection, which is made when it is needed and again after it was lost; one statement at a time.
+/// A connection that is opened on demand and again after a loss; it runs one statement at a time.
 final class Session: @unchecked Sendable {
     private let address: String
-    /// What the connection and all calls of libpq belong to, since they wait.
+    /// The queue of the connection and of all calls of libpq, because they block.
     let queue = DispatchQueue(label: "PostgresLog")
     private var connection: OpaquePointer?
 
@@ -45,12 +46,12 @@ final class Session: @unchecked Sendable {
 
     deinit { PQfinish(connection) }
 
-    /// Returns when what was asked for before has been answered.
+    /// Waits until all earlier statements have been answered.
     func whenFree() async {
         await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
     }
 
-    /// Runs a statement, which may go on when the task that waits for it is cancelled.
+    /// Runs a statement, which may continue when the waiting task is cancelled.
     func run(
         _ statement: String, _ parameters: [Parameter] = [], sending size: Int? = nil
     ) async throws(FluxSharedLogError) -> [Row] {
@@ -62,7 +63,7 @@ final class Session: @unchecked Sendable {
         return try await answer.get(sending: size)
     }
 
-    /// The connection, which stands; on the queue.
+    /// Returns an open connection; called on the queue.
     func connected() throws(FluxSharedLogError) -> OpaquePointer {
         if let connection, PQstatus(connection) == CONNECTION_OK { return connection }
         let isFirst = connection == nil
@@ -71,9 +72,9 @@ final class Session: @unchecked Sendable {
         let text = "connecting to PostgreSQL: \(message)"
         if isFirst, PQstatus(connection) != CONNECTION_OK { try askForCode(text) }
         guard let connection, PQstatus(connection) == CONNECTION_OK else { throw .unavailable(text) }
-        // Nobody waits for good, whoever holds a lock. A statement itself has no limit: the time to send it counts too, and over a slow
-        // line a large one would be cut off at each attempt.
-        // And what is acknowledged is on disk, whatever the database says of others.
+        // A lock is waited for only for a limited time, whoever holds it. A statement has no limit, because the time to
+        // send it would count too, and a large one over a slow line would be cut off at each attempt. A commit is on
+        // disk when it is acknowledged, whatever the database's default is.
         PQclear(
             PQexec(
                 connection,
@@ -84,13 +85,13 @@ final class Session: @unchecked Sendable {
         return connection
     }
 
-    /// Connects so that it is noticed when the other side vanishes without a word, which no limit of the server's would tell.
+    /// Connects with settings that reveal when the other side vanishes silently, which no limit on the server does.
     private func connect() -> OpaquePointer? {
         let options = PQconninfoParse(address, nil)
         PQconninfoFree(options)
-        // What cannot be read would be taken for the name of a database; so it says what is wrong.
+        // libpq would take an unreadable address for a database's name, so this call reports the error in it.
         if options == nil { return PQconnectdb(address) }
-        // The address comes last, and has the last word.
+        // The address comes last and overrides the other settings.
         let settings = [
             ("connect_timeout", "5"), ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("keepalives_count", "3"),
             ("tcp_user_timeout", "10000"), ("dbname", address),
@@ -106,12 +107,13 @@ final class Session: @unchecked Sendable {
 
     /// Refuses an address, a name or a password that will be wrong at the next attempt too.
     ///
-    /// Only at the first: what was right once may be right again.
+    /// Only at the first connection: settings that were right once may be right again.
     private func askForCode(_ text: String) throws(FluxSharedLogError) {
         let options = PQconninfoParse(address, nil)
         PQconninfoFree(options)
         if options == nil || PQconnectionNeedsPassword(connection) == 1 { throw .refused(text) }
-        // What a server answers to a connection has no code unless that is asked for, and a new connection cannot be told to ask.
+        // A server's answer to a connection has no code unless it is asked for, and a new connection cannot be told to
+        // ask. So it is reset.
         guard text.contains("FATAL") else { return }
         PQsetErrorVerbosity(connection, PQERRORS_SQLSTATE)
         PQreset(connection)
@@ -119,14 +121,14 @@ final class Session: @unchecked Sendable {
         PQsetErrorVerbosity(connection, PQERRORS_DEFAULT)
     }
 
-    /// The classes of what does not go away: what is wrong with the data, a constraint, the rights, or the statement.
+    /// The classes of lasting errors: in the data, a constraint, the rights, or the statement.
     private static let lasting = ["0A", "22", "23", "28", "3D", "42", "54"]
 
-    /// Runs a statement; on the queue.
+    /// Runs a statement; called on the queue.
     func perform(_ statement: String, _ parameters: [Parameter]) throws(FluxSharedLogError) -> [Row] {
         let connection = try connected()
         let values = parameters.map(\.bytes)
-        // As large as a message to the server may be.
+        // The limit of a message to the server.
         let size = values.reduce(0) { $0 + $1.count }
         guard size < 1 << 30 else { throw .refused("more than PostgreSQL takes: 1 GB") }
         let copies = values.map { value in
@@ -161,7 +163,7 @@ final class Session: @unchecked Sendable {
     }
 }
 
-/// What one task waits for, until it is there or the task is cancelled.
+/// A value that one task waits for, until it is given or the task is cancelled.
 final class Answer<Value: Sendable>: Sendable {
     typealias Outcome = Result<Value, FluxSharedLogError>
 
@@ -174,7 +176,7 @@ final class Answer<Value: Sendable>: Sendable {
 
     var isGiven: Bool { state.withLock { $0.outcome != nil } }
 
-    /// The first counts.
+    /// Gives the outcome; only the first one counts.
     func give(_ outcome: Outcome) {
         let continuation = state.withLock { state in
             if state.outcome == nil { state.outcome = outcome }
@@ -184,10 +186,12 @@ final class Answer<Value: Sendable>: Sendable {
         continuation?.resume(returning: outcome)
     }
 
-    // A server that stands still, or waits for its standby, says nothing: the statement goes on, and who waits for it is told.
-    /// Waits until it is there: for so many bytes as are sent not for good, and with nil for as long as it takes.
+    /// Waits for the value, either for a time that depends on the bytes sent, or as long as it takes if `size` is nil.
+    ///
+    /// A server that hangs, or waits for its standby, sends nothing. The statement then continues, and the caller gets
+    /// an error.
     func get(sending size: Int? = nil) async throws(FluxSharedLogError) -> Value {
-        // More than a lock is waited for: that has a cause of its own. And a line that takes 1 MB a second is fast enough.
+        // Longer than the wait for a lock, which has an error of its own; and 1 MB a second is fast enough for a line.
         let limit = size.map { size in
             Task {
                 try await Task.sleep(for: .seconds(8) + .milliseconds(size >> 10))
@@ -209,23 +213,23 @@ final class Answer<Value: Sendable>: Sendable {
     }
 }
 
-/// Hears of new entries by `NOTIFY`, and wakes who waits for them.
+/// Learns of new entries by `NOTIFY`, and wakes the readers that wait for them.
 ///
-/// What it has belongs to the session's queue, and who waits to a lock.
+/// Its source belongs to the session's queue; a lock guards the waiting readers.
 final class Bell: @unchecked Sendable {
     let session: Session
     private let channel: String
     private var source: (any DispatchSourceRead)?
     private let waiting = Mutex<[UInt64: (key: String, ring: AsyncStream<Void>.Continuation)]>([:])
     private let last = Atomic<UInt64>(0)
-    /// Why it hears nothing at the moment, for those who would wait for it.
+    /// Why it hears nothing at the moment, for readers that would wait for it.
     let trouble = Mutex<FluxSharedLogError?>(nil)
 
     init(_ session: Session, channel: String) { (self.session, self.channel) = (session, channel) }
 
     deinit { source?.cancel() }
 
-    /// Rings from now on, for a key: once where it rang several times before somebody listened.
+    /// Returns the rings for a key from now on; several rings that nobody has listened to yet become one.
     func rings(for key: String) -> AsyncStream<Void> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { ring in
             let number = last.add(1, ordering: .relaxed).newValue
@@ -240,11 +244,11 @@ final class Bell: @unchecked Sendable {
 
     func listen() { session.queue.async { self.hear() } }
 
-    /// Hears until the connection is lost; then everybody looks for himself, until it stands again.
+    /// Listens until the connection is lost; then readers look for themselves until it is restored.
     private func hear() {
         let connection: OpaquePointer
         do throws(FluxSharedLogError) {
-            // Quoted: a channel may be called as a word of SQL is.
+            // Quoted, because a channel's name may be an SQL keyword.
             _ = try session.perform("LISTEN \"\(channel)\"", [])
             connection = try session.connected()
             trouble.withLock { $0 = nil }
@@ -253,9 +257,9 @@ final class Bell: @unchecked Sendable {
             return hearLater()
         }
         ring(nil)
-        // One of its own: libpq closes that of a lost connection at once, while it is still looked at.
+        // A copy, because libpq closes a lost connection's descriptor at once, while the source still uses it.
         let descriptor = dup(PQsocket(connection))
-        // It was lost since it was looked at.
+        // The connection was lost after it was checked.
         if descriptor < 0 { return hearLater() }
         let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: session.queue)
         source.setEventHandler { [weak self] in
@@ -265,7 +269,7 @@ final class Bell: @unchecked Sendable {
                 PQfreemem(notification)
             }
         }
-        // The connection, which the handler reads, goes no sooner than nothing looks at it.
+        // Keeps the session, whose connection the handler reads, until the source no longer uses it.
         source.setCancelHandler { [weak self, session] in
             withExtendedLifetime(session) { _ = close(descriptor) }
             self?.hearLater()

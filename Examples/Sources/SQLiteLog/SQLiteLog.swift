@@ -4,10 +4,10 @@ import Foundation
 import GRDB
 import GRDBSQLite
 
-/// A log of actions in an SQLite database: a transaction for each batch, and a snapshot now and then.
+/// A log of actions in an SQLite database: a transaction for each batch, and a snapshot from time to time.
 ///
-/// Copy this file into a target that depends on FluxPersistence and on GRDB 7, the products `GRDB` and `GRDBSQLite`; it needs
-/// nothing else.
+/// Copy this file into a target that depends on FluxPersistence and on GRDB 7, with its products `GRDB` and
+/// `GRDBSQLite`. It needs nothing else.
 ///
 /// ```swift
 /// let log = try SQLiteLog<Todo>(path: "/var/lib/todo/log.sqlite", coding: .json())
@@ -15,41 +15,42 @@ import GRDBSQLite
 /// try await store.dispatch(durably: .add("milk"))  // on disk when it returns
 /// ```
 ///
-/// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a loss of power. It is
-/// locked for as long as it is open, so that it belongs to one store of one process. A database of something else is
-/// refused as it is. Nothing is acknowledged once its file has been deleted, moved or replaced while it was open; its `-wal`
-/// file is not looked at, and is to be left alone. What it cannot read it reports and leaves as it is: a store does not write
-/// to a log that it could not read.
+/// The database is in WAL mode with `synchronous = FULL`: a transaction that has returned survives a power loss. The
+/// database is locked while it is open, so it belongs to one store of one process. A database of another program is
+/// refused and left unchanged. If the file is deleted, moved or replaced while it is open, nothing is acknowledged from
+/// then on. The `-wal` file is not checked; leave it alone. Data that cannot be read is reported and left unchanged: a
+/// store does not write to a log that it could not read.
 ///
-/// Actions that follow each other share a row, up to a thousand bytes: that is written as fast as a row for each, since a page
-/// goes to the disk as a whole, and is read many times faster. Each row has a checksum, and the pages are checked before they
-/// are read: what has been damaged is not taken for what was written.
+/// Consecutive actions share a row of up to a thousand bytes. Writing is as fast as with a row for each action, because
+/// a page goes to the disk as a whole, and reading is many times faster. Each row has a checksum, and the pages are
+/// checked before they are read, so damaged data is not mistaken for what was written.
 ///
-/// Thread safety: all of it may be used from any thread; the database takes one call at a time.
+/// Thread safety: everything may be used from any thread; the database handles one call at a time.
 public final class SQLiteLog<State: FluxState>: FluxLog {
-    /// How states and actions become bytes, and how bytes of an older version become states and actions.
+    /// How to encode states and actions, and how to decode bytes of this or an older version.
     public struct Coding: Sendable {
-        /// The version of what `encodeState` and `encodeAction` make; bytes of a later one are refused.
+        /// The version of the bytes from `encodeState` and `encodeAction`; bytes of a later version are refused.
         public var version: Int
-        /// Makes bytes of a state.
+        /// Encodes a state.
         public var encodeState: @Sendable (State) throws -> Data
-        /// Makes bytes of an action.
+        /// Encodes an action.
         public var encodeAction: @Sendable (State.Action) throws -> Data
-        /// Gets the version that is stored, this one or an older one, and the raw bytes.
+        /// Decodes a state from the stored version, which is this or an older one, and the raw bytes.
         public var decodeState: @Sendable (_ version: Int, _ bytes: Data) throws -> State
-        /// Gets the version that is stored, this one or an older one, and the raw bytes.
+        /// Decodes an action from the stored version, which is this or an older one, and the raw bytes.
         public var decodeAction: @Sendable (_ version: Int, _ bytes: Data) throws -> State.Action
-        /// Adds an entry, as the module that makes the coding has specialised it: here each would look for its types.
+        /// Adds an entry; specialised in the module that creates the coding, as generic code here would look up types
+        /// for each entry.
         @usableFromInline let append: @Sendable (inout [FluxLogEntry<State.Action>], UInt64, State.Action) -> Void
 
-        /// Makes a coding.
+        /// Creates a coding.
         ///
         /// - Parameters:
-        ///   - version: The version of what the first two make.
-        ///   - encodeState: Makes bytes of a state.
-        ///   - encodeAction: Makes bytes of an action.
-        ///   - decodeState: Makes a state of the version that is stored, and the raw bytes.
-        ///   - decodeAction: Makes an action of the version that is stored, and the raw bytes.
+        ///   - version: The version of the bytes from the two encoding closures.
+        ///   - encodeState: Encodes a state.
+        ///   - encodeAction: Encodes an action.
+        ///   - decodeState: Decodes a state from the stored version and the raw bytes.
+        ///   - decodeAction: Decodes an action from the stored version and the raw bytes.
         @inlinable public init(
             version: Int = 1,
             encodeState: @escaping @Sendable (State) throws -> Data,
@@ -66,38 +67,39 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// What is wrong with the database at a path.
+    /// An error of the database at a path.
     public struct Failure: Error, CustomStringConvertible {
-        /// Where the database is.
+        /// The path of the database.
         public let path: String
-        /// What SQLite, or the coding, has thrown.
+        /// The error from SQLite or the coding.
         public let reason: any Error
         /// One line that begins with the path.
         public var description: String { "\(path): \(reason)" }
-        /// Whether the disk did not do what it was asked to, as one that is full: that may pass, and the database may be well.
+        /// Whether the disk failed an operation, for example because it is full: that may pass, and the database may be
+        /// intact.
         public var isOfDisk: Bool {
             let code = (reason as? DatabaseError)?.resultCode
             return [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY].contains(code)
         }
     }
 
-    /// The database holds a version that comes after the one the program knows, so it is refused as it is.
+    /// The database has a later version than the program knows; it is refused and left unchanged.
     public struct Newer: Error, CustomStringConvertible {
         /// The version in the database.
         public let stored: Int
         /// The version of the coding.
         public let known: Int
-        /// One line that says so.
+        /// One line with both versions.
         public var description: String { "it is of version \(stored), and this program knows \(known)" }
     }
 
-    /// The database is of another program, or of another part of this one, so it is refused as it is.
+    /// The database belongs to another program, or to another part of this one; it is refused and left unchanged.
     public struct Foreign: Error, CustomStringConvertible {
-        /// One line that says so.
+        /// One line with this message.
         public var description: String { "it is a database of something else" }
     }
 
-    /// Another log has the database open, of this process or of another, and it belongs to one.
+    /// Another log of this or another process has the database open, and a database belongs to one log.
     public struct InUse: Error, CustomStringConvertible {
         /// One line that says what to do.
         public var description: String {
@@ -105,13 +107,15 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// The path is empty, or has a zero byte: SQLite would make a database that goes when it is closed, or one of another name.
+    /// The path is empty or has a zero byte: SQLite would create a database that is deleted on closing, or one of
+    /// another name.
     public struct NotAPath: Error, CustomStringConvertible {
-        /// One line that says so.
+        /// One line with this message.
         public var description: String { "a path must not be empty, and must not have a zero byte" }
     }
 
-    /// The file was deleted, moved or replaced while the database was open: what goes into it would be found by nobody.
+    /// The file was deleted, moved or replaced while the database was open: what is written to it would not be found
+    /// again.
     public struct Moved: Error, CustomStringConvertible {
         /// One line that says what to do.
         public var description: String {
@@ -119,46 +123,50 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// The database, or a row of it, is not what was written.
+    /// The database or one of its rows is not what was written.
     public struct Damaged: Error, CustomStringConvertible {
-        /// One line that says where.
+        /// One line that says where the damage is.
         public let description: String
     }
 
-    /// By this in its header a database is known as one of these.
+    /// The application ID in the header by which such a database is recognised.
     private static var application: Int { 0x466C_7578 }
     private let path: String
     private let coding: Coding
     private let database: DatabaseQueue
 
-    /// Opens a database on a thread of its own, and makes it if there is none.
+    /// Opens a database on a thread of its own, and creates it if there is none.
     ///
-    /// To open one writes to the disk, and may wait for another who has it: a slow disk so keeps no thread from tasks. It is closed,
-    /// which may write as well, on the thread on which the last reference goes.
+    /// Opening writes to the disk, and may wait until another log has closed the database. On its own thread this
+    /// blocks none of the threads that tasks run on. Closing may write too; it happens on the thread that releases the
+    /// last reference.
     ///
     /// - Parameters:
-    ///   - path: The file, whatever it is called; its folder has to exist.
-    ///   - coding: How states and actions become bytes, and back.
-    ///   - patience: How long to wait, in seconds, for another who has it open, such as a store that is just going.
+    ///   - path: The file, with any name; its folder must exist.
+    ///   - coding: How to encode and decode states and actions.
+    ///   - patience: How long to wait, in seconds, for another log that has it open, such as that of a store that is
+    ///     just ending.
     /// - Returns: The log.
     /// - Throws: ``Failure``, with the path.
     public static func opened(path: String, coding: Coding, patience: Double = 5) async throws -> SQLiteLog {
         try await withCheckedThrowingContinuation { continuation in
-            // A global queue would take the threads that tasks run on.
+            // A global queue would use the threads that tasks run on.
             DispatchQueue(label: "SQLiteLog").async {
                 continuation.resume(with: Result { try SQLiteLog(path: path, coding: coding, patience: patience) })
             }
         }
     }
 
-    /// Opens a database on this thread, which waits for the disk, and makes it if there is none.
+    /// Opens a database on this thread, which waits for the disk, and creates it if there is none.
     ///
-    /// One of an older version of this file is taken over, which the older program then refuses: a million actions take some seconds.
+    /// A database from an older version of this file is converted, after which the older program refuses it. Converting
+    /// a million actions takes some seconds.
     ///
     /// - Parameters:
-    ///   - path: The file, whatever it is called; its folder has to exist.
-    ///   - coding: How states and actions become bytes, and back.
-    ///   - patience: How long to wait, in seconds, for another who has it open, such as a store that is just going.
+    ///   - path: The file, with any name; its folder must exist.
+    ///   - coding: How to encode and decode states and actions.
+    ///   - patience: How long to wait, in seconds, for another log that has it open, such as that of a store that is
+    ///     just ending.
     /// - Throws: ``Failure``, with the path.
     public init(path: String, coding: Coding, patience: Double = 5) throws {
         self.path = path
@@ -166,21 +174,22 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         var configuration = Configuration()
         configuration.busyMode = .timeout(patience)
         configuration.prepareDatabase { database in
-            // First of all: even the journal mode would be written into it.
+            // Before anything else: setting the journal mode would already write to the file.
             let application = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
             let isEmpty = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") == 0
             guard application == Self.application || application == 0 && isEmpty else { throw Foreign() }
-            // Two stores would both number their actions on, and each lose what the other has acknowledged.
-            // And GRDB's own way into WAL mode would end with `synchronous = NORMAL`.
+            // Locked, because two stores would both continue the numbering, and each would lose what the other has
+            // acknowledged. WAL mode is set here, because GRDB's own way to set it ends with `synchronous = NORMAL`.
             try database.execute(
                 sql: "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
         }
         do {
             if path.isEmpty || path.utf8.contains(0) { throw NotAPath() }
-            // With `./` before it a name such as `:memory:` is that of a file.
+            // With the prefix `./`, a name such as `:memory:` is that of a file.
             database = try DatabaseQueue(path: path.hasPrefix("/") ? path : "./" + path, configuration: configuration)
             try database.write { database in
-                // It writes a page each time: with that is synced what another process has committed and, stopped there, not synced.
+                // Writes a page each time. Its sync includes what another process has committed but, being stopped, not
+                // synced.
                 try database.execute(
                     sql: """
                         PRAGMA application_id = \(Self.application);
@@ -199,7 +208,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// Gives the rows checksums that an older program, which knew none, has written.
+    /// Adds checksums to the rows of an older program that had none.
     private static func addChecksums(in database: Database) throws {
         for (table, columns) in [("actions", "number, version"), ("snapshot", "number, revision, version")]
         where try database.tableExists(table) && !has("checksum", table, database) {
@@ -213,11 +222,11 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// Makes the table of actions, and takes over one of an older program, which had a row for each.
+    /// Creates the table of actions, and converts that of an older program, which had a row for each action.
     private static func makeRows(in database: Database, known: Int) throws {
         let isOlder = try database.tableExists("actions") && has("number", "actions", database)
         if isOlder { try database.execute(sql: "ALTER TABLE actions RENAME TO single_actions") }
-        // The columns have other names than in that: an older program is told so, and takes no row for an action.
+        // The columns are renamed, so that an older program gets an error and does not take a row for an action.
         try database.execute(
             sql: """
                 CREATE TABLE IF NOT EXISTS actions
@@ -243,9 +252,9 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         try database.execute(sql: "DROP TABLE single_actions")
     }
 
-    /// A checksum says that a row is whole, and nothing of one that is gone.
+    /// Throws if the database is damaged: checksums show that rows are whole, but not that a row is missing.
     private static func requireWhole(_ database: Database) throws {
-        // Without "main" SQLite would make a temporary database to check that too, and keep 90 KB for it.
+        // Without "main" SQLite would create a temporary database to check that too, and keep 90 KB for it.
         let findings = try String.fetchAll(database, sql: "PRAGMA main.quick_check(1)")
         if findings != ["ok"] { throw Damaged(description: "it is damaged: \(findings.joined(separator: "; "))") }
     }
@@ -261,7 +270,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     public func load() async throws -> FluxLogContents<State> {
         try await perform { database, coding in
             try Self.requireWhole(database)
-            // One for all rows: to make one takes longer than to read a row.
+            // One array for all rows, because creating one takes longer than reading a row.
             var numbers: [Int64] = []
             func known(_ version: Int64) throws -> Int {
                 if version > coding.version { throw Newer(stored: Int(version), known: coding.version) }
@@ -282,11 +291,11 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             query = try database.makeStatement(
                 sql: "SELECT first, last, version, bytes, checksum FROM actions ORDER BY rowid")
             rows = try Row.fetchCursor(query)
-            // Asked for once, and not for each of a million actions; the cursor keeps the statement.
+            // Looked up once, not for each of a million actions; the cursor keeps the statement.
             let (statement, decode, append) = (query.sqliteStatement, coding.decodeAction, coding.append)
             while try rows.next() != nil {
                 let bytes = try SQLiteLogChecksum.contents(of: statement, &numbers)
-                // Not before its checksum was looked at: what says that it is covered may be what is damaged.
+                // Only after the checksum was checked: the number that says the row is covered may itself be damaged.
                 if numbers[1] <= covered { continue }
                 let version = try known(numbers[2])
                 try SQLiteLogRow.forEach(in: bytes, from: numbers[0], to: numbers[1]) { number, bytes in
@@ -312,9 +321,9 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// Stores a snapshot and drops what it covers, in one transaction.
+    /// Stores a snapshot and deletes the actions that it covers, in one transaction.
     ///
-    /// - Parameter snapshot: A state, and the number of the last action in it.
+    /// - Parameter snapshot: A state, and the number of the last action that it includes.
     /// - Throws: ``Failure``, with the path.
     public func compact(_ snapshot: FluxSnapshot<State>) async throws {
         try await perform { database, coding in
@@ -325,7 +334,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             try database.execute(
                 sql: "INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)",
                 arguments: [numbers[0], numbers[1], numbers[2], bytes, SQLiteLogChecksum.of(numbers, bytes)])
-            // A row that goes on after it stays, and a load passes over what is covered of it.
+            // A row that continues after the snapshot stays; loading skips its covered actions.
             try database.execute(
                 sql: "DELETE FROM actions WHERE rowid <= ?1 AND last <= ?1", arguments: [numbers[0]])
         }
@@ -337,7 +346,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         if hasMoved != 0 { throw Moved() }
     }
 
-    /// Runs a body in a transaction, which nothing is left of if the file is not where it was.
+    /// Runs a body in a transaction, which is rolled back if the file is not where it was.
     private func perform<Value: Sendable>(
         _ body: @escaping @Sendable (Database, Coding) throws -> Value
     ) async throws -> Value {
@@ -349,7 +358,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                     try Self.requireInPlace(database)
                     return .commit
                 }
-                // Once more: it may have gone in between, and what is there now may be told to somebody.
+                // Checks again: the file may have gone before the commit, and the caller may acknowledge what it gets
+                // from here.
                 try Self.requireInPlace(database)
                 return value!
             }
@@ -359,8 +369,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     }
 }
 
-/// Actions that follow each other, as the bytes of a row: each has the number of its bytes before it, in four of them, the
-/// lowest first.
+/// Consecutive actions as the bytes of a row; each is preceded by its length in four bytes, the lowest first.
 struct SQLiteLogRow {
     let first: Int64
     private(set) var last: Int64
@@ -389,7 +398,7 @@ struct SQLiteLogRow {
                 try body(number, Data(bytes: bytes.baseAddress! + offset + 4, count: count))
                 (offset, number) = (offset + 4 + count, number &+ 1)
             }
-            // It has its checksum: so it was written by something else.
+            // Its checksum is right, so something else has written it.
             if offset != bytes.count || number &- 1 != last || bytes.isEmpty {
                 throw SQLiteLogChecksum.Mismatch(number: first)
             }
@@ -397,14 +406,14 @@ struct SQLiteLogRow {
     }
 }
 
-/// Adds actions at the end of the table, to its last row as long as that is short.
+/// Adds actions at the end of the table, to its last row while that is short enough.
 struct SQLiteLogWriter {
-    /// So long are four rows that fill a page; with more in a row there would be less on it.
+    /// The most bytes in a row: four such rows fill a page, and longer rows would fill less of it.
     private static let most = 980
     private let insert: Statement
     /// The number of the last action.
     private var last: Int64?
-    /// The last row, with what is not written yet; nil where that is longer than it can become here.
+    /// The last row, including actions not written yet; nil if the stored row is longer than rows become here.
     private var row: SQLiteLogRow?
     private var isWritten = true
 
@@ -418,15 +427,15 @@ struct SQLiteLogWriter {
         let rows = try Row.fetchCursor(query)
         var numbers: [Int64] = []
         while try rows.next() != nil {
-            // Damaged it must not get a checksum that says that it is whole.
+            // A damaged row must not get a checksum that says it is whole.
             let bytes = try SQLiteLogChecksum.contents(of: query.sqliteStatement, &numbers)
             row = SQLiteLogRow(first: numbers[0], last: numbers[1], version: numbers[2], bytes: bytes)
         }
-        // A longer one is of one action, and has its number.
+        // A longer row has a single action, and its number.
         last = try row?.last ?? Int64.fetchOne(database.cachedStatement(sql: "SELECT max(rowid) FROM actions"))
     }
 
-    /// Adds an action, unless it is there: one that was reported as failed may be all the same.
+    /// Adds an action unless it is there already: an append that was reported as failed may have succeeded.
     mutating func add(_ number: Int64, version: Int64, _ action: Data) throws {
         if let last, number <= last { return }
         let hasRoom = row.map { $0.version == version && $0.bytes.count + 4 + action.count <= Self.most } ?? false
@@ -439,7 +448,7 @@ struct SQLiteLogWriter {
         isWritten = false
     }
 
-    /// Writes what has been added.
+    /// Writes the actions that were added.
     mutating func finish() throws {
         guard let row, !isWritten else { return }
         let checksum = SQLiteLogChecksum.of([row.first, row.last, row.version], row.bytes)
@@ -450,7 +459,7 @@ struct SQLiteLogWriter {
 
 /// The checksum of a row, 64 bits of FNV-1a, over its numbers and its bytes.
 enum SQLiteLogChecksum {
-    /// A row that is not what was written.
+    /// A row that differs from what was written.
     struct Mismatch: Error, CustomStringConvertible {
         let number: Int64?
         var description: String { "the row \(number.map { "of number \($0)" } ?? "without a number") is damaged" }
@@ -466,13 +475,13 @@ enum SQLiteLogChecksum {
         return Int64(bitPattern: sum)
     }
 
-    /// Takes the row apart that a statement is at, which ends with its bytes and its checksum; what stands before them are
-    /// numbers.
+    /// Returns the bytes of a statement's current row, and its numbers in `numbers`, after checking the checksum.
     ///
-    /// It asks the statement itself, as a restart reads a million of them: GRDB's `Row` takes five times as long.
+    /// The row ends with its bytes and its checksum; all columns before them are numbers. This reads from the statement
+    /// itself, because a restart reads a million rows, and GRDB's `Row` takes five times as long.
     static func contents(of statement: SQLiteStatement, _ numbers: inout [Int64]) throws -> Data {
         numbers.removeAll(keepingCapacity: true)
-        // Whatever type the values have: SQLite takes any in any column.
+        // The type must be checked: SQLite accepts any type in any column.
         func number(in column: CInt) -> Int64? {
             sqlite3_column_type(statement, column) == SQLITE_INTEGER ? sqlite3_column_int64(statement, column) : nil
         }
@@ -491,9 +500,9 @@ extension SQLiteLog.Coding where State: Codable, State.Action: Codable {
     ///
     /// - Parameters:
     ///   - version: The version of the types; raise it whenever they no longer decode what was stored before.
-    ///   - migrateState: Makes a state of the bytes of an older version, which it is given.
-    ///   - migrateAction: Makes an action of the bytes of an older version, which it is given.
-    /// - Returns: The coding. Without a migration, older bytes are decoded as they are, or reported.
+    ///   - migrateState: Decodes a state from an older version and its bytes.
+    ///   - migrateAction: Decodes an action from an older version and its bytes.
+    /// - Returns: The coding. Without a migration, older bytes are decoded like current ones, or reported.
     public static func json(
         version: Int = 1,
         migrateState: (@Sendable (_ version: Int, _ bytes: Data) throws -> State)? = nil,

@@ -17,7 +17,7 @@ struct AuctionHouseCommand: AsyncParsableCommand {
         subcommands: [Run.self, Check.self])
 }
 
-/// Where the rooms are, and what was acknowledged.
+/// The folder of the rooms, and the file with what was acknowledged.
 struct Place: ParsableArguments {
     @Argument(help: "The folder of the rooms; made by run if it is not there.") var folder: String
 
@@ -60,7 +60,7 @@ struct Run: AsyncParsableCommand {
                     for watcher in 0..<watchers { group.addTask { try await town.watch(isSlow: watcher % 4 == 3) } }
                 }
             }
-            // Ends when all bids are made, by a signal, or where nothing can be shown, whatever comes first.
+            // Ends when all bids are made, at a signal, or if the output fails, whichever comes first.
             let (end, ending) = AsyncStream.makeStream(of: Void.self)
             let interrupt = Interrupt { ending.finish() }
             let showing = Task {
@@ -68,7 +68,7 @@ struct Run: AsyncParsableCommand {
                 for await board in house.board.states {
                     let text = "\(board.rooms) rooms, \(board.bids) bids in them, \(board.highest) the highest"
                     try Output.standard.write("open      \(text)\n")
-                    // What changes meanwhile is skipped.
+                    // Changes during this pause are skipped.
                     try? await Task.sleep(for: .seconds(1))
                 }
             }
@@ -84,7 +84,8 @@ struct Run: AsyncParsableCommand {
             for await _ in end {}
 
             showing.cancel()
-            // In this order: who watches leaves, the rooms take no more and are closed, and the last bidders hear of it.
+            // In this order: the watchers leave, the rooms accept no more bids and close, and the last bidders learn of
+            // it.
             watching.cancel()
             let watched = await watching.result
             try await house.close()
@@ -129,7 +130,7 @@ struct Check: AsyncParsableCommand {
         }
     }
 
-    /// Looks at a copy of the rooms: a file that cannot be read is renamed where it is opened, and here nothing is moved.
+    /// Checks a copy of the rooms, because opening renames a file that cannot be read, and nothing may be moved here.
     private func lost(of receipts: [Receipt]) async throws -> [Receipt] {
         let files = FileManager.default
         let copy = files.temporaryDirectory.appending(component: "auction-house-\(UUID())").path

@@ -3,28 +3,28 @@ import FluxEffects
 import FluxPersistence
 import Foundation
 
-/// A room that is open: its state, kept in a file, and the way for bids to come in.
+/// An open room: its state, kept in a file, and the way in for bids.
 ///
-/// The member of the family of a ``House``.
+/// Desks are the members of the family of a ``House``.
 final class Desk: Sendable {
     let store: FluxStore<Room>
     private let creator: FluxActionCreator<BidConverter>
 
-    /// Opens a room; all desks share the limit: the repository is asked so much at once, and no more.
+    /// Opens a room; all desks share `limit`, the number of bids that the repository is asked about at once.
     init(path: String, repository: any Repository, limit: FluxLimit) async throws {
         let file = FluxFile<Room>(
             path: path,
             encode: { Array(try JSONEncoder().encode($0)) },
             decode: { try JSONDecoder().decode(Room.self, from: Data($0)) })
-        // On no dispatcher: a bid is for this room alone.
+        // On no dispatcher, because a bid is for this room alone.
         store = try await FluxStore.restored(from: file, initialState: Room(), dispatcher: nil)
         creator = FluxActionCreator(
             dependency: repository, store: store,
             rules: [.unique(cancelling: .later, for: { $0.bidder }), .concurrency(limit)],
-            onFailure: { _, _ in })  // The bidder is told, by the outcome.
+            onFailure: { _, _ in })  // The outcome tells the bidder.
     }
 
-    /// Takes a bid, and returns once it is on disk: who hears of that may tell the bidder.
+    /// Accepts a bid, and returns once it is on disk: from then on the bidder may be told.
     func take(_ bid: Bid, within patience: Duration = .seconds(10)) async throws {
         switch await creator.fire(bid).outcome {
         case .completed: break
@@ -36,7 +36,7 @@ final class Desk: Sendable {
         try await save(within: patience)
     }
 
-    /// Ends what is under way, the bids first and then the file: a bidder may have left while the bid was looked at.
+    /// Finishes the bids in progress, then the file: a bidder may have left while the bid was being checked.
     func close() async throws {
         await creator.flush()
         try await save(within: .seconds(10))
@@ -44,12 +44,12 @@ final class Desk: Sendable {
 
     private func save(within patience: Duration) async throws {
         let end = ContinuousClock.now + patience
-        // It is also false where only a change that came meanwhile has just failed to be saved.
+        // It also returns false if only a later change has just failed to be saved.
         while await !store.flush(within: max(.zero, end - .now)) {
             if case .failed(let error) = await store.ready { throw error }
             try Task.checkCancellation()
             if .now < end { continue }
-            // Cancelled, so that it tells what is known by now, and waits for nothing.
+            // Cancelled, so that it reports what is known now, without waiting.
             let failure = Task { [store] in await store.handle.failure() }
             failure.cancel()
             guard let error = await failure.value else { return }

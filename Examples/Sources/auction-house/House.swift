@@ -4,20 +4,20 @@ import FluxObservation
 import FluxRouting
 import Foundation
 
-/// All rooms of a folder, each of which is opened when somebody asks for it and put away when nobody needs it.
+/// All rooms of a folder; each is opened on demand and evicted when nobody needs it.
 final class House: Sendable {
     let desks: FluxFamily<Int, Desk>
-    /// What is going on in the rooms that are open, as they come and go.
+    /// A summary of the open rooms, as they come and go.
     let board: FluxView<Board>
 
-    /// Makes a house; no room is opened yet.
+    /// Creates a house without opening a room.
     ///
     /// - Parameters:
-    ///   - folder: Where the rooms are; it has to exist.
-    ///   - repository: Who vouches for bidders.
+    ///   - folder: The folder of the rooms; it must exist.
+    ///   - repository: Vouches for the bidders.
     ///   - questions: How many bids the repository is asked about at once, by all rooms together.
-    ///   - open: How many rooms are open at most, as long as nobody is in more of them.
-    ///   - idle: How long a room that nobody is in stays open.
+    ///   - open: How many rooms are open at most, unless more are in use.
+    ///   - idle: How long a room that nobody uses stays open.
     init(
         folder: String, repository: any Repository, questions: Int = 40, open: Int = 1_000,
         idle: Duration = .seconds(60)
@@ -25,7 +25,7 @@ final class House: Sendable {
         let limit = FluxLimit(questions)
         desks = FluxFamily(idle: idle, limit: open) { room in
             let name = "room-\(room)"
-            // For as long as it is there: a room without bids would look as if there had never been any.
+            // Refused as long as that file exists: a room without bids would look as if there had never been any.
             if FileManager.default.fileExists(atPath: "\(folder)/\(name).unreadable") {
                 let what = "what it had is in \(name).unreadable"
                 throw Failure("room \(room): \(what): move that back mended, or remove it to go on")
@@ -41,9 +41,9 @@ final class House: Sendable {
         }
     }
 
-    /// Takes no more bids, waits for those under way, and saves and closes every room.
+    /// Accepts no more bids, waits for those in progress, and saves and closes every room.
     ///
-    /// Who watches has to leave before: a room is not closed while somebody is in it.
+    /// Watchers must leave first: a room is not closed while it is in use.
     func close(within duration: Duration = .seconds(10)) async throws {
         let report = await desks.shutdown(within: duration)
         if let (room, error) = report.failed.first { throw Failure("room \(room) was not closed: \(error)") }
@@ -52,7 +52,7 @@ final class House: Sendable {
         }
     }
 
-    /// The receipts that the rooms know nothing of; none, or an acknowledged bid was lost.
+    /// Returns the receipts that the rooms do not know; each is an acknowledged bid that was lost.
     func lost(of receipts: [Receipt]) async throws -> [Receipt] {
         var lost: [Receipt] = []
         for (number, receipts) in Dictionary(grouping: receipts, by: \.room) {
@@ -63,12 +63,12 @@ final class House: Sendable {
     }
 }
 
-/// What a ``House`` shows of the rooms that are open.
+/// The summary that a ``House`` shows of its open rooms.
 struct Board: Equatable, Sendable {
     var rooms, bids, highest: Int
 }
 
-/// What a bidder holds in hand once a bid is acknowledged: a line of a file.
+/// A bidder's proof that a bid was acknowledged: a line of a file.
 struct Receipt: Hashable, CustomStringConvertible {
     var room: Int
     var bid: Bid
@@ -77,7 +77,7 @@ struct Receipt: Hashable, CustomStringConvertible {
 }
 
 extension Receipt {
-    /// Reads a line of the file; nil if it is none.
+    /// Reads a line of the file; nil if it is not a receipt.
     init?(_ line: some StringProtocol) {
         let numbers = line.split(separator: " ").compactMap { Int($0) }
         if numbers.count != 3 { return nil }
@@ -85,9 +85,9 @@ extension Receipt {
         if description != line { return nil }
     }
 
-    /// Reads the file; nil for a line that is none.
+    /// Reads the file; a line that is not a receipt becomes nil.
     ///
-    /// What has no end of line was cut short, and acknowledges nothing.
+    /// A last line without its end was cut short, and acknowledges nothing.
     static func all(in file: Data) -> [Receipt?] {
         String(decoding: file, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
             .map { Receipt($0) }

@@ -1,14 +1,14 @@
 import ArgumentParser
 import Terminal
 
-/// What is told to the user, as one line.
+/// An error for the user, as one line.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// Runs something; what it throws is one line on standard error, and exit status 1.
+/// Runs a body; an error becomes one line on standard error, and exit status 1.
 func reporting(_ body: () async throws -> Void) async throws {
     Output.endWithClosedPipes()
     do {

@@ -1,12 +1,12 @@
 import FluxCore
 
-/// What somebody offers: an event, which has to be vouched for before it changes a room.
+/// An offer: an event, whose bidder must be vouched for before it changes a room.
 struct Bid: FluxEvent, Codable, Hashable {
     var bidder: Int
     var amount: Int
 }
 
-/// The state of one room: the bids that it has taken, each higher than the one before.
+/// The state of one room: its accepted bids, each higher than the one before.
 struct Room: FluxState, Codable, Equatable {
     enum Action: FluxAction { case take(Bid) }
 
@@ -16,7 +16,7 @@ struct Room: FluxState, Codable, Equatable {
 
     func has(_ bid: Bid) -> Bool { bids.last { $0.amount <= bid.amount } == bid }
 
-    /// Looks at the amount once more: others have bid while this one was vouched for.
+    /// Checks the amount again, because others may have bid while the repository was asked.
     mutating func handle(action: Action) -> Room? {
         switch action {
         case .take(let bid):
@@ -27,12 +27,12 @@ struct Room: FluxState, Codable, Equatable {
     }
 }
 
-/// Who knows the bidders: a database or another service, far away and slow.
+/// Knows the bidders: a database or another service, far away and slow.
 protocol Repository: Sendable {
     func vouches(for bidder: Int) async throws -> Bool
 }
 
-/// Makes an action of a bid, once the repository has vouched for it.
+/// Turns a bid into an action, once the repository has vouched for the bidder.
 enum BidConverter: FluxAsyncActionConverter {
     typealias Event = Bid
     typealias Action = Room.Action
@@ -45,11 +45,11 @@ enum BidConverter: FluxAsyncActionConverter {
     }
 }
 
-/// Why a bid was not taken.
+/// Why a bid was not accepted.
 enum Refusal: Error, Hashable {
-    /// Another has bid as much or more.
+    /// Another bidder has bid as much or more.
     case outbid
-    /// One bid of the same bidder is still looked at.
+    /// A bid of the same bidder is still being checked.
     case tooFast
     /// The repository does not vouch for the bidder.
     case unknown(bidder: Int)

@@ -3,7 +3,7 @@ import FluxRouting
 import Synchronization
 import Terminal
 
-/// The bidders and watchers of a house, who do at random what people do.
+/// The bidders and watchers of a house, acting at random as people do.
 final class Town: Sendable {
     struct Tally: Sendable { var (taken, outbid, refused, shown, skipped) = (0, 0, 0, 0, 0) }
 
@@ -19,7 +19,7 @@ final class Town: Sendable {
 
     var tally: Tally { counted.withLock { $0 } }
 
-    /// Makes bids in one room after the other, until that is done or the house is closed.
+    /// Makes bids in one room after another, until all are made or the house is closed.
     func bid(_ bids: Int, as bidder: Int) async throws {
         for _ in 0..<bids {
             let room = popular(of: rooms)
@@ -40,7 +40,7 @@ final class Town: Sendable {
         }
     }
 
-    /// Hands out a receipt; after one that failed there is no other, which would go on in the middle of its line.
+    /// Writes a receipt; after a failed write no other is written, since it would continue in the middle of that line.
     func acknowledge(_ receipt: Receipt) throws {
         try receipts.withLock { receipts in
             receipts = Result { [receipts] in
@@ -52,7 +52,7 @@ final class Town: Sendable {
         }
     }
 
-    /// Watches one popular room after the other, until the task is cancelled.
+    /// Watches one popular room after another, until the task is cancelled.
     func watch(isSlow: Bool) async throws {
         while let lease = try await lease(of: popular(of: max(1, rooms / 10))) {
             defer { lease.release() }
@@ -62,22 +62,22 @@ final class Town: Sendable {
                 counted.withLock { ($0.shown, $0.skipped) = ($0.shown + 1, $0.skipped + skipped) }
                 (last, stay) = (room.bids.count, stay - 1)
                 if stay == 0 { break }
-                // A slow line delays nobody else: the state that comes next is the newest then.
+                // A slow watcher delays nobody else: the next state it receives is the newest by then.
                 if isSlow { try? await Task.sleep(for: .milliseconds(100)) }
             }
         }
     }
 
-    /// Keeps a room open; nil: the task was cancelled.
+    /// Keeps a room open; returns nil if the task was cancelled.
     private func lease(of room: Int) async throws -> FluxLease<Desk>? {
         do { return try await house.desks.lease(room) } catch is CancellationError { return nil }
     }
 
-    /// A room at random: the lower its number, the more often.
+    /// Returns a random room: the lower its number, the more often.
     private func popular(of rooms: Int) -> Int { .random(in: 0...Int.random(in: 0..<rooms)) }
 }
 
-/// Answers after a while, and does not vouch for every tenth bidder.
+/// Answers after a delay, and vouches for nine out of ten bidders.
 struct SlowRepository: Repository {
     let latency: Duration
 
