@@ -5,7 +5,7 @@ import Metrics
 import ServiceLifecycle
 import Terminal
 
-/// live-board without FluxCore, to measure that beside it: an actor for each board, and a stream for each client.
+/// live-board without FluxCore, to measure it against that: an actor for each board, and a stream for each client.
 @main
 struct BareBoard: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,7 +21,7 @@ struct BareBoard: AsyncParsableCommand {
     @Option(help: "The folder of the boards; made if it is not there.") var data = "bare-board-data"
 
     func run() async throws {
-        // A client that goes while something is sent to it is not the end of the program.
+        // A client that disconnects during a write must not end the program.
         signal(SIGPIPE, SIG_IGN)
         raiseFileLimit()
 
@@ -42,7 +42,7 @@ struct BareBoard: AsyncParsableCommand {
     }
 }
 
-/// Keeps the streams alive, and ends them when the server is to end.
+/// Keeps the streams alive, and ends them when the server shuts down.
 private struct Streams: Service {
     let boards: SharedBoards
 

@@ -1,9 +1,9 @@
 import Foundation
 import GRDB
 
-/// The actions of a board in an SQLite database, with a snapshot in their place now and then.
+/// The actions of a board in an SQLite database, replaced by a snapshot from time to time.
 ///
-/// It promises what the log of live-board does, by the same settings: what was appended survives a loss of power.
+/// It promises the same as the log of live-board, by the same settings: what was appended survives a power loss.
 final class BoardDatabase: Sendable {
     private let queue: DatabaseQueue
 
@@ -38,7 +38,7 @@ final class BoardDatabase: Sendable {
         }
     }
 
-    /// Adds actions in one transaction, the last of which has led to a state.
+    /// Adds actions in one transaction; `state` is the state after the last of them.
     func append(_ actions: [BoardAction], _ state: BoardState) async throws {
         if actions.isEmpty { return }
         try await queue.write { database in
@@ -47,7 +47,7 @@ final class BoardDatabase: Sendable {
             for (number, action) in zip((state.revision - actions.count + 1)..., actions) {
                 try insert.execute(arguments: [number, try encoder.encode(action)])
             }
-            // Each 1,000 actions, as they come.
+            // About every 1,000 actions, whatever the size of the batches.
             if state.revision / 1_000 > (state.revision - actions.count) / 1_000 {
                 try database.execute(
                     sql: "INSERT OR REPLACE INTO snapshot VALUES (1, ?); DELETE FROM actions",

@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// What comes with a request: the connection too, since a stream has to know when that ends.
+/// The context of a request, with its connection, because a stream must know when that ends.
 struct BoardContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel
@@ -14,7 +14,7 @@ struct BoardContext: RequestContext {
     }
 }
 
-/// What live-board answers, but for its page.
+/// Returns a router that answers as live-board does, except for its page.
 func makeRouter(_ boards: SharedBoards, _ metrics: Prometheus) -> Router<BoardContext> {
     let router = Router(context: BoardContext.self)
     router.add(middleware: MetricsMiddleware())
@@ -45,7 +45,7 @@ func makeRouter(_ boards: SharedBoards, _ metrics: Prometheus) -> Router<BoardCo
     return router
 }
 
-/// A stream of what happens on a board, from the state that the client knows.
+/// Returns a stream of a board's changes, from the state that the client knows.
 private func stream(_ board: SharedBoard, _ request: Request, _ channel: any Channel) -> Response {
     let query = request.uri.queryParameters
     let last = (request.headers[.lastEventID] ?? query.get("last")).flatMap { Int($0) }
@@ -53,7 +53,7 @@ private func stream(_ board: SharedBoard, _ request: Request, _ channel: any Cha
         guard let watching = await board.join(client: query.get("client"), name: query.get("name"), last: last) else {
             return try await writer.finish(nil)
         }
-        // Nothing else tells of a client that has gone, until something is to be sent.
+        // Otherwise a client that has gone is noticed only at the next write.
         channel.closeFuture.whenComplete { _ in watching.end() }
         do {
             try await channel.pipeline.addHandler(CloseWithInput())
@@ -83,7 +83,7 @@ private func board(_ context: BoardContext, _ boards: SharedBoards) async throws
 }
 
 private func decode<Value: Decodable>(_ type: Value.Type, _ request: Request) async throws -> Value {
-    let bytes = try await request.body.collect(upTo: .max)  // There already, see BodyMiddleware.
+    let bytes = try await request.body.collect(upTo: .max)  // Collected already, see BodyMiddleware.
     return try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
 }
 
@@ -93,9 +93,9 @@ private func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) ->
         body: .init(byteBuffer: ByteBuffer(bytes: encoded(value))))
 }
 
-/// Closes a connection whose client has closed its side: there is nobody left to stream to.
+/// Closes a connection whose client has closed its side, because nobody reads the stream any more.
 ///
-/// One who has done so before this is there is not noticed; live-board's is there from the beginning.
+/// It misses a client that did so before this handler was added; live-board's handler is there from the beginning.
 private final class CloseWithInput: ChannelInboundHandler, Sendable {
     typealias InboundIn = Any
 

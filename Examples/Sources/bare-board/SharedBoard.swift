@@ -1,14 +1,14 @@
 import NIOCore
 
-/// One board: what is applied, what of it is on disk, and who watches.
+/// One board: its state, the part of it that is on disk, and its watchers.
 ///
-/// Commands are applied one after the other. What comes while the disk is busy is written together, and only then shown
-/// and acknowledged, so that nobody sees what may be lost.
+/// Commands are applied one after another. Commands that arrive while the disk is busy are written together, and only
+/// then shown and acknowledged, so that nobody sees what may be lost.
 actor SharedBoard {
-    /// What goes to one client: its stream holds so many at most.
+    /// A piece of a client's stream, which holds a limited number of them.
     enum Piece: Sendable {
         case frames(ByteBuffer)
-        /// There was no room for more: from here on the client is without changes, until it asks for the state.
+        /// There was no room for more: from here on the client receives no changes until it asks for the state.
         case missed
     }
 
@@ -39,7 +39,7 @@ actor SharedBoard {
     private var isHereDue = false
     private var isEnded = false
 
-    /// Opens a board, and founds it where it has no database yet.
+    /// Opens a board, and founds it if it has no database yet.
     init(path: String, founding: Board) async throws {
         database = try BoardDatabase(path: path)
         var state = try await database.load()
@@ -56,12 +56,12 @@ actor SharedBoard {
 
     // MARK: - Commands
 
-    /// Carries out a command, and returns once it is on disk.
+    /// Executes a command, and returns once it is on disk.
     func perform(_ command: BoardCommand, by client: String) async throws -> Receipt {
         let action = try state.action(for: command, by: client, limits: BoardLimits())
         if let action, state.apply(action) { unsaved.append(action) }
         let receipt = Receipt(revision: state.revision, id: action?.added)
-        // Also where nothing had to change: what the client has seen may not be on disk yet.
+        // Even if nothing had to change: what the client has seen may not be on disk yet.
         try await save()
         return receipt
     }
@@ -76,7 +76,7 @@ actor SharedBoard {
         }
     }
 
-    /// Writes until nobody waits, all that has come meanwhile at once.
+    /// Writes until no command waits, each time everything that has arrived meanwhile.
     private func write() async {
         while !waiting.isEmpty {
             let (actions, told, new) = (unsaved, waiting, state)
@@ -86,7 +86,7 @@ actor SharedBoard {
                 show(new)
                 for continuation in told { continuation.resume() }
             } catch {
-                // They are tried again with the next command.
+                // The next command tries them again.
                 unsaved = actions + unsaved
                 for continuation in told { continuation.resume(throwing: error) }
             }
@@ -96,7 +96,7 @@ actor SharedBoard {
 
     // MARK: - Watching
 
-    /// Lets somebody watch; nil: the streams have ended.
+    /// Adds a watcher; returns nil if the streams have ended.
     func join(client: String?, name: String?, last: Int?) -> Watching? {
         if isEnded { return nil }
         let (pieces, continuation) = AsyncStream.makeStream(of: Piece.self, bufferingPolicy: .bufferingOldest(64))
@@ -108,7 +108,7 @@ actor SharedBoard {
         return Watching(id: lastWatcher, first: first, pieces: pieces, end: { continuation.finish() })
     }
 
-    /// What a client gets in place of all that it has missed; changes come again after it.
+    /// Returns the state, for a client that has missed changes; after it the client receives changes again.
     func caughtUp(_ id: Int) -> ByteBuffer {
         watchers[id]?.isBehind = false
         return Frame.joined([savedStateFrame(), hereFrame()])
@@ -120,7 +120,7 @@ actor SharedBoard {
         if watcher.client != nil { tellWhoIsHere() }
     }
 
-    /// Ends all streams, and those who come later find none.
+    /// Ends all streams, and refuses later watchers.
     func endWatching() {
         isEnded = true
         for watcher in watchers.values { watcher.pieces.finish() }
@@ -138,7 +138,7 @@ actor SharedBoard {
 
     private func send(_ frames: ByteBuffer) {
         for (id, watcher) in watchers where !watcher.isBehind {
-            // The last place is for the word that there was no more.
+            // The last place is for the message that changes were missed.
             if case .enqueued(remaining: ...1) = watcher.pieces.yield(.frames(frames)) {
                 watcher.pieces.yield(.missed)
                 watchers[id]?.isBehind = true
@@ -146,7 +146,7 @@ actor SharedBoard {
         }
     }
 
-    /// Encoded once for all who need it.
+    /// Encoded once for all clients that need it.
     private func savedStateFrame() -> ByteBuffer {
         let frame = savedFrame ?? Frame.state(saved)
         savedFrame = frame
@@ -159,7 +159,7 @@ actor SharedBoard {
         return Frame.here(people.count, names: people.values.compactMap(\.self).sorted())
     }
 
-    /// Tells everybody who is here, five times a second at most.
+    /// Sends all clients who is here, at most five times a second.
     private func tellWhoIsHere() {
         if isHereDue { return }
         isHereDue = true

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The boards of a folder, each opened when somebody first asks for it, and open from then on.
+/// The boards of a folder, each opened on the first request for it, and open from then on.
 actor SharedBoards {
     private let folder: String
     private var boards: [String: Task<SharedBoard, any Error>] = [:]
@@ -12,7 +12,7 @@ actor SharedBoards {
         _ = try await open("welcome", founding: .welcome)
     }
 
-    /// A board; nil: there is none of that name.
+    /// Returns a board, or nil if there is none of that name.
     func board(_ id: String) async throws -> SharedBoard? {
         if let board = boards[id] { return try await board.value }
         let isAllowed = id.wholeMatch(of: /[a-z0-9-]{1,40}/) != nil
@@ -20,7 +20,7 @@ actor SharedBoards {
         return try await open(id, founding: Board(title: id, lists: []))
     }
 
-    /// Makes a board, and returns its name once that is on disk.
+    /// Creates a board, and returns its name once it is on disk.
     func add(title: String) async throws -> String {
         let id = String((0..<10).map { _ in "abcdefghijkmnpqrstuvwxyz23456789".randomElement()! })
         _ = try await open(id, founding: Board(title: title, lists: []))
@@ -49,7 +49,7 @@ actor SharedBoards {
         return opened
     }
 
-    /// Opens a board once, however many ask for it at the same time.
+    /// Opens a board once, even if several requests need it at the same time.
     private func open(_ id: String, founding: Board) async throws -> SharedBoard {
         let opening = Task { [isEnded, path = path(id)] in
             let board = try await SharedBoard(path: path, founding: founding)

@@ -95,7 +95,7 @@ struct BoardLoad: AsyncParsableCommand {
     private func complain(_ text: String) { FileHandle.standardError.write(Data("board-load: \(text)\n".utf8)) }
 }
 
-/// All rounds of one program: the delays of all, and the mean of the rest.
+/// All rounds of one program: the delays of all of them, and the means of the other figures.
 struct Summary {
     let name: String
     private var delays = Delays()

@@ -1,12 +1,12 @@
 import NIOCore
 import NIOHTTP1
 
-/// A connection by which one request after the other is made.
+/// A connection that makes one request after another.
 final class Caller: ChannelInboundHandler {
     typealias InboundIn = NIOHTTPClientResponseFull
     typealias OutboundOut = HTTPClientRequestPart
 
-    /// What the server has answered.
+    /// The server's answer.
     struct Answer: Sendable {
         var status: UInt
         var body: ByteBuffer
@@ -17,7 +17,7 @@ final class Caller: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var lastUse = NIODeadline.now()
 
-    /// Whether it is open, and something was asked by it a moment ago: from then on a server counts how long it is idle.
+    /// Whether it is open and made a request in the last two seconds; a server counts its idle time from then.
     var isFresh: Bool { context?.channel.isActive == true && NIODeadline.now() - lastUse < .seconds(2) }
 
     func close() { context?.close(promise: nil) }

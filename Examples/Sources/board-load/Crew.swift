@@ -3,23 +3,23 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// Who sends commands, on a loop of its own: what the watchers read does not hold it up.
+/// Sends commands, on a loop of its own, so that the watchers' reading does not delay them.
 ///
-/// Unchecked: what varies in it is used on its loop alone.
+/// Unchecked: its mutable state is used on its loop only.
 final class Crew: @unchecked Sendable {
     struct Sent: Sendable {
         var answered = 0
-        /// How often commands got another answer than they should, or none, by what it was.
+        /// How many commands got a wrong answer or none, by the answer or the error.
         var refusals: [String: Int] = [:]
         var refused: Int { refusals.values.reduce(0, +) }
-        /// From when the first was due to the last answer.
+        /// From the time the first command was due to the last answer.
         var seconds = 0.0
     }
 
     private let loop: any EventLoop
     private let commands: Commands
     private let server: SocketAddress
-    /// How many connections there are at most, and are.
+    /// The most connections there may be, and how many there are.
     private let limit = 64
     private var count = 0
     private var idle: [Caller] = []
@@ -35,7 +35,7 @@ final class Crew: @unchecked Sendable {
 
     // MARK: - Single requests
 
-    /// Makes a request; throws where it is not answered as it should be.
+    /// Makes a request; throws if the answer is not a success.
     func ask(_ method: HTTPMethod, _ path: String, _ body: String? = nil) async throws -> Data {
         let answer = try await loop.flatSubmit {
             let promise = self.loop.makePromise(of: Caller.Answer.self)
@@ -57,7 +57,7 @@ final class Crew: @unchecked Sendable {
 
     // MARK: - Commands at a rate
 
-    /// Sends commands to the boards in turn, each when it is due, whether or not those before it were answered.
+    /// Sends commands to the boards in turn, each when it is due, whether or not earlier ones were answered.
     func send(_ count: Int, rate: Int, to boards: [Target]) async throws -> Sent {
         let promise = loop.makePromise(of: Sent.self)
         let start = NIODeadline.now() + .milliseconds(100)
@@ -96,10 +96,10 @@ final class Crew: @unchecked Sendable {
 
     // MARK: - Connections
 
-    /// Runs something on a connection that is free, as soon as there is one; nil: there is none to be had.
+    /// Runs a body with a free connection as soon as there is one, or with nil if connecting fails.
     private func whenIdle(_ body: @escaping (Caller?) -> Void) {
         while let caller = idle.popLast() {
-            // A server closes those that are idle: such a one may go at any moment.
+            // A server closes idle connections, so this one may close at any moment.
             if caller.isFresh { return body(caller) }
             caller.close()
             count -= 1
@@ -132,13 +132,13 @@ final class Crew: @unchecked Sendable {
     }
 }
 
-/// A board that commands go to, with what there is on it.
+/// A board that receives commands, with its lists and cards.
 struct Target: Sendable {
     var path: String
     var lists: [String] = []
     var cards: [String] = []
 
-    /// Where a command goes, and its body: one of several kinds.
+    /// Returns the path of a command, and its body: one of several kinds.
     func command(_ number: Int) -> (path: String, body: ByteBuffer) {
         let (list, card) = (lists[number % lists.count], cards[number % cards.count])
         let body =

@@ -2,9 +2,9 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// All who watch, on one loop.
+/// All clients that watch, on one loop.
 ///
-/// Unchecked: what varies in it is used on its loop alone.
+/// Unchecked: its mutable state is used on its loop only.
 final class Crowd: @unchecked Sendable {
     private let loop: any EventLoop
     private let ledgers: [Ledger]
@@ -16,7 +16,7 @@ final class Crowd: @unchecked Sendable {
         ledgers = paths.map { Ledger(path: $0, commands: commands) }
     }
 
-    /// Connects so many, which are shared out over the boards; the first few read nothing.
+    /// Connects a number of clients, shared out over the boards; the first few read nothing.
     func connect(_ count: Int, silent: Int, to server: SocketAddress) async throws {
         for wave in stride(from: 0, to: count, by: 100) {
             let connections = (wave..<min(wave + 100, count)).map { number in
@@ -48,12 +48,12 @@ final class Crowd: @unchecked Sendable {
         return bootstrap.connect(to: server)
     }
 
-    /// Waits until all who read have got something.
+    /// Waits until every client that reads has received something.
     func isThere() async throws {
         try await wait("some clients got no state") { $0.watchers.allSatisfy { $0.watcher.revision != nil } }
     }
 
-    /// Waits until all who read have come to the last revision of their board.
+    /// Waits until every client that reads has reached the last revision of its board.
     func isUpToDate(_ revisions: [Int]) async throws {
         try await loop.submit {
             for (ledger, revision) in zip(self.ledgers, revisions) { ledger.last = revision }
@@ -71,7 +71,7 @@ final class Crowd: @unchecked Sendable {
         throw Failure("\(message) within 30 seconds")
     }
 
-    /// What the watchers have seen, compared with what the boards are.
+    /// Compares what the watchers have seen with the boards.
     func findings(_ boards: [Board]) async throws -> Findings {
         try await loop.submit {
             var findings = Findings()
@@ -100,13 +100,13 @@ final class Crowd: @unchecked Sendable {
 /// What all watchers together have seen.
 struct Findings: Sendable {
     var delays = Delays()
-    /// How many changes somebody got a state in place of.
+    /// How many changes a client received only as part of a state.
     var skipped = 0
-    /// What should not be.
+    /// What went wrong.
     var complaints: [String] = []
 }
 
-/// Reads the JSON of boards and changes.
+/// Decodes boards and changes from JSON.
 struct Decoding {
     private struct State: Decodable { var board: Board }
     private struct Numbered: Decodable { var change: BoardChange }

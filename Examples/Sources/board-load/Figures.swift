@@ -1,13 +1,13 @@
 import Foundation
 
-/// What the system says of a process.
+/// The system's figures for a process.
 struct Figures {
-    /// How much memory it has now, and had at most, in bytes.
+    /// The memory that it has now, and the most that it had, in bytes.
     var memory = 0
     var mostMemory = 0
-    /// How much of that is its own, and not that of files such as the program.
+    /// The part of that memory that is its own, without files such as the program.
     var ownMemory = 0
-    /// The time that it has spent on processors, in seconds.
+    /// The processor time that it has used, in seconds.
     var processor = 0.0
 
     init(of process: Int32) {
@@ -20,7 +20,7 @@ struct Figures {
             if words[0] == "RssAnon:" { ownMemory = kilobytes * 1_024 }
         }
         let stat = (try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)) ?? ""
-        // After the name, which may have blanks: the times are the 12th and 13th.
+        // Counted after the name, which may contain blanks: the times are the 12th and 13th fields.
         let fields = stat.split(separator: ")").last?.split(separator: " ") ?? []
         if fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) {
             processor = (user + system) / Double(sysconf(Int32(_SC_CLK_TCK)))

@@ -1,10 +1,10 @@
 import NIOCore
 import Synchronization
 
-/// What one board has told its watchers, and what came of that; used on the loop of the watchers alone.
+/// Records what one board has sent to its watchers, and with what delays; used on the watchers' loop only.
 ///
-/// The first watcher who sees a change notes it, and all others have to see the same bytes. So that all clients end on one
-/// state is checked without applying each change two thousand times.
+/// The first watcher that sees a change records it, and all others must see the same bytes. This checks that all
+/// clients end on one state, without applying each change two thousand times.
 final class Ledger {
     private struct Change {
         var bytes: [UInt8]
@@ -12,7 +12,7 @@ final class Ledger {
     }
 
     let path: String
-    /// The revision that all have to come to, once it is known.
+    /// The revision that all watchers must reach, once it is known.
     var last: Int?
     private(set) var complaints: [String] = []
     private(set) var delays = Delays()
@@ -25,7 +25,7 @@ final class Ledger {
 
     func complain(_ text: String) { complaints.append("\(path): \(text)") }
 
-    /// A watcher has got a change.
+    /// Records that a watcher has received a change.
     func saw(change revision: Int, _ bytes: UnsafeRawBufferPointer, at now: UInt64) {
         if let change = changes[revision] {
             let isSame = change.bytes.withUnsafeBytes { $0.elementsEqual(bytes) }
@@ -38,7 +38,7 @@ final class Ledger {
         }
     }
 
-    /// A watcher has got a state, in place of the changes after a revision; nil: it is its first.
+    /// Records that a watcher has received a state in place of the changes after a revision; nil: it is its first.
     func saw(state revision: Int, after old: Int?, _ bytes: UnsafeRawBufferPointer, at now: UInt64) {
         if let state = states[revision] {
             let isSame = state.withUnsafeBytes { $0.elementsEqual(bytes) }
@@ -47,14 +47,14 @@ final class Ledger {
             states[revision] = Array(bytes)
         }
         guard let old else { return }
-        // What it has missed it sees now.
+        // The watcher sees now what it has missed.
         for missed in (old + 1)...max(old + 1, revision) {
             skipped += 1
             if let sent = changes[missed]?.sent { delays.note(now &- sent) }
         }
     }
 
-    /// Applies all changes to the first state, and compares what comes of it with each state that was told.
+    /// Applies all changes to the first state, and compares the results with each state that was sent.
     ///
     /// - Returns: The board at the last revision.
     func replay(_ decoder: Decoding) -> Board? {
@@ -84,7 +84,7 @@ final class Ledger {
     }
 }
 
-/// When each command was sent; used by two loops.
+/// The time when each command was sent; used by two loops.
 final class Commands: Sendable {
     private let times: Mutex<[UInt64]>
 
@@ -94,7 +94,7 @@ final class Commands: Sendable {
 
     func note(_ number: Int, sent time: UInt64) { times.withLock { $0[number] = time } }
 
-    /// The time of the command that a change tells of: each command has a client of its own.
+    /// Returns the time of the command that led to a change; each command has a client of its own.
     func sent(by change: UnsafeRawBufferPointer) -> UInt64? {
         guard let place = change.firstRange(of: "\"load-".utf8) else { return nil }
         let digits = change[place.upperBound...].prefix(9)
@@ -103,7 +103,7 @@ final class Commands: Sendable {
     }
 }
 
-/// How long something took, in steps of about one in a hundred.
+/// Durations, in steps of about one per cent.
 struct Delays {
     private var counts = [Int](repeating: 0, count: 64 * 64)
     private(set) var count = 0
@@ -118,7 +118,7 @@ struct Delays {
         count += other.count
     }
 
-    /// The time in milliseconds that so large a part did not exceed.
+    /// Returns the time in milliseconds that a part of the durations did not exceed.
     func quantile(_ part: Double) -> Double {
         var rest = Int((Double(count) * part).rounded(.up))
         for step in counts.indices {
@@ -128,7 +128,7 @@ struct Delays {
         return 0
     }
 
-    /// The numbers below 64 have a step each, and each doubling above has 64 steps.
+    /// Each number below 64 has its own step, and each doubling above has 64 steps.
     private static func step(_ value: UInt64) -> Int {
         if value < 64 { return Int(value) }
         let doublings = 57 - value.leadingZeroBitCount

@@ -13,7 +13,7 @@ struct Load {
         var sent = Crew.Sent()
         var findings = Findings()
         var memoryPerClient = 0.0
-        /// What it holds at the end, without what is the program itself, and the most that it had in all.
+        /// What it holds at the end, without files such as the program, and the most that it had in all.
         var heldMemory = 0
         var mostMemory = 0
         /// The processor time of the program while commands were sent, in seconds.
@@ -81,7 +81,7 @@ struct Load {
 
     private struct Made: Decodable { var id: String }
 
-    /// Makes the boards, each with two lists of three cards.
+    /// Creates the boards, each with two lists of three cards.
     private func makeBoards(_ crew: Crew) async throws -> [Target] {
         try await (0..<settings.boards).asyncMap { number in
             func make(_ path: String, _ body: String) async throws -> String {
@@ -103,7 +103,7 @@ struct Load {
 }
 
 extension Sequence where Element: Sendable, Self: Sendable {
-    /// Transforms all elements at the same time, and keeps their order.
+    /// Transforms all elements concurrently, and keeps their order.
     func asyncMap<Value: Sendable>(_ transform: @escaping @Sendable (Element) async throws -> Value) async throws
         -> [Value]
     {
@@ -116,7 +116,7 @@ extension Sequence where Element: Sendable, Self: Sendable {
     }
 }
 
-/// What has kept the load from being measured, as one line.
+/// Why the load could not be measured, as one line.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 

@@ -1,6 +1,6 @@
 import NIOCore
 
-/// A client that watches a board: the least of server-sent events, since thousands of them share a processor.
+/// A client that watches a board: a minimal reader of server-sent events, since thousands of them share a processor.
 final class Watcher: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -15,11 +15,11 @@ final class Watcher: ChannelInboundHandler {
     private let ledger: Ledger
     private var part = Part.head
     private var unread = ByteBuffer()
-    /// The end of a piece that ends within a line.
+    /// The end of a piece that stopped within a line.
     private var line: [UInt8] = []
     private var event: UInt8 = 0
     private var id = 0
-    /// What it has come to; nil: it has got nothing yet.
+    /// The revision that it has reached; nil: it has received nothing yet.
     private(set) var revision: Int?
     private(set) var isOpen = true
 
@@ -46,11 +46,11 @@ final class Watcher: ChannelInboundHandler {
             unread = bytes
         }
         while step(now) {}
-        // What was read is given back to the allocator.
+        // Returns the memory to the allocator.
         if unread.readableBytes == 0 { unread = ByteBuffer() }
     }
 
-    /// Reads one part of the answer; false: it is not there yet.
+    /// Reads one part of the answer; returns false if it has not arrived yet.
     private func step(_ now: UInt64) -> Bool {
         switch part {
         case .head:
@@ -105,7 +105,7 @@ final class Watcher: ChannelInboundHandler {
         switch line[0] {
         case UInt8(ascii: "e"): event = line.count > 7 ? line[7] : 0
         case UInt8(ascii: "i"):
-            // Behind a hyphen stands what tells the change from any other.
+            // After a hyphen comes the mark that tells the change from any other.
             id = line[4...].prefix { $0 != UInt8(ascii: "-") }.reduce(0) { $0 * 10 + Int($1 & 15) }
         case UInt8(ascii: "d"): data(UnsafeRawBufferPointer(rebasing: line[6...]), now)
         default: break
@@ -127,7 +127,7 @@ final class Watcher: ChannelInboundHandler {
     }
 }
 
-/// A client that asks for a stream and reads nothing of it.
+/// A client that asks for a stream and reads none of it.
 final class SilentWatcher: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
