@@ -1,24 +1,24 @@
 import Foundation
 import Synchronization
 
-/// A NATS server with JetStream on the loopback, alone or one of a cluster, whose files are in a folder.
+/// A NATS server with JetStream on the loopback, alone or in a cluster, with its files in a folder.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 public final class NatsServer: Sendable {
-    /// What it is called in its cluster.
+    /// Its name in the cluster.
     public let name: String
-    /// Where clients connect.
+    /// The port for clients.
     public let port: Int
-    /// Where other servers connect; nil: it is alone.
+    /// The port for other servers; nil: it is alone.
     public let routePort: Int?
     private let folder: String
     private let program: String
     private let process = Mutex<ServerProcess?>(nil)
 
-    /// The version of the program that is started, as `2.10.27`.
+    /// Returns the version of the program that is started, such as `2.10.27`.
     ///
     /// - Returns: The version.
-    /// - Throws: Why it is not known.
+    /// - Throws: The reason why it is not known.
     public static func version() throws -> String {
         let process = Process()
         let output = Pipe()
@@ -34,15 +34,15 @@ public final class NatsServer: Sendable {
         return String(version)
     }
 
-    /// Starts it.
+    /// Starts a server.
     ///
     /// - Parameters:
-    ///   - name: What it is called.
-    ///   - folder: Where its files are; made if it is not there.
-    ///   - port: Where clients connect.
-    ///   - routePort: Where other servers connect; nil: it is alone.
-    ///   - routes: The ports where it connects to others, itself or by way of a proxy.
-    /// - Throws: Why it cannot be started.
+    ///   - name: Its name in the cluster.
+    ///   - folder: The folder of its files, created if it does not exist.
+    ///   - port: The port for clients.
+    ///   - routePort: The port for other servers; nil: it is alone.
+    ///   - routes: The ports at which it connects to other servers, directly or through a proxy.
+    /// - Throws: The reason why it cannot be started.
     public init(
         name: String, folder: String, port: Int, routePort: Int? = nil, routes: [Int] = []
     ) throws {
@@ -59,7 +59,8 @@ public final class NatsServer: Sendable {
 
             """
         if let routePort {
-            // Servers tell others of each other. What they tell here leads nowhere, since there may be a proxy on the way.
+            // Servers announce each other's addresses. Those announced here lead nowhere, because they could bypass a
+            // proxy.
             settings += """
                 cluster {
                     name: "local", listen: "127.0.0.1:\(routePort)", advertise: "127.0.0.1:\(try freePort())", no_advertise: true
@@ -72,9 +73,9 @@ public final class NatsServer: Sendable {
         try start()
     }
 
-    /// Starts it again, after it was killed.
+    /// Starts it again after it was killed.
     ///
-    /// - Throws: Why it cannot be started.
+    /// - Throws: The reason why it cannot be started.
     public func start() throws {
         let started = try ServerProcess(program, ["-c", "\(folder)/server.conf"], log: "\(folder)/server.log")
         process.withLock { $0 = started }
@@ -82,42 +83,43 @@ public final class NatsServer: Sendable {
 
     /// Sends it a signal, unless it has ended.
     ///
-    /// - Parameter signal: Which.
+    /// - Parameter signal: The signal.
     public func send(_ signal: Int32) { process.withLock { $0 }?.send(signal) }
 
-    /// Ends it at once, as a loss of power would.
+    /// Kills it immediately, with `SIGKILL`.
     public func kill() { process.withLock { $0.take() }?.kill() }
 
-    /// Lets it end by itself.
+    /// Ends it in order, or kills it after some seconds.
     public func end() { process.withLock { $0.take() }?.end() }
 
-    /// Whether it runs.
+    /// Whether it is running.
     public var isRunning: Bool { process.withLock { $0 }?.isRunning ?? false }
 
-    /// Where clients connect, as an address.
+    /// The address for clients.
     public var address: String { "nats://127.0.0.1:\(port)" }
 
-    /// The last lines of what it has told.
+    /// The last lines of its log.
     public var lastWords: String {
         let text = (try? String(contentsOfFile: "\(folder)/server.log", encoding: .utf8)) ?? ""
         return text.split(separator: "\n").suffix(5).joined(separator: "\n")
     }
 }
 
-/// Several NATS servers that are one cluster.
+/// Several NATS servers in one cluster.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 public final class NatsCluster: Sendable {
-    /// Its servers.
+    /// The servers of the cluster.
     public let servers: [NatsServer]
 
     /// Starts the servers.
     ///
     /// - Parameters:
-    ///   - count: How many.
-    ///   - folder: Where their files are.
-    ///   - route: Gets the numbers of two servers and the second's port, and returns the port where the first finds it: a proxy's.
-    /// - Throws: Why one cannot be started.
+    ///   - count: The number of servers.
+    ///   - folder: The folder of their files.
+    ///   - route: Receives the numbers of two servers and the second one's port; returns the port at which the first
+    ///     one reaches it, such as a proxy's.
+    /// - Throws: The reason why a server cannot be started.
     public init(_ count: Int, folder: String, route: (Int, Int, Int) throws -> Int = { $2 }) throws {
         let ports = try freePorts(2 * count)
         servers = try (0..<count).map { number in
@@ -128,10 +130,10 @@ public final class NatsCluster: Sendable {
         }
     }
 
-    /// Where clients connect.
+    /// The addresses for clients.
     public var addresses: [String] { servers.map(\.address) }
 
-    /// Lets all of them end.
+    /// Ends all servers in order, or kills them after some seconds.
     public func end() {
         DispatchQueue.concurrentPerform(iterations: servers.count) { servers[$0].end() }
     }

@@ -10,16 +10,16 @@ import Foundation
 
 /// A PostgreSQL server on the loopback, with a database cluster of its own in a folder.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 public final class PostgresServer: Sendable {
-    /// Where clients connect.
+    /// The port for clients.
     public let port: Int
     private let process: ServerProcess
 
-    /// Makes a database cluster, and starts a server on it.
+    /// Creates a database cluster, and starts a server on it.
     ///
-    /// - Parameter folder: A folder that exists, and has nothing in it that is called `postgres`.
-    /// - Throws: Why it cannot be started.
+    /// - Parameter folder: An existing folder that contains nothing named `postgres`.
+    /// - Throws: The reason why it cannot be started.
     public init(folder: String) throws {
         let folders = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql"))?.sorted() ?? []
         let places = folders.reversed().map { "/usr/lib/postgresql/\($0)/bin" }
@@ -28,7 +28,7 @@ public final class PostgresServer: Sendable {
         port = try freePort()
         let data = "\(folder)/postgres"
         try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: true)
-        // It refuses to be run by root.
+        // PostgreSQL refuses to be run by root.
         var prefix: [String] = []
         if geteuid() == 0 {
             let other = try findProgram("setpriv", package: "util-linux")
@@ -61,18 +61,18 @@ public final class PostgresServer: Sendable {
         }
     }
 
-    /// How a client connects.
+    /// The connection string for clients.
     public var address: String { "host=127.0.0.1 port=\(port) user=flux dbname=postgres" }
 
-    /// Sends a signal to its first process, which makes one for each connection.
+    /// Sends a signal to the server's first process, which starts another one for each connection.
     ///
-    /// - Parameter signal: Which.
+    /// - Parameter signal: The signal.
     public func send(_ signal: Int32) { process.send(signal) }
 
-    /// Ends it at once, as a loss of power would.
+    /// Kills the first process immediately, with `SIGKILL`.
     public func kill() { process.kill() }
 
-    /// Lets it end by itself.
+    /// Shuts it down, or kills it after some seconds.
     public func end() {
         process.send(SIGINT)
         process.end()

@@ -9,19 +9,19 @@ import Synchronization
     import Musl
 #endif
 
-/// A server that runs as a process of its own, until it is told to end or the last reference to it goes.
+/// A server in a process of its own, which runs until it is ended or the last reference to it is released.
 ///
-/// Thread safety: all of it may be used from any thread.
+/// Thread safety: everything may be used from any thread.
 public final class ServerProcess: @unchecked Sendable {
     private let process = Process()
 
-    /// Starts a program, whose output goes to the end of a file.
+    /// Starts a program, and appends its output to a file.
     ///
     /// - Parameters:
-    ///   - program: Where it is.
-    ///   - arguments: What it is called with.
-    ///   - log: The file, which is made if there is none.
-    /// - Throws: Why it cannot be started.
+    ///   - program: The path of the program.
+    ///   - arguments: Its arguments.
+    ///   - log: The file, created if there is none.
+    /// - Throws: The reason why it cannot be started.
     public init(_ program: String, _ arguments: [String], log: String) throws {
         let descriptor = open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o644)
         guard descriptor >= 0 else { throw ServerFailure(description: "\(log) cannot be written") }
@@ -36,26 +36,26 @@ public final class ServerProcess: @unchecked Sendable {
 
     deinit { kill() }
 
-    /// Its number.
+    /// Its process ID.
     public var identifier: Int32 { process.processIdentifier }
 
-    /// Whether it has not ended.
+    /// Whether it is still running.
     public var isRunning: Bool { process.isRunning }
 
     /// Sends it a signal, unless it has ended.
     ///
-    /// - Parameter signal: Which.
+    /// - Parameter signal: The signal.
     public func send(_ signal: Int32) {
         if process.isRunning { _ = sendSignal(process.processIdentifier, signal) }
     }
 
-    /// Ends it at once, and returns when it has gone.
+    /// Kills it, and waits until it has ended.
     public func kill() {
         send(SIGKILL)
         process.waitUntilExit()
     }
 
-    /// Lets it end by itself, for some seconds; then at once.
+    /// Ends it in order, or kills it after five seconds.
     public func end() {
         send(SIGCONT)
         send(SIGTERM)
@@ -65,28 +65,28 @@ public final class ServerProcess: @unchecked Sendable {
     }
 }
 
-/// The system's `kill`, which a method of that name hides.
+/// Calls the system's `kill`, which a method of that name hides.
 private func sendSignal(_ process: Int32, _ signal: Int32) -> Int32 { kill(process, signal) }
 
-/// Why a server is not there, in one sentence.
+/// The reason why a server is not available, in one sentence.
 ///
 /// Thread safety: a value.
 public struct ServerFailure: Error, CustomStringConvertible {
     /// The sentence.
     public let description: String
 
-    /// Makes one.
+    /// Creates a failure.
     ///
     /// - Parameter description: The sentence.
     public init(description: String) { self.description = description }
 }
 
-/// Looks for a program in the folders of `PATH`, and in some more.
+/// Returns the path of a program, found in the folders of `PATH` and in some more.
 ///
 /// - Parameters:
 ///   - name: The program.
-///   - package: The Debian package that has it.
-///   - folders: Where else it may be; the first that has it.
+///   - package: The Debian package that contains it.
+///   - folders: Further folders to search, in this order.
 /// - Returns: Its path.
 /// - Throws: ``ServerFailure`` with the package's name.
 public func findProgram(_ name: String, package: String, in folders: [String] = []) throws(ServerFailure) -> String {
@@ -98,17 +98,19 @@ public func findProgram(_ name: String, package: String, in folders: [String] = 
     return found
 }
 
-/// Where this process looks for the next port: processes that start after one another look far from each other.
+/// The number of the next port to try; processes that start one after another begin far apart.
 private let nextPort = Atomic(Int(getpid()) * 7_919)
 
-/// Ports that are given, unless a system is set up otherwise, to nobody who connects or asks for any: so nobody else takes one
-/// before a server listens there.
+/// The ports to choose from.
+///
+/// By default, a system assigns none of them to clients or to servers that ask for any port. So no other program gets
+/// one before a server listens at it.
 private let portsOfServers = 20_000..<32_000
 
-/// A port of the loopback that nobody listens at, at the moment.
+/// Returns a port of the loopback at which nothing listens at the moment.
 ///
-/// - Returns: The port; another one with each call.
-/// - Throws: ``ServerFailure`` where there is none.
+/// - Returns: The port; a different one with each call.
+/// - Throws: ``ServerFailure`` if there is none.
 public func freePort() throws(ServerFailure) -> Int {
     for _ in portsOfServers {
         let next = nextPort.wrappingAdd(1, ordering: .relaxed).newValue
@@ -118,11 +120,11 @@ public func freePort() throws(ServerFailure) -> Int {
     throw ServerFailure(description: "there is no free port on the loopback from \(portsOfServers)")
 }
 
-/// Ports of the loopback that nobody listens at, at the moment, all different.
+/// Returns different ports of the loopback at which nothing listens at the moment.
 ///
-/// - Parameter count: How many.
+/// - Parameter count: The number of ports.
 /// - Returns: The ports.
-/// - Throws: ``ServerFailure`` where there are not so many.
+/// - Throws: ``ServerFailure`` if there are fewer.
 public func freePorts(_ count: Int) throws(ServerFailure) -> [Int] {
     var ports: [Int] = []
     while ports.count < count { ports.append(try freePort()) }
@@ -137,7 +139,7 @@ private func isFree(_ port: Int) throws(ServerFailure) -> Bool {
     #endif
     guard descriptor >= 0 else { throw ServerFailure(description: "no socket can be opened, to look for a free port") }
     defer { close(descriptor) }
-    // As a server asks: what has closed a moment ago is in nobody's way.
+    // As a server does, so that a connection closed a moment ago does not block the port.
     var yes: Int32 = 1
     setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
     var address = sockaddr_in()

@@ -49,7 +49,7 @@ struct Run: AsyncParsableCommand {
     func run() async throws {
         let work = Task { try await self.work() }
         let interrupt = Interrupt {
-            // What comes now is too late to stop anything sooner, and would leave the servers behind.
+            // A later signal could not stop anything sooner, and would leave the servers behind.
             for number in Interrupt.signals { signal(number, SIG_IGN) }
             work.cancel()
         }
@@ -70,7 +70,7 @@ struct Run: AsyncParsableCommand {
 
     private func work() async throws {
         raiseFileLimit()
-        // For people there are boards; what is checked under --chaos is smaller, and says what it has applied.
+        // People get boards. The nodes that --chaos checks are smaller, and report what they have applied.
         let cluster = try await Cluster(program: bare ? nil : chaos == nil ? .board : .own)
         defer { cluster.end() }
         let version = try NatsServer.version()

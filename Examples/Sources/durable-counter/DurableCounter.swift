@@ -12,7 +12,7 @@ import Terminal
     import Musl
 #endif
 
-/// Several producers that count, each number on disk before the next: what the crash test starts and kills.
+/// Several producers that count, each number on disk before the next; the crash test starts this program and kills it.
 @main
 struct DurableCounter: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -69,7 +69,7 @@ struct DurableCounter: AsyncParsableCommand {
     }
 }
 
-/// Prints a line in one piece, so that a kill cuts none in two; where that fails there is nothing left to do.
+/// Prints a line in one piece, so that a kill cuts none in two; if that fails, the program exits.
 private func say(_ line: String) {
     do {
         try Output.standard.write(line + "\n")
@@ -83,7 +83,7 @@ private func complain(_ error: any Error) {
     try? Output.errors.write("durable-counter: \(error)\n")
 }
 
-/// Which number each producer has come to, and how often one was not the next.
+/// The last number of each producer, and how often a number was not the next one.
 struct Marks: FluxState, Codable {
     enum Action: FluxAction, Codable { case mark(producer: Int, number: Int) }
 

@@ -2,9 +2,9 @@ import CNats
 import Foundation
 import LocalServers
 
-/// The C client by itself.
+/// The C client alone.
 ///
-/// Its calls block: each is used by one thread, which is no task's.
+/// Its calls block, so each client is used by one thread, which no task runs on.
 final class BareClient {
     private var connection: OpaquePointer?
     private var jetStream: OpaquePointer?
@@ -14,9 +14,9 @@ final class BareClient {
     ///
     /// - Parameters:
     ///   - servers: Their addresses.
-    ///   - stream: What it appends to, and asks for.
-    ///   - atOnce: How many appends may be under way.
-    /// - Throws: Why it is not connected.
+    ///   - stream: The stream to append to and to read.
+    ///   - atOnce: How many appends may be in flight.
+    /// - Throws: The reason why it is not connected.
     init(servers: [String], stream: String, atOnce: Int = 1) throws {
         self.stream = stream
         var options: OpaquePointer?
@@ -45,7 +45,7 @@ final class BareClient {
         natsConnection_Destroy(connection)
     }
 
-    /// Runs something on a thread of its own.
+    /// Runs a body on a thread of its own.
     static func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread { continuation.resume(with: Result(catching: body)) }
@@ -54,7 +54,7 @@ final class BareClient {
 
     // MARK: - Appending
 
-    /// Appends so many messages to a subject, and returns once all are acknowledged.
+    /// Appends a number of messages to a subject, and returns once all are acknowledged.
     func append(_ count: Int, of size: Int, to subject: String) throws {
         let bytes = [CChar](repeating: 7, count: size)
         for _ in 0..<count { try check(js_PublishAsync(jetStream, subject, bytes, Int32(size), nil), "publishing") }
@@ -64,7 +64,7 @@ final class BareClient {
         try check(js_PublishAsyncComplete(jetStream, &wait), "waiting for the acknowledgements")
     }
 
-    /// Appends one message, and returns its position; nil: nobody has acknowledged it.
+    /// Appends one message, and returns its position, or nil if it was not acknowledged.
     func append(_ text: String, to subject: String) -> UInt64? {
         var acknowledgement: UnsafeMutablePointer<jsPubAck>?
         defer { jsPubAck_Destroy(acknowledgement) }
@@ -74,15 +74,15 @@ final class BareClient {
 
     // MARK: - The stream
 
-    /// How the stream stands, as its leader says.
+    /// The status of the stream, as its leader reports it.
     struct Standing {
         let leader: String
         let positions: Range<UInt64>
-        /// Whether the leader says that all others have what it has.
+        /// Whether the leader says that all other servers have what it has.
         let isCurrent: Bool
     }
 
-    /// Makes the stream: files at three servers, and nothing that is not the engine's default.
+    /// Creates the stream: files at three servers, and otherwise the engine's defaults.
     func makeStream() throws {
         var settings = jsStreamConfig()
         try check(jsStreamConfig_Init(&settings), "making the stream")
@@ -114,7 +114,7 @@ final class BareClient {
             isCurrent: others.allSatisfy { $0.Current && !$0.Offline && $0.Lag == 0 })
     }
 
-    /// The subject of a message and what is in it, as the leader has it; nil: it has none at this position.
+    /// Returns the subject and content of a message, as the leader has it, or nil if it has none at this position.
     func message(at position: UInt64) throws -> String? {
         var message: OpaquePointer?
         defer { natsMsg_Destroy(message) }
@@ -126,7 +126,7 @@ final class BareClient {
         return String(cString: natsMsg_GetSubject(message)) + " " + Data(bytes).base64EncodedString()
     }
 
-    /// Has the leader leave it to another.
+    /// Makes the leader step down in favour of another.
     func changeLeader() throws {
         var answer: OpaquePointer?
         defer { natsMsg_Destroy(answer) }

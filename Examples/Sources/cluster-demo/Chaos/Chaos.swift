@@ -4,7 +4,7 @@ import Foundation
 import JetStreamLog
 import LocalServers
 
-/// What goes wrong while clients work, and whether all of it held.
+/// Causes faults while clients work, and checks that every promise was kept.
 struct Chaos: Sendable {
     let cluster: Cluster
     let logs: JetStreamLog
@@ -12,7 +12,7 @@ struct Chaos: Sendable {
     let tell: @Sendable (String) -> Void
     private let keys = ["a", "b", "c"]
 
-    /// Runs it, and returns what did not hold.
+    /// Runs everything, and returns what did not hold.
     func run() async throws -> [String] {
         let history = History()
         let http = HTTPClient(eventLoopGroupProvider: .singleton)
@@ -50,7 +50,8 @@ struct Chaos: Sendable {
                 + "\(history.localReads) local reads, \(times.count) faults")
         faults.tellPauses(times, added.map(\.end).sorted(), until: history.now)
         var problems = try await differences + missing(operations) + history.problems(lists)
-        // They write a mark whenever they come back to the log, and the leader is changed for each copy.
+        // The nodes end first: they write a mark whenever they return to the log, and reading each copy changes the
+        // leader.
         for node in cluster.nodes { node.end() }
         problems += try await ServerCopies.read(of: Cluster.stream, at: cluster).differences
         if added.count < 100 { problems.append("only \(added.count) appends were acknowledged") }
@@ -59,7 +60,7 @@ struct Chaos: Sendable {
 
     // MARK: - Looking back
 
-    /// The lists of all keys, where the nodes have the same.
+    /// Returns the lists of all keys, and the differences between the nodes.
     private func agreement(_ clients: [Client]) async -> ([String: [UInt64]], [String]) {
         var lists: [String: [UInt64]] = [:]
         var differences: [String] = []
@@ -85,7 +86,7 @@ struct Chaos: Sendable {
         return (lists, differences)
     }
 
-    /// The acknowledged positions that the log itself does not have, of those that were not trimmed.
+    /// Returns the acknowledged positions that the log itself does not have, except trimmed ones.
     private func missing(_ operations: [History.Operation]) async throws -> [String] {
         var problems: [String] = []
         for key in keys {
@@ -106,7 +107,8 @@ struct Chaos: Sendable {
         return problems
     }
 
-    /// Up to where a log is trimmed, and the positions that it has behind that; what fails for now is tried again, for a minute.
+    /// Returns up to where a log is trimmed, and the positions after that; it retries for a minute while the log is
+    /// unavailable.
     private func positions(
         of log: JetStreamKeyLog, through end: UInt64
     ) async throws -> (trimmed: UInt64, found: Set<UInt64>) {

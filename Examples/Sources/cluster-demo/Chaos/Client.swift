@@ -2,7 +2,7 @@ import AsyncHTTPClient
 import NIOCore
 import Synchronization
 
-/// Somebody at one node who appends, reads what the node has, and reads what is fresh, one after another.
+/// A client of one node that appends, reads what the node has, and reads fresh, one operation after another.
 struct Client {
     let number: UInt32
     let node: NodeProcess
@@ -10,7 +10,7 @@ struct Client {
     let history: History
     let http: HTTPClient
 
-    /// What a node answered; nil: nothing that is one.
+    /// Returns a node's answer, or nil if there was none.
     private func send(_ method: String, _ path: String) async -> (status: UInt, text: String)? {
         do {
             var request = HTTPClientRequest(url: "\(node.address)/\(path)")
@@ -22,7 +22,7 @@ struct Client {
         }
     }
 
-    /// Goes on until the task is cancelled.
+    /// Works until the task is cancelled.
     func run(seed: UInt64) async {
         var random = Random(seed: seed &+ UInt64(number))
         var last: UInt32 = 0
@@ -59,7 +59,7 @@ struct Client {
         return true
     }
 
-    /// Has to see all that this client was told is added.
+    /// Reads what the node has, which must include everything that was acknowledged to this client.
     private func readLocally(_ key: String, atLeast action: UInt32) async -> Bool {
         guard let numbers = await read("keys/\(key)?client=\(number)") else { return true }
         if numbers.last < UInt64(action) {
@@ -84,14 +84,14 @@ struct Client {
         return numbers.count == 3 ? (Int(numbers[0]), numbers[1], numbers[2]) : nil
     }
 
-    /// The whole list of a key at this node, fresh; nil: it does not serve at present.
+    /// Returns the whole list of a key at this node, fresh, or nil if it does not serve at present.
     func list(of key: String) async -> [UInt64]? {
         guard let answer = await send("GET", "keys/\(key)/all"), answer.status == 200 else { return nil }
         return answer.text.split(separator: " ").compactMap { UInt64($0) }
     }
 }
 
-/// Random numbers that are the same in every run of a seed.
+/// Random numbers that are the same in every run with the same seed.
 struct Random: RandomNumberGenerator {
     private var state: UInt64
 

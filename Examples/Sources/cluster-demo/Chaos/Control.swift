@@ -1,17 +1,17 @@
 import Foundation
 import Synchronization
 
-/// The same faults, with the C client by itself in the place of replicas: what is lost here, the engine has lost.
+/// The same faults, with the C client alone in place of replicas: what is lost here, the engine has lost.
 ///
-/// Six publishers append one message after another to a stream of the simplest kind, and note what is acknowledged. At the end each
-/// server has to have all of that.
+/// Six publishers append one message after another to a stream of the simplest kind, and record what is acknowledged.
+/// At the end each server must have all of that.
 struct Control: Sendable {
     let cluster: Cluster
     let faults: Faults
     let tell: @Sendable (String) -> Void
     private let stream = "control"
 
-    /// Runs it, and returns what did not hold.
+    /// Runs the faults and the publishers, and returns what did not hold.
     func run() async throws -> [String] {
         try await ask { try $0.makeStream() }
         let (history, sent) = (History(), Sent())
@@ -32,7 +32,7 @@ struct Control: Sendable {
         return history.violations + sent.problems + copies.lacking(sent.acknowledged) + copies.differences
     }
 
-    /// Asks something, again for a minute where there is no leader.
+    /// Calls the servers, and repeats a failed call for up to a minute, as while there is no leader.
     private func ask<Value: Sendable>(
         _ body: @escaping @Sendable (BareClient) throws -> Value
     ) async throws -> Value {
@@ -48,7 +48,7 @@ struct Control: Sendable {
         }
     }
 
-    /// One publisher, until it is told to stop.
+    /// Runs one publisher until it is stopped.
     private func publish(_ number: UInt32, _ history: History, _ sent: Sent) throws {
         let first = Int(number) % 3
         let addresses = cluster.addresses
@@ -71,7 +71,7 @@ struct Control: Sendable {
     }
 }
 
-/// What the servers have acknowledged.
+/// The messages that the servers have acknowledged.
 private final class Sent: Sendable {
     private struct State {
         var acknowledged: [UInt64: String] = [:]

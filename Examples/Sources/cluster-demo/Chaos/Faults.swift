@@ -1,6 +1,6 @@
 import Foundation
 
-/// What goes wrong among servers and nodes, one after the other, while somebody works.
+/// Faults of servers and nodes, one after another, while clients work.
 struct Faults: Sendable {
     enum Kind: String, CaseIterable, Sendable {
         case killLeader = "kill -9 of the log's leader"
@@ -14,7 +14,7 @@ struct Faults: Sendable {
         var isOfNode: Bool { self == .killNode || self == .pauseNode || self == .cutNode }
     }
 
-    /// When one began.
+    /// When a fault began.
     typealias Time = (fault: Kind, at: UInt64)
 
     let cluster: Cluster
@@ -23,13 +23,14 @@ struct Faults: Sendable {
     let kinds: [Kind]
     let tell: @Sendable (String) -> Void
 
-    /// Goes on until the time is over.
+    /// Causes faults until the time is over.
     ///
     /// - Parameters:
-    ///   - history: Gets what is acknowledged meanwhile, by clients whose numbers tell which of three places they work at.
-    ///   - leaderName: Which server leads the log at present.
+    ///   - history: Collects what is acknowledged meanwhile, by clients whose numbers tell which of three places they
+    ///     work at.
+    ///   - leaderName: Returns the server that currently leads the log.
     /// - Returns: When each fault began.
-    /// - Throws: What ended it before its time.
+    /// - Throws: The error that ended it early.
     func run(_ history: History, leader leaderName: () async throws -> String?) async throws -> [Time] {
         var random = Random(seed: seed)
         var times: [Time] = []
@@ -52,7 +53,7 @@ struct Faults: Sendable {
                 try leader.start()
             case .killNode:
                 let node = cluster.nodes[one]
-                // So long that entries it has read are gone when it is back.
+                // Long enough for entries that it has read to be gone when it returns.
                 tell("\(fault.rawValue): \(node.name), for \(hold)")
                 node.kill()
                 try await wait(for: hold)
@@ -82,7 +83,7 @@ struct Faults: Sendable {
 
     private func wait(for duration: Swift.Duration) async throws { try await Task.sleep(for: duration) }
 
-    /// Waits until something was acknowledged at every place after all was mended.
+    /// Waits until every place has had an acknowledgement since everything was repaired.
     private func waitUntilWritable(_ history: History) async throws {
         let mended = history.now
         let deadline = ContinuousClock.now + .seconds(60)
@@ -97,7 +98,7 @@ struct Faults: Sendable {
         history.violated("a minute after all was mended nothing was acknowledged at one of the places")
     }
 
-    /// How long nobody could write after each fault.
+    /// Reports how long no write was acknowledged after each fault.
     func tellPauses(_ faults: [Time], _ added: [UInt64], until end: UInt64) {
         for fault in Kind.allCases {
             let pauses = faults.indices.filter { faults[$0].fault == fault }.map { index -> UInt64 in

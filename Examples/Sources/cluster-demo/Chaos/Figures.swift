@@ -3,17 +3,17 @@ import FluxReplication
 import JetStreamLog
 import LocalServers
 
-/// What replicas cost beside the engine.
+/// What replicas cost, compared with the engine alone.
 struct Figures: Sendable {
     let logs: JetStreamLog
     let servers: [String]
     let stream: String
     let tell: @Sendable (String) -> Void
 
-    /// The bytes of an entry of a replica that carries one number.
+    /// The size in bytes of a replica's entry with one number.
     private static var size: Int { 40 }
 
-    /// Appends through a replica and by the bare client in turn; returns their ratio.
+    /// Appends through a replica and with the bare client in turn, and returns the ratio.
     func throughput(count: Int = 10_000, atOnce: Int = 256) async throws -> Double {
         var bare: [Double] = []
         var replicated: [Double] = []
@@ -39,7 +39,8 @@ struct Figures: Sendable {
         return ours / theirs
     }
 
-    /// A node that starts from a snapshot and so many entries, beside reading these by the log alone; returns both in seconds.
+    /// Starts a node from a snapshot and some entries, and reads these through the log alone; returns both times in
+    /// seconds.
     func start(entries: Int = 100_000) async throws -> (replica: Double, reading: Double) {
         let log = logs.log(for: "start")
         let first = try await snapshot(of: "start")
@@ -65,7 +66,7 @@ struct Figures: Sendable {
         return (joining, reading)
     }
 
-    /// Has a replica save a snapshot, and returns its position.
+    /// Makes a replica save a snapshot, and returns its position.
     private func snapshot(of key: String) async throws -> UInt64 {
         let replica = try await join(key, snapshotEvery: 1)
         defer { withExtendedLifetime(replica) {} }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What the clients did, and what they were told.
+/// What the clients did, and the answers they got.
 final class History: Sendable {
     struct Operation {
         enum Answer {
@@ -8,15 +8,15 @@ final class History: Sendable {
             case added(Int, UInt64)
             /// Not added, and never will be.
             case refused
-            /// Nobody knows.
+            /// May have been added or not.
             case unknown
-            /// Seen by a read that is fresh.
+            /// Seen by a fresh read.
             case seen(Digest)
         }
 
         let client: UInt32
         let key: String
-        /// What an append adds; nil: a read.
+        /// The item that an append adds; nil: a read.
         let item: UInt64?
         let call: UInt64
         let end: UInt64
@@ -45,12 +45,12 @@ final class History: Sendable {
     func add(_ operation: Operation) { state.withLock { $0.operations.append(operation) } }
     func addLocalRead() { state.withLock { $0.localReads += 1 } }
 
-    /// Notes that something does not hold.
+    /// Records that something does not hold.
     func violated(_ text: String) { state.withLock { $0.violations.append(text) } }
 
     // MARK: - Looking back
 
-    /// What does not hold, given the list of each key that all nodes agree on.
+    /// Returns what does not hold, given the list of each key that all nodes agree on.
     func problems(_ lists: [String: [UInt64]]) -> [String] {
         let all = operations
         var problems = violations
@@ -86,7 +86,7 @@ final class History: Sendable {
                     problems.append("\(key): the actions of client \(client) are not in its order")
                 }
             }
-            // Of what nobody knows only what is there at the end can have happened.
+            // An append with an unknown result can have happened only if its item is there at the end.
             let linear = operations.compactMap { operation -> Linearizability.Operation? in
                 let kind: Linearizability.Operation.Kind
                 var end = operation.end

@@ -1,15 +1,15 @@
 /// Whether a history of one key's reads and writes could have come from one list in one place.
 ///
-/// The algorithm is that of Wing and Gong with the memory of Lowe, as Porcupine has it: operations are taken one after another, each at
-/// a moment between its call and its return, until one cannot be; then the last is taken back. What was tried with the same
-/// operations taken and the same state is not tried again.
+/// The algorithm is Wing and Gong's with Lowe's memory, as in Porcupine. It takes operations one after another, each at
+/// a moment between its call and its return. When none can be taken, it takes back the last one. It never tries the
+/// same state with the same operations taken again.
 struct Linearizability {
-    /// What somebody did, and what came of it.
+    /// An operation and its result.
     struct Operation {
         enum Kind {
-            /// Added an item, which was then at an index; nil: nobody knows whether it was added.
+            /// Adds an item, which was then at an index; nil: it is unknown whether the item was added.
             case append(UInt64, index: Int?)
-            /// Has seen a list.
+            /// Reads a list.
             case read(Digest)
         }
 
@@ -18,7 +18,7 @@ struct Linearizability {
         /// When it was known to be over; the largest number: never.
         let end: UInt64
 
-        /// What the list is after it; nil: it cannot be now.
+        /// Returns the list after the operation, or nil if it cannot happen now.
         func apply(to list: Digest) -> Digest? {
             switch kind {
             case .append(let item, let index):
@@ -36,10 +36,10 @@ struct Linearizability {
         let list: Digest
     }
 
-    /// Decides it.
+    /// Returns whether the history is linearizable.
     static func holds(_ operations: [Operation]) -> Bool {
-        // Calls and returns in the order of time, as a list from which what is taken is removed. A call goes before a return of
-        // the same moment: that allows more.
+        // Calls and returns in the order of time, as a linked list from which taken operations are removed. A call goes
+        // before a return of the same moment, which allows more histories.
         var events: [(time: UInt64, isReturn: Bool, operation: Int)] = []
         for (number, operation) in operations.enumerated() {
             events.append((operation.call, false, number))
@@ -83,7 +83,7 @@ struct Linearizability {
                 }
                 place = next[place]
             } else {
-                // All that has an end is taken; what is left may never have been.
+                // All operations with an end are taken; the others may never have happened.
                 if operation.end == .max { return true }
                 guard let last = calls.popLast() else { return false }
                 list = last.list

@@ -1,14 +1,14 @@
 import Foundation
 import LocalServers
 
-/// What each server has of one stream: the same, or the engine has failed.
+/// Each server's copy of one stream: all have the same, or the engine has failed.
 ///
-/// A server answers for a stream only while it leads it. So each is made the leader in turn.
+/// A server answers for a stream only while it leads it, so each server is made the leader in turn.
 struct ServerCopies: Sendable {
-    /// By the server's name: what is at each position.
+    /// The message at each position, by the server's name.
     private(set) var copies: [String: [UInt64: String]] = [:]
 
-    /// Reads the copies of all servers of a stream that nobody writes to any more.
+    /// Reads the copies of all servers of a stream that is no longer written to.
     static func read(of stream: String, at cluster: Cluster) async throws -> ServerCopies {
         let (addresses, names) = (cluster.addresses, Set(cluster.servers.map(\.name)))
         return try await BareClient.onThread {
@@ -21,7 +21,7 @@ struct ServerCopies: Sendable {
                     if before.isCurrent, copies.copies[before.leader] == nil {
                         var copy: [UInt64: String] = [:]
                         for position in before.positions { copy[position] = try client.message(at: position) }
-                        // Had it changed meanwhile, the copy would be of two.
+                        // If the leader has changed meanwhile, the copy mixes two servers'.
                         if try client.standing().leader == before.leader { copies.copies[before.leader] = copy }
                     }
                     if before.isCurrent { try client.changeLeader() }
@@ -37,10 +37,10 @@ struct ServerCopies: Sendable {
         }
     }
 
-    /// Makes copies that are known.
+    /// Creates an instance with known copies.
     init(_ copies: [String: [UInt64: String]] = [:]) { self.copies = copies }
 
-    /// Where a server has something else than another, in one line for each two.
+    /// The differences between the servers, in one line for each two.
     var differences: [String] {
         let names = copies.keys.sorted()
         return names.indices.flatMap { index in
@@ -54,7 +54,7 @@ struct ServerCopies: Sendable {
         }
     }
 
-    /// Which servers do not have what was acknowledged.
+    /// Returns which servers lack acknowledged messages.
     func lacking(_ acknowledged: [UInt64: String]) -> [String] {
         copies.sorted { $0.key < $1.key }.compactMap { name, copy in
             let lost = acknowledged.filter { copy[$0.key] != $0.value }.keys.sorted()

@@ -3,14 +3,14 @@ import LocalServers
 import Synchronization
 import Terminal
 
-/// Three NATS servers and three nodes on the loopback, with a link between any two that speak to each other.
+/// Three NATS servers and three nodes on the loopback, with a link between any two that communicate.
 final class Cluster: Sendable {
-    /// What the nodes are: a program that takes `--port`, `--log` and `--stream`.
+    /// The program that the nodes run; it takes `--port`, `--log` and `--stream`.
     struct NodeProgram {
         let path: String
         let arguments: [String]
 
-        /// This program, as a node of the smallest kind.
+        /// This program, as the smallest kind of node.
         static let own = NodeProgram(path: Bundle.main.executablePath ?? CommandLine.arguments[0], arguments: ["node"])
         /// live-board, which is built together with this program.
         static let board = NodeProgram(
@@ -21,10 +21,10 @@ final class Cluster: Sendable {
     let servers: [NatsServer]
     let nodes: [NodeProcess]
     private let folder: String
-    /// By who connects to whom.
+    /// By the names of its two ends, the one that connects first.
     private let links: [String: Link]
 
-    /// Starts all of it; without a program, the servers alone.
+    /// Starts everything; without a program, only the servers.
     init(program: NodeProgram?) async throws {
         if let path = program?.path, !FileManager.default.isExecutableFile(atPath: path) {
             let name = path.split(separator: "/").last ?? ""
@@ -35,7 +35,7 @@ final class Cluster: Sendable {
         var servers: [NatsServer] = []
         var nodes: [NodeProcess] = []
         var isStarted = false
-        // Before the files go, what was started of it.
+        // Ends what was started, before its files are removed.
         defer {
             if !isStarted {
                 for node in nodes { node.kill() }
@@ -74,10 +74,10 @@ final class Cluster: Sendable {
         isStarted = true
     }
 
-    /// Where clients of the servers connect that nothing comes between.
+    /// The servers' addresses for clients that use no link.
     var addresses: [String] { servers.map(\.address) }
 
-    /// Cuts or mends all between two, each the name of a server or a node.
+    /// Cuts or restores everything between two servers or nodes, given by their names.
     func cut(_ one: String, _ other: String, _ isCut: Bool) {
         for name in ["\(one) \(other)", "\(other) \(one)"] { links[name]?.cut(isCut) }
     }
@@ -92,7 +92,7 @@ final class Cluster: Sendable {
     }
 }
 
-/// A node as a process, which may be killed and started again.
+/// A node as a process, which can be killed and started again.
 final class NodeProcess: Sendable {
     let name: String
     let port: Int
@@ -119,7 +119,7 @@ final class NodeProcess: Sendable {
     func end() { process.withLock { $0.take() }?.end() }
     var isRunning: Bool { process.withLock { $0 }?.isRunning ?? false }
 
-    /// The last lines of what it has told.
+    /// The last lines of its output.
     var lastWords: String {
         let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
         return text.split(separator: "\n").suffix(5).joined(separator: "\n")

@@ -3,25 +3,26 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// The way from one process to another, which can be cut: then nothing gets through in either direction, and nobody is told.
+/// The way from one process to another, which can be cut: nothing passes in either direction then, and no end is
+/// notified.
 final class Link: Sendable {
     private struct State {
         var isCut = false
         var channels: [ObjectIdentifier: any Channel] = [:]
     }
 
-    /// Where the one connects; the link goes on to the other.
+    /// The port at which the one process connects; the link forwards to the other.
     let port: Int
     private let state = Mutex(State())
     private let server = Mutex<(any Channel)?>(nil)
 
-    /// Makes a way to a port of the loopback.
+    /// Creates a link to a port of the loopback.
     init(to target: Int) async throws {
         port = try freePort()
         let group = MultiThreadedEventLoopGroup.singleton
         let listening = try await ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            // Nothing is read before the other end is there.
+            // Nothing is read before the other end is connected.
             .childChannelOption(.autoRead, value: false)
             .childChannelInitializer { [self] near in
                 ClientBootstrap(group: near.eventLoop).channelOption(.autoRead, value: false)
@@ -33,7 +34,8 @@ final class Link: Sendable {
         server.withLock { $0 = listening }
     }
 
-    /// Cuts it, or mends it: what was sent meanwhile arrives then, as with a network that drops and a sender that repeats.
+    /// Cuts or restores the link. On restoring, what was sent meanwhile arrives, as if a network had dropped it and the
+    /// sender repeated it.
     func cut(_ isCut: Bool) {
         let channels = state.withLock { state in
             state.isCut = isCut
@@ -42,7 +44,7 @@ final class Link: Sendable {
         for channel in channels { channel.setOption(.autoRead, value: !isCut).whenFailure { _ in } }
     }
 
-    /// Ends it, and whatever goes through it.
+    /// Closes the link, and all connections through it.
     func close() {
         let channels = state.withLock { Array($0.channels.values) } + [server.withLock { $0.take() }].compactMap { $0 }
         for channel in channels { channel.close(promise: nil) }
@@ -68,7 +70,7 @@ final class Link: Sendable {
     }
 }
 
-/// Hands on what comes to another channel.
+/// Forwards everything to another channel.
 private final class Forwarder: ChannelInboundHandler, Sendable {
     typealias InboundIn = ByteBuffer
 

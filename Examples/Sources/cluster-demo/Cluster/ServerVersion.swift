@@ -1,14 +1,14 @@
-/// A version of NATS, and what is known of it.
+/// A version of NATS, and what is known about it.
 struct ServerVersion {
     private let parts: [Int]
 
-    /// Reads one, as `2.10.27`.
+    /// Parses a version such as `2.10.27`.
     init(_ text: String) { parts = text.split(separator: ".").map { Int($0) ?? 0 } }
 
-    /// The oldest of which nothing bad was seen.
+    /// The oldest version in which no loss was seen.
     private static let good = [2, 10, 27]
 
-    /// What is wrong with it; nil: nothing was seen.
+    /// What is wrong with the version; nil: no loss was seen in it.
     var warning: String? {
         if !parts.lexicographicallyPrecedes(Self.good) { return nil }
         return

@@ -1,7 +1,7 @@
 import FluxCore
 import FluxReplication
 
-/// The state of one key: what was appended, in order.
+/// The state of one key: the items that were appended, in order.
 struct Ledger: FluxState {
     struct Action: FluxAction {
         let item: UInt64
@@ -9,7 +9,7 @@ struct Ledger: FluxState {
 
     private(set) var items: [UInt64] = []
     private(set) var digest = Digest()
-    /// The last of each client.
+    /// The last action of each client.
     private(set) var last: [UInt32: UInt32] = [:]
 
     mutating func handle(action: Action) -> Ledger? {
@@ -37,7 +37,7 @@ struct Ledger: FluxState {
     private static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
 }
 
-/// What stands for a whole list: how many there are, and a sum that depends on each and on their order.
+/// Stands for a whole list: its count, and a sum that depends on each item and on their order.
 struct Digest: Hashable {
     var count = 0
     var sum: UInt64 = 0xCBF2_9CE4_8422_2325

@@ -8,7 +8,7 @@ import JetStreamLog
 import Logging
 import ServiceLifecycle
 
-/// One node: replicas of whatever keys it is asked for, over HTTP.
+/// One node: replicas of the keys that clients request, over HTTP.
 struct Node: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "node", abstract: "One node, as the demo starts it.", shouldDisplay: false)
@@ -41,7 +41,7 @@ struct Node: AsyncParsableCommand {
         _ = await ledgers.shutdown(within: .seconds(2))
     }
 
-    /// What it answers is plain text: numbers with spaces between.
+    /// The answers are plain text: numbers separated by spaces.
     private static func router(_ ledgers: Ledgers) -> Router<BasicRequestContext> {
         let router = Router()
         router.get("health") { _, _ in HTTPResponse.Status.ok }
@@ -82,7 +82,7 @@ struct Node: AsyncParsableCommand {
         return router
     }
 
-    /// Tells whoever asked whether an action that failed may be applied all the same.
+    /// Answers a request; the status tells the client whether a failed action may still be applied.
     private static func answer(_ body: () async throws -> (HTTPResponse.Status, String)) async -> Response {
         let (status, text): (HTTPResponse.Status, String)
         do {
@@ -96,10 +96,10 @@ struct Node: AsyncParsableCommand {
     }
 }
 
-/// The replicas that a node has, each opened when somebody asks for it.
+/// The replicas of a node, each opened on demand.
 typealias Ledgers = FluxFamily<String, FluxReplica<Ledger>>
 
-/// Tries again what is unavailable, as in an election, for a minute.
+/// Repeats a call for up to a minute while the log is unavailable, as during an election.
 func patiently<Value>(_ body: () async throws(FluxSharedLogError) -> Value) async throws(FluxSharedLogError) -> Value {
     let deadline = ContinuousClock.now + .seconds(60)
     while true {
