@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import Workbench
 
-/// Counts what a dispatch allocates once everything has grown to its size.
+/// Counts the allocations of a dispatch, once everything has grown to its size.
 @main
 struct AllocationsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

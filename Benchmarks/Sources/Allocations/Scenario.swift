@@ -4,11 +4,11 @@ import Workbench
 
 /// A way to dispatch to a store with a subscriber.
 struct Scenario {
-    /// What the runtime and the queues allocate now and then is not the action's.
+    /// Above zero, because the runtime and the queues allocate from time to time, which is not the action's cost.
     static let limit = 0.01
 
     let name: String
-    /// How many actions are dispatched before the thread waits until the subscriber saw the last.
+    /// How many actions are dispatched before the thread waits until the subscriber has seen the last.
     let actionsInARow: Int
 
     static let all = [
@@ -30,7 +30,7 @@ struct Scenario {
                 finish.wait()
             }
         }
-        // The first ones make the queue, its threads and the buffers.
+        // The first ones create the queue, its threads and the buffers.
         dispatch(actions / 10)
         let before = allocation_count()
         dispatch(actions)
@@ -40,7 +40,7 @@ struct Scenario {
     }
 }
 
-/// Throws unless the allocations of Swift objects are seen at all.
+/// Throws unless allocations of Swift objects are counted at all.
 func calibrate() throws {
     let before = allocation_count()
     let boxes = (0..<1_000).map(Box.init)

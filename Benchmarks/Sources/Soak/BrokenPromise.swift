@@ -1,4 +1,4 @@
-/// What the contract promises, and did not come to pass.
+/// A promise of the contract that was not kept.
 struct BrokenPromise: Error, CustomStringConvertible {
     let description: String
 
@@ -7,12 +7,12 @@ struct BrokenPromise: Error, CustomStringConvertible {
     }
 }
 
-/// Throws unless a value is the one that is promised.
+/// Throws unless a value is the promised one.
 func promise<Value: Equatable>(_ clause: String, _ what: String, _ actual: Value, is expected: Value) throws {
     if actual != expected { throw BrokenPromise(clause, "\(what): \(actual) instead of \(expected)") }
 }
 
-/// Waits until something is so, and throws if it is not for a minute.
+/// Waits until a condition holds, and throws if it does not within a minute.
 func promise(_ clause: String, _ what: String, comes condition: () async -> Bool) async throws {
     let clock = ContinuousClock()
     let limit = clock.now + .seconds(60)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Captured by what has to be let go of: as long as one lives, somebody keeps it.
+/// Captured by everything that must be released: as long as one lives, something keeps it.
 final class Canary: Sendable {
     private static let count = Atomic<Int>(0)
 

@@ -1,8 +1,8 @@
 import Foundation
 
-/// A panel for each meter, with all that was counted over the time.
+/// A panel for each meter, with its readings over time.
 ///
-/// Nothing in it comes from elsewhere, and it takes its colours from the reader's light or dark scheme.
+/// It loads nothing from elsewhere, and takes its colours from the reader's light or dark scheme.
 struct Plot {
     private static let width = 760.0
     private static let left = 90.0
@@ -49,7 +49,7 @@ struct Plot {
 
     private mutating func draw(_ meter: Meter) {
         let values = report.samples.map { $0.readings[meter] ?? 0 }
-        // From zero: what hardly changes is to look so.
+        // The scale begins at zero, so that a value that hardly changes looks like it.
         let top = max((values.max() ?? 1) * 1.15, 1)
         let length = max(report.samples.last?.minutes ?? 1, 0.01)
         let width = Self.width - Self.left - 4

@@ -1,8 +1,8 @@
 import Foundation
 
-/// What a run has come to.
+/// The result of a run.
 struct Report {
-    /// One meter: the medians of the middle and of the last third of the time.
+    /// The medians of one meter in the middle and in the last third of the time.
     struct Finding {
         let meter: Meter
         let middle: Double
@@ -18,7 +18,8 @@ struct Report {
     let samples: [Sample]
     let rounds: Int
 
-    /// In less time it is still warming up: the system adds a thread now and then, each with what it keeps.
+    /// In less than ten minutes it is still warming up: the system adds threads from time to time, each with memory
+    /// that it keeps.
     var isTooShort: Bool { (samples.last?.minutes ?? 0) < 10 }
 
     var findings: [Finding] {

@@ -1,7 +1,7 @@
 import CHeap
 import Foundation
 
-/// What is counted of the process.
+/// A quantity that is measured in the process.
 enum Meter: CaseIterable {
     case heap, resident, threads, descriptors
 
@@ -21,26 +21,26 @@ enum Meter: CaseIterable {
         }
     }
 
-    /// How much higher the last third may be than the middle one, if that has so many threads fewer.
+    /// How much higher the last third may be than the middle one; `threads` is how many more threads it has.
     func tolerance(from value: Double, threads: Double) -> Double {
         switch self {
-        // Hash tables are of this size or of another, as it comes; and Dispatch keeps a thousand continuations for each thread.
+        // Hash tables have one size or another by chance, and Dispatch keeps a thousand continuations for each thread.
         case .heap: 64 + value / 100 + 128 * max(threads, 0)
-        // The allocator keeps what was freed in pieces that it cannot give back.
+        // The allocator keeps freed memory in pieces that it cannot return.
         case .resident: 4_096 + value / 20
-        // The system makes and ends them as it likes, a few at a time.
+        // The system creates and ends threads as it likes, a few at a time.
         case .threads: 4
         case .descriptors: 0
         }
     }
 
-    /// The count now; nil where the system does not tell.
+    /// The current value; nil if the system does not report it.
     fileprivate var reading: Double? {
         switch self {
         case .heap: heap_bytes() > 0 ? Double(heap_bytes()) / 1_024 : nil
         case .resident: Self.residentMemory
         case .threads: Self.entries(of: "/proc/self/task")
-        // The one that reads the folder is among them each time.
+        // Includes the one that reads the folder, each time.
         case .descriptors: Self.entries(of: "/dev/fd")
         }
     }
@@ -57,7 +57,7 @@ enum Meter: CaseIterable {
     }
 }
 
-/// What was counted at one moment at which everything rested.
+/// The readings at a moment when everything rested.
 struct Sample: CustomStringConvertible {
     let time: Duration
     let readings: [Meter: Double]
@@ -79,7 +79,7 @@ struct Sample: CustomStringConvertible {
 }
 
 extension Meter {
-    /// A count with what it counts.
+    /// Returns a value together with what it measures.
     func text(_ value: Double) -> String {
         switch self {
         case .heap: String(format: "%.0f kB of heap", value)

@@ -3,13 +3,13 @@ import FluxCore
 import Foundation
 import Synchronization
 
-/// One thing that goes on all along, round after round.
+/// An activity that runs all the time, round after round.
 protocol Activity: Sendable {
-    /// Does it once, and throws a ``BrokenPromise`` where something is not as it was promised.
+    /// Runs one round, and throws a ``BrokenPromise`` if something is not as promised.
     func round() async throws
 }
 
-/// What can go on.
+/// The activities to choose from.
 enum ActivityName: String, CaseIterable, ExpressibleByArgument {
     case stores, events, commands, files, family
 
@@ -24,11 +24,12 @@ enum ActivityName: String, CaseIterable, ExpressibleByArgument {
     }
 }
 
-/// Has all activities go on at the same time, in phases; between two of them everything rests, and is counted.
+/// Runs all activities at the same time, in phases; between two phases everything rests, and is measured.
 final class Soak: Sendable {
-    /// How many times it is counted in all, if a phase then takes a second or more.
+    /// How many samples are taken in all, unless a phase would then take less than a second.
     private static let phases = 240
-    /// How often the watchdog looks, in seconds, and how often it may find that no round has ended: for ten minutes.
+    /// How often the watchdog checks, in seconds, and how many checks may find that no round has ended: ten minutes in
+    /// all.
     private static let tick = 5
     private static let patience = 120
 
@@ -52,10 +53,10 @@ final class Soak: Sendable {
     /// How many rounds have ended.
     var rounds: Int { progress.withLock { $0.rounds } }
 
-    /// Goes on until the time is up.
+    /// Runs until the time is up.
     ///
-    /// - Parameter tell: Told now and then how it stands.
-    /// - Returns: What was counted, phase by phase.
+    /// - Parameter tell: Called from time to time with a line about the progress.
+    /// - Returns: The samples, phase by phase.
     /// - Throws: A ``BrokenPromise``.
     func run(telling tell: (String) -> Void) async throws -> [Sample] {
         let watchdog = watch()
@@ -67,7 +68,7 @@ final class Soak: Sendable {
         repeat {
             try await self.phase(until: min(clock.now + phase, start + length))
             try await promise("C10", "all that was made has been let go of") { Canary.living == 0 }
-            // The queues have let go of what they ran, and their threads rest.
+            // By then the queues have released what they ran, and their threads rest.
             try await Task.sleep(for: .milliseconds(100))
             samples.append(.now(after: start.duration(to: clock.now)))
             if samples.count % 20 == 1 { tell("\(samples[samples.count - 1]), \(rounds) rounds") }
@@ -90,9 +91,9 @@ final class Soak: Sendable {
         }
     }
 
-    /// Ends the program where no round ends any more: nothing that hangs can throw.
+    /// Ends the program if no round ends any more, because nothing that hangs can throw.
     ///
-    /// It counts how often it looks, and not the time: where the whole machine stands still, it does so too.
+    /// It counts its checks and not the time: when the whole machine stands still, the count does too.
     private func watch() -> any DispatchSourceTimer {
         let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "watchdog"))
         timer.schedule(deadline: .now() + .seconds(Self.tick), repeating: .seconds(Self.tick))

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// Runs everything at once for as long as one likes, checks the contract all along, and looks whether anything grows.
+/// Runs everything at once for any length of time, checks the contract throughout, and checks whether anything grows.
 @main
 struct SoakCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -52,7 +52,7 @@ struct SoakCommand: AsyncParsableCommand {
         throw ExitCode(1)
     }
 
-    /// Starts the program anew without the caches that glibc has for each thread: what lies in them would count as given out.
+    /// Restarts the program without glibc's caches for each thread, whose contents would count as allocated.
     private static func countExactly() {
         #if canImport(Glibc)
             if getenv("GLIBC_TUNABLES") != nil { return }
@@ -61,13 +61,13 @@ struct SoakCommand: AsyncParsableCommand {
         #endif
     }
 
-    /// A line at once, also into a file.
+    /// Prints a line immediately, even if the output is a file.
     private static func say(_ line: String) {
         print(line)
         fflush(nil)
     }
 
-    /// A broken promise is one line, and status 1.
+    /// Reports a broken promise as one line, with status 1.
     private static func telling<Value>(_ body: () async throws -> Value) async throws -> Value {
         do { return try await body() } catch let broken as BrokenPromise {
             print("error: \(broken)")

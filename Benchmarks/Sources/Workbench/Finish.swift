@@ -3,13 +3,13 @@ import Synchronization
 
 /// Lets one thread wait until all of many parties have arrived.
 ///
-/// One for all tallies of a cell: were each waited for by itself, the waiting thread would be woken and put to sleep
-/// once for each, at the expense of whoever delivers on another thread.
+/// All tallies of a cell share one. Waiting for each tally separately would wake the waiting thread and put it to sleep
+/// once for each, at the expense of the thread that delivers.
 public final class Finish: Sendable {
     private let left = Atomic<Int>(0)
     private let reached = DispatchSemaphore(value: 0)
 
-    /// Makes one with no party to wait for.
+    /// Creates one with no party to wait for.
     public init() {}
 
     /// Waits for the last party.

@@ -2,11 +2,10 @@ import FluxCore
 
 /// The state that every cell works on: one number that changes, and an array that is only carried along.
 ///
-/// Everything is inlinable, so that a competitor written in the benchmark's own module sees through it as it would
-/// through a type of its own.
+/// Everything is inlinable, so that a competitor in the benchmark's own module is optimised as with a type of its own.
 @frozen
 public struct Sample: FluxState {
-    /// The one change there is.
+    /// The only change.
     @frozen
     public enum Action: FluxAction {
         /// Adds to the count.
@@ -18,12 +17,12 @@ public struct Sample: FluxState {
     /// A thousand numbers that no action touches: a copy of the state must not copy them.
     public let ballast: [Int]
 
-    /// Makes a state of count 0.
+    /// Creates a state of count 0.
     public init() {
         ballast = Array(0..<1000)
     }
 
-    /// Applies an action in place, the way a competitor written by hand does.
+    /// Applies an action in place, as a competitor written by hand does.
     @inlinable @inline(__always)
     public mutating func apply(_ action: Action) {
         switch action {
@@ -31,7 +30,7 @@ public struct Sample: FluxState {
         }
     }
 
-    /// Applies an action and announces every one.
+    /// Applies an action and announces each one.
     @inlinable
     public mutating func handle(action: Action) -> Sample? {
         apply(action)

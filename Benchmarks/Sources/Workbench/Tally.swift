@@ -1,11 +1,11 @@
 import Synchronization
 
-/// A total that came out wrong: a cell that loses or repeats something is no fast cell.
+/// A wrong total: a cell that loses or repeats something is not a fast cell.
 public struct WrongCount: Error, CustomStringConvertible {
     /// What is wrong.
     public let description: String
 
-    /// Makes an error that says what is wrong.
+    /// Creates an error that says what is wrong.
     public init(description: String) {
         self.description = description
     }
@@ -16,9 +16,9 @@ public func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected
     if actual != expected { throw WrongCount(description: "\(what): \(actual) instead of \(expected)") }
 }
 
-/// What one subscriber saw; each state must be one action further than the last.
+/// Records what one subscriber saw; each state must be one action further than the last.
 ///
-/// One thread writes at a time, so that a relaxed load and store do: an atomic addition would cost more than what is
+/// One thread writes at a time, so a relaxed load and store suffice: an atomic addition would cost more than what is
 /// measured.
 public final class Tally: Sendable {
     @usableFromInline let seen: Atomic<Int>
@@ -27,17 +27,17 @@ public final class Tally: Sendable {
     @usableFromInline let finish: Finish
     private let expected = Atomic<Int>(0)
 
-    /// Makes a tally.
+    /// Creates a tally.
     ///
     /// - Parameters:
-    ///   - finish: Told when all that was anticipated has been seen.
-    ///   - startsWithCurrent: True for a subscriber that is handed the state of count 0 as well.
+    ///   - finish: Notified when everything anticipated has been seen.
+    ///   - startsWithCurrent: True for a subscriber that also receives the state of count 0.
     public init(_ finish: Finish, startsWithCurrent: Bool = false) {
         self.finish = finish
         seen = Atomic(startsWithCurrent ? -1 : 0)
     }
 
-    /// Notes a state by its count.
+    /// Records a state by its count.
     @inlinable @inline(__always)
     public func see(_ count: Int) {
         let number = seen.load(ordering: .relaxed) + 1
@@ -46,7 +46,7 @@ public final class Tally: Sendable {
         if number == target.load(ordering: .relaxed) { finish.arrive() }
     }
 
-    /// Says, before they are dispatched, how many more are to come until the finish.
+    /// Sets, before they are dispatched, how many more actions are to be seen until the finish.
     public func anticipate(_ more: Int) {
         finish.enter()
         target.store(expected.add(more, ordering: .relaxed).newValue, ordering: .relaxed)

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// What a child process does: one round of one cell.
+/// Runs one round of one cell; the program starts itself with this command as a child process.
 struct CellCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "cell", shouldDisplay: false)
 
@@ -18,7 +18,7 @@ struct CellCommand: ParsableCommand {
 }
 
 extension Cell {
-    /// Runs one round in a process of its own; one that hangs is ended.
+    /// Runs one round in a process of its own, and ends it if it hangs.
     static func runApart(_ workload: Workload, cell index: Int, seconds: Double) throws -> [Reading] {
         let process = Process()
         let output = Pipe()

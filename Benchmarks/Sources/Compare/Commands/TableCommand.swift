@@ -38,6 +38,6 @@ extension Findings {
 }
 
 extension String {
-    /// Names such as `Mutex<State>` are no HTML.
+    /// Escaped, because names such as `Mutex<State>` are not HTML.
     fileprivate var escaped: String { replacingOccurrences(of: "<", with: "&lt;") }
 }

@@ -6,7 +6,7 @@ actor ActorStore {
     private(set) var state = Sample()
     private var continuations: [AsyncStream<Sample>.Continuation] = []
 
-    /// The states from now on, all of them: the stream keeps what has not been taken yet.
+    /// Returns all states from now on; the stream keeps those that have not been taken yet.
     func states() -> AsyncStream<Sample> {
         let (stream, continuation) = AsyncStream.makeStream(of: Sample.self, bufferingPolicy: .unbounded)
         continuations.append(continuation)

@@ -3,14 +3,14 @@ import Workbench
 
 /// A subject that holds the state.
 ///
-/// For one thread only: reading, changing and sending are three steps.
+/// For one thread only: reading, changing and sending are three separate steps.
 final class CombineStore {
     private let subject = CurrentValueSubject<Sample, Never>(Sample())
     private var cancellables: Set<AnyCancellable> = []
 
     var state: Sample { subject.value }
 
-    /// Unlike the others, it begins with the current state: `dropFirst` would cost something at each change.
+    /// Starts with the current state, unlike the others: `dropFirst` would have a cost at each change.
     func subscribe(_ observer: @escaping (Sample) -> Void) {
         subject.sink(receiveValue: observer).store(in: &cancellables)
     }

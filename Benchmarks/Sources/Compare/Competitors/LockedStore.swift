@@ -1,7 +1,7 @@
 import Synchronization
 import Workbench
 
-/// The floor: what one would write by hand, with the closures called in line, under the lock.
+/// The floor: what one would write by hand, with the closures called in line while the lock is held.
 final class LockedStore: Sendable {
     private struct Contents {
         var state: Sample

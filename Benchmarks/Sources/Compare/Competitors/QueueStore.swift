@@ -1,7 +1,7 @@
 import Dispatch
 import Workbench
 
-/// A serial queue around the state; `sync`, so that a dispatch has been applied when it returns.
+/// A serial queue around the state; it uses `sync`, so that a dispatch has been applied when it returns.
 final class QueueStore: @unchecked Sendable {
     private let queue = DispatchQueue(label: "QueueStore")
     private var contents = Sample()

@@ -1,32 +1,34 @@
 import Foundation
 
-/// How much of the machine others used while a workload was measured: what its figures are worth.
+/// How much of the machine others used while a workload was measured, and so how far its figures can be trusted.
 struct Calm: Codable {
-    /// The part of all cores that was busy with other than this, from 0 to 1.
+    /// The part of all cores that was busy with other work, from 0 to 1.
     let others: Double
-    /// Whether that is so much that the workload has to be measured again.
+    /// Whether that is so much that the workload must be measured again.
     let isToDistrust: Bool
 
-    /// More than this of the machine, and the figures are not to be trusted: a twentieth of two cores is a tenth of one.
+    /// Above this part of the machine the figures are not to be trusted: a twentieth of two cores is a tenth of one.
     static let limit = 0.05
 }
 
-/// Takes what the machine has done so far, to tell later what others have.
+/// Records the work that the machine has done so far, to tell later how much others used.
 struct CalmWatch {
     private let start = Self.now()
 
-    /// How calm the machine was since; nil where it does not say.
+    /// How calm the machine was since then; nil if the system does not say.
     var calm: Calm? {
         guard let start, let end = Self.now(), end.all > start.all else { return nil }
         let others = max(0, (end.busy - start.busy) - (end.own - start.own)) / (end.all - start.all)
         return Calm(others: others, isToDistrust: others > Calm.limit)
     }
 
-    /// The seconds of all cores, those that were busy, and those that this and the processes it has waited for used.
+    /// The seconds of all cores, the busy ones among them, and those used by this process and the children it has
+    /// waited for.
     private static func now() -> (all: Double, busy: Double, own: Double)? {
         #if os(Linux)
             guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
-            // user, nice, system, idle, waiting for a disk, interrupts, software interrupts, and what another guest was given.
+            // user, nice, system, idle, waiting for a disk, interrupts, software interrupts, and time given to another
+            // guest.
             let ticks = text.prefix { $0 != "\n" }.split(separator: " ").dropFirst().prefix(8).compactMap { Double($0) }
             guard ticks.count == 8 else { return nil }
             let second = Double(sysconf(Int32(_SC_CLK_TCK)))

@@ -1,12 +1,12 @@
 import Foundation
 
-/// Horizontal bars, one group a workload, each as long as its ratio to the floor of the group.
+/// Horizontal bars, one group for each workload, each as long as its ratio to the group's floor.
 ///
-/// Nothing in it comes from elsewhere, and it takes its colours from the reader's light or dark scheme.
+/// It loads nothing from elsewhere, and takes its colours from the reader's light or dark scheme.
 struct Chart {
     private static let width = 760.0
     private static let labelWidth = 230.0
-    /// A bar that is longer than so many times the floor is cut; its number tells how long it would be.
+    /// The most times the floor that a bar shows; a longer one is cut, and its number gives the real length.
     private static let cut = 10.0
     private static let barHeight = 16.0
 
@@ -79,10 +79,10 @@ struct Chart {
 private struct Row {
     let workload: String
     let title: String
-    /// Only the readings whose names end so.
+    /// Selects only the readings whose names end with it.
     var suffix = ""
 
-    /// The few that matter most to somebody who chooses.
+    /// The few that matter most for a choice.
     static let all = [
         Row(workload: "w1", title: "A dispatch, no subscriber"),
         Row(workload: "w2", title: "A dispatch with one subscriber, until it has been called"),

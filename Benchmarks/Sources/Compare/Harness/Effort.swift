@@ -2,19 +2,19 @@ import Workbench
 
 /// How long a cell measures.
 struct Effort: Sendable {
-    /// Zero: one batch without a warm-up, where only the counts matter.
+    /// Zero: one batch without a warm-up, in which only the counts matter.
     let seconds: Double
 
-    /// Runs batches of operations for as long as asked.
+    /// Runs batches of operations for the requested time.
     ///
     /// The loop is the caller's, so that what it calls can be inlined into it as in a program of its own.
     ///
     /// - Parameters:
-    ///   - operations: How many make a batch.
-    ///   - total: Tells how many were applied since the beginning; checked after each batch, outside its time.
-    ///   - batch: Performs the number of operations it is given.
-    /// - Returns: The median of the times of the batches, in ns an operation.
-    /// - Throws: A wrong total.
+    ///   - operations: The number of operations in a batch.
+    ///   - total: Returns how many were applied since the beginning; checked after each batch, outside its time.
+    ///   - batch: Performs the given number of operations.
+    /// - Returns: The median of the batches' times, in ns per operation.
+    /// - Throws: An error if a total is wrong.
     func measure(
         _ operations: Int, total: () throws -> Int, batch: (_ operations: Int) throws -> Void
     ) throws -> Double {
@@ -27,9 +27,10 @@ struct Effort: Sendable {
         }
     }
 
-    /// Likewise for a batch that takes its own time and checks its own counts.
+    /// Measures a batch that takes its own time and checks its own counts.
     ///
-    /// The median, because other programs get a share of the machine: the few batches that they spoil do not show.
+    /// It uses the median, because other programs get a share of the machine: the few batches that they spoil do not
+    /// show.
     func measure(_ batch: () throws -> Double) rethrows -> Double {
         if seconds == 0 { return try batch() }
         let clock = ContinuousClock()
@@ -45,7 +46,7 @@ struct Effort: Sendable {
 extension [Double] {
     var median: Double { percentile(50) }
 
-    /// The value that so many percent are below.
+    /// Returns the value that a percentage of the values is below.
     func percentile(_ percent: Double) -> Double {
         if isEmpty { return .nan }
         let sorted = sorted()

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where a run was made: its numbers mean little without.
+/// The machine of a run, without which its numbers mean little.
 struct Machine: Codable {
     let cpu: String
     let cores: Int

@@ -1,7 +1,7 @@
 import Foundation
 import Workbench
 
-/// Everything that a run found, as it is written to a file.
+/// Everything that a run found, in the form that is written to a file.
 struct Report: Codable {
     let machine: Machine
     let rounds: Int
@@ -32,7 +32,7 @@ struct Findings: Codable {
     let floor: String?
     let series: [Series]
     let bounds: [Outcome]
-    /// How calm the machine was; nil where it does not say.
+    /// How calm the machine was; nil if the system does not say.
     let calm: Calm?
 
     /// One reading over all rounds.

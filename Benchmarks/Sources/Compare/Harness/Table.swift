@@ -26,7 +26,7 @@ extension Findings.Outcome {
 }
 
 extension Double {
-    /// With three digits or so that mean something.
+    /// The number with about three significant digits.
     var short: String {
         String(format: abs(self) < 10 ? "%.2f" : abs(self) < 100 ? "%.1f" : "%.0f", self)
     }

@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Runs a task to its end from the main thread, which no task of ours needs.
+/// Runs a task to its end from the main thread, which none of these tasks needs.
 func blocking(_ body: @escaping @Sendable () async -> Void) {
     let done = DispatchSemaphore(value: 0)
     Task.detached {
@@ -21,7 +21,7 @@ func onThreads(_ count: Int, _ body: @escaping @Sendable (_ thread: Int) -> Void
         ended.enter()
         let thread = Thread {
             race.ready.add(1, ordering: .sequentiallyConsistent)
-            // Spinning, because threads that are woken one after the other would not overlap from the start.
+            // Spins, because threads that are woken one after another would not overlap from the start.
             while race.ready.load(ordering: .acquiring) < count {}
             let start = clock.now
             body(index)

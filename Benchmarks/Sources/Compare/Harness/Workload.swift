@@ -1,13 +1,13 @@
-/// One row of the table: what is measured, on whom, and what must come out.
+/// One row of the table: what is measured, for which competitors, and within which bounds.
 ///
-/// To add one: write a file in Workloads with a `static let` in an extension of this type, and name it in `all`.
+/// To add one, write a file in Workloads with a `static let` in an extension of this type, and list it in `all`.
 struct Workload: Sendable {
-    /// How it is chosen, such as "w1".
+    /// The name by which it is selected, such as "w1".
     let name: String
     let title: String
     /// Run in turn, each in a process of its own.
     let cells: [Cell]
-    /// The reading that the others of its unit are divided by, round by round.
+    /// The reading by which the others of its unit are divided, round by round.
     var floor: String?
     var bounds: [Bound] = []
 }
@@ -15,7 +15,7 @@ struct Workload: Sendable {
 /// A competitor in one workload.
 struct Cell: Sendable {
     let name: String
-    /// Measures one round; throws where a count is wrong.
+    /// Measures one round; throws if a count is wrong.
     let run: @Sendable (Effort) throws -> [Reading]
 
     /// A cell with any number of readings, each with a name of its own.
@@ -31,21 +31,21 @@ struct Cell: Sendable {
     }
 }
 
-/// What one round of a cell found.
+/// A result of one round of a cell.
 struct Reading: Codable, Sendable {
     let name: String
     let value: Double
     var unit = "ns"
 }
 
-/// What a reading must reach.
+/// A limit that a reading must keep.
 struct Bound: Sendable {
     enum Limit: Sendable {
-        /// At most so many times the floor, or the reading named.
+        /// At most this many times the floor, or the named reading.
         case ratio(atMost: Double, of: String?)
-        /// At most so much, in the unit of the reading.
+        /// At most this much, in the unit of the reading.
         case most(Double)
-        /// At least so much, in the unit of the reading.
+        /// At least this much, in the unit of the reading.
         case least(Double)
     }
 

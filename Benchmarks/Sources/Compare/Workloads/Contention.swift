@@ -160,8 +160,9 @@ extension ActorStore {
 extension Effort {
     /// Times two threads that share a store.
     ///
-    /// Whether a store lies on one cache line or across two, by the chance of its address, makes a factor of 2 here: so
-    /// each batch makes one at another offset from the last, and all are kept, so that none takes the place of another.
+    /// A store lies on one cache line or across two, depending on its address, which makes a factor of 2 here. So each
+    /// batch creates a store at another offset from the last. All stores are kept, so that none takes the place of
+    /// another.
     fileprivate func measureTwoThreads<Store: AnyObject & Sendable>(
         make: () -> Store,
         total: (Store) -> Int,
@@ -181,7 +182,7 @@ extension Effort {
         }
     }
 
-    /// Times one thread, and in turn four for each core, on a store of their own each time.
+    /// Times one thread and, in turn, four threads for each core, with a new store each time.
     fileprivate func measureCrowd<Store: AnyObject & Sendable>(
         _ name: String,
         _ total: Int,
@@ -212,8 +213,8 @@ extension Effort {
 
     /// Times one thread and two in turn.
     ///
-    /// The speed-up is that of the best batches: only what the machine can do when nobody else uses one of its cores
-    /// tells whether two stores disturb each other.
+    /// The speed-up is that of the best batches. Whether two stores disturb each other shows only when no other program
+    /// uses one of the machine's cores.
     fileprivate func measureScaling(
         _ name: String,
         total: (_ thread: Int) -> Int,

@@ -11,7 +11,7 @@ extension Workload {
     static let durableSome = durable(callers: 16)
     static let durableMany = durable(callers: 256)
 
-    /// Durable dispatches, so many waiting at once, in nanoseconds for each.
+    /// Durable dispatches by a number of simultaneous callers, in nanoseconds for each.
     private static func durable(callers: Int) -> Workload {
         Workload(
             name: "w9x\(callers)",
@@ -87,7 +87,7 @@ extension Name {
 }
 
 extension SQLiteLog<Sample>.Coding {
-    /// Eight bytes for a number, so that the database is measured and not a coder.
+    /// Encodes a number as eight bytes, so that the database is measured and not a coder.
     fileprivate static let plain = Self(
         encodeState: { data(of: $0.count) },
         encodeAction: { action in
@@ -131,7 +131,7 @@ extension Database {
     }
 }
 
-/// What one would write for many callers: all that wait share the next transaction.
+/// What one would write for many callers: all waiting callers share the next transaction.
 private final class BatchedByHand: Sendable {
     private struct Waiting {
         var callers: [CheckedContinuation<Void, any Error>] = []
@@ -182,13 +182,13 @@ private final class BatchedByHand: Sendable {
 
 // MARK: - Measuring
 
-/// One who keeps actions, and how many it has applied.
+/// A store of actions, and the number of actions that it has applied.
 private struct Durable: Sendable {
     let total: @Sendable () -> Int
     let dispatch: @Sendable () async throws -> Void
 }
 
-/// A folder on disk that is removed with the object.
+/// A folder on disk that is removed when the object is released.
 private final class DiskFolder {
     let url = FileManager.default.temporaryDirectory.appending(component: "flux-\(UUID().uuidString)")
 
@@ -199,7 +199,7 @@ private final class DiskFolder {
 }
 
 extension Effort {
-    /// Times callers that each wait for one dispatch before the next.
+    /// Times callers, each of which waits for one dispatch before the next.
     fileprivate func measureDurable(_ callers: Int, _ make: (_ path: String) throws -> Durable) throws -> Double {
         let folder = try DiskFolder()
         let durable = try make(folder.path)
@@ -216,7 +216,7 @@ extension Effort {
         }
     }
 
-    /// Times restarts on one database, which is written first, and closed again: only one may have it open.
+    /// Times restarts on one database, which is written first and then closed, because only one log may have it open.
     fileprivate func measureRestart(
         _ write: @escaping @Sendable (_ path: String, _ actions: Int) async throws -> Void,
         restart: @escaping @Sendable (_ path: String) async throws -> Int
@@ -234,7 +234,7 @@ extension Effort {
     }
 }
 
-/// Waits for asynchronous work on this thread, and hands out what it returns or throws.
+/// Waits for asynchronous work on this thread, and returns its value or throws its error.
 private func outcome<Value: Sendable>(of work: @escaping @Sendable () async throws -> Value) throws -> Value {
     let result = Left<Value>()
     blocking {
@@ -248,7 +248,7 @@ private func outcome<Value: Sendable>(of work: @escaping @Sendable () async thro
     return try result.value.withLock { $0! }.get()
 }
 
-/// What a task leaves for the thread that waits for it.
+/// The result that a task leaves for the waiting thread.
 private final class Left<Value: Sendable>: Sendable {
     let value = Mutex<Result<Value, any Error>?>(nil)
 }

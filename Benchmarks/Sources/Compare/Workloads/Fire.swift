@@ -2,7 +2,7 @@ import Dispatch
 import FluxCore
 import Workbench
 
-/// The cheapest converter there is: one event, one action, at once.
+/// The cheapest possible converter: one event, one action, immediately.
 enum Adding: FluxActionConverter {
     enum Event: FluxEvent { case added(Int) }
 
@@ -13,7 +13,7 @@ enum Adding: FluxActionConverter {
     }
 }
 
-/// The same, asynchronously; it never suspends.
+/// The same as an asynchronous converter; it never suspends.
 private enum AddingSoon: FluxAsyncActionConverter {
     enum Event: FluxEvent { case added(Int) }
 

@@ -48,7 +48,7 @@ extension Workload {
         let tallies = (0..<count).map { _ in Tally(finish) }
         var stores: [Store] = []
         stores.reserveCapacity(count)
-        // What the first of a type makes once is no part of what each costs.
+        // What the first store of a type creates once is not part of each store's cost.
         withExtendedLifetime(make(Tally(finish))) {}
         let before = heap_bytes()
         let making = onThisThread {
@@ -62,7 +62,7 @@ extension Workload {
         for tally in tallies { try tally.check() }
         let used = heap_bytes() - before
         let dropping = onThisThread { stores.removeAll(keepingCapacity: true) }
-        // In whole bytes: where less is left behind a piece than the smallest one takes, the allocator gives that away with it.
+        // In whole bytes: a remainder that is too small for another piece goes to the piece before it.
         func each(_ bytes: Int) -> Double { (Double(bytes) / Double(count)).rounded() }
         return [
             Reading(name: "\(name), heap", value: each(made), unit: "B"),
@@ -73,8 +73,9 @@ extension Workload {
     }
 }
 
-/// The time, in ns, that the calling thread spent at work: this is measured once, not in batches, so that an interruption
-/// by another program would show in full.
+/// The time, in ns, that the calling thread spent at work.
+///
+/// It is measured once, not in batches, so in wall time an interruption by another program would show in full.
 private func onThisThread(_ body: () -> Void) -> Double {
     func now() -> Double {
         var time = timespec()

@@ -27,7 +27,7 @@ extension Workload {
     private static let sizes = [100, 10_000, 100_000, 1_000_000]
 }
 
-/// An array that is appended to, and cut back now and then, so that it stays about as long as it was.
+/// An array that is appended to, and cut back from time to time, so that its length stays about the same.
 struct List: FluxState {
     enum Action: FluxAction { case append(Int) }
 

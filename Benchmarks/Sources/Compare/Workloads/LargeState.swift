@@ -5,7 +5,8 @@ import Synchronization
 import Workbench
 
 extension Workload {
-    /// A subscription that keeps states makes the next change copy; one that keeps parts, or nothing, does not.
+    /// A subscription that keeps states makes the next change copy the array; one that keeps parts, or nothing, does
+    /// not.
     static let largeState = Workload(
         name: "w13",
         title: "append to 100,000 Ints, watched: for the thread that dispatches, and until all is handed over",
@@ -25,7 +26,7 @@ extension Workload {
                     } flush: {
                     }
                 }),
-            // What keeps each state for another thread copies the array for each, whoever writes it.
+            // Any code that keeps each state for another thread copies the array each time.
             Cell(
                 Name.copies,
                 readings: { effort in
@@ -82,7 +83,7 @@ extension Workload {
 }
 
 extension Effort {
-    /// Times the thread that dispatches, and all until the last change was handed over.
+    /// Times the thread that dispatches, and the whole until the last change was delivered.
     fileprivate func measure(
         _ name: String, _ operations: Int, _ seen: Seen, dispatch: (Int) -> Void, flush: () -> Void
     ) throws -> [Reading] {
@@ -105,7 +106,7 @@ extension Effort {
     }
 }
 
-/// What a subscriber saw last.
+/// The last count that a subscriber saw.
 private final class Seen: Sendable {
     private let count = Atomic<Int>(0)
 

@@ -12,7 +12,7 @@ extension Workload {
         bounds: [.ratio("\(Name.flux), p50", atMost: 1.2)]
     )
 
-    /// Two hops, for an event is converted on one queue and the state handed over on another.
+    /// Two hops, because an event is converted on one queue and the state delivered on another.
     static let fireLatency = Workload(
         name: "w14",
         title: "fire until a waiting handler begins, the queues idle",
@@ -24,7 +24,7 @@ extension Workload {
         ]
     )
 
-    /// What a test or a request awaits after its dispatch.
+    /// The wait of a test or a request after its dispatch.
     static let idleFlush = Workload(
         name: "w15",
         title: "a dispatch and a flush, nothing due",
@@ -88,7 +88,7 @@ extension Workload {
         return readings
     }
 
-    /// The hops take turns in one process, so that each finds the threads of the machine as the other does.
+    /// Measures the hops in turn in one process, so that each finds the machine's threads in the same condition.
     private static func measureHops(
         _ effort: Effort, _ bell: Bell, _ flux: () -> Void
     ) throws -> (readings: [Reading], rounds: Int) {
@@ -97,7 +97,8 @@ extension Workload {
         var bare: [Double] = []
         var inPool: [Double] = []
         var own: [Double] = []
-        // Who is first changes: what one hop leaves behind, a core awake or asleep, the next one finds.
+        // The first hop changes in each round, because a hop finds what the previous one left behind: a core awake or
+        // asleep.
         var round = 0
         _ = effort.measure {
             for turn in round..<round + 3 {
@@ -120,7 +121,7 @@ extension Workload {
     }
 }
 
-/// Takes the time from a call to the first line of what it causes on another thread.
+/// Measures the time from a call to the first line of what it causes on another thread.
 private final class Bell: Sendable {
     private let rang = Atomic<UInt64>(0)
     private let count = Atomic<Int>(0)
@@ -139,7 +140,7 @@ private final class Bell: Sendable {
         call()
         heard.wait()
         let latency = rang.load(ordering: .relaxed) - start
-        // Long enough for the other thread to finish and go to sleep: the next call shall find the queue idle.
+        // Long enough for the other thread to finish and go to sleep, so that the next call finds the queue idle.
         let idle = DispatchTime.now().uptimeNanoseconds + 30_000
         while DispatchTime.now().uptimeNanoseconds < idle {}
         return Double(latency)

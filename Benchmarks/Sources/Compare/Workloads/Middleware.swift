@@ -20,7 +20,7 @@ extension Workload {
             },
         floor: Name.floor,
         bounds: [
-            // A dispatch, and 5 and 25 floors on top of it.
+            // A dispatch, plus 5 and 25 times the floor.
             .ratio("0 middleware", atMost: 2.3),
             .ratio("1 middleware", atMost: 2.3 + 5),
             .ratio("10 middleware", atMost: 2.3 + 25),
@@ -107,7 +107,7 @@ private struct PassOn: FluxMiddleware {
     }
 }
 
-/// Takes part in all that happens, and does next to nothing: what is measured is the library's part.
+/// An instrumentation that does next to nothing, so that the library's part is measured.
 private struct Watcher: FluxInstrumentation {
     func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
         precondition(duration >= .zero)

@@ -26,7 +26,7 @@ extension Workload {
         bounds: [.ratio(atMost: 2.5)]
     )
 
-    /// A subscriber that sees the last state, if not each.
+    /// Measures a subscriber that sees the last state, but not necessarily each one.
     private static func measureNewest(
         _ effort: Effort,
         _ subscribe: (FluxStore<Sample>, @escaping @Sendable (Sample) -> Void) -> FluxSubscription
@@ -109,7 +109,7 @@ extension Workload {
         bounds: [.ratio(atMost: 0.4), .ratio(atMost: 1, of: "share")]
     )
 
-    /// One change at a time, until every iterator has seen it.
+    /// Makes one change at a time, and waits until every iterator has seen it.
     private static func measureIterators<States: AsyncSequence & Sendable>(
         _ effort: Effort, _ all: [States], change: () -> Void
     ) -> Double where States.Element == Sample {
@@ -230,7 +230,7 @@ extension Workload {
     )
 }
 
-/// Where the iterators of a cell meet.
+/// The counters by which a cell waits for its iterators.
 private final class Rally: Sendable {
     let left = Atomic<Int>(0)
     let started = Atomic<Int>(0)

@@ -26,7 +26,7 @@ private enum Zero: Tag {}
 private enum Even<Half: Tag>: Tag {}
 private enum Odd<Half: Tag>: Tag {}
 
-/// A state whose action type is one of as many as wanted, made of binary numbers at run time.
+/// A state with one of any number of action types, which are formed from binary numbers at run time.
 private struct Bystander<Kind: Tag>: FluxState {
     struct Action: FluxAction {}
 

@@ -3,7 +3,7 @@ import FluxEffects
 import Synchronization
 import Workbench
 
-/// Keeps its handler until it is told to let go: its events stay in flight.
+/// Keeps its handlers until they are released from outside, so that its events stay in flight.
 private enum Holding: FluxActionConverter {
     struct Event: FluxEvent { let key: Int }
 
@@ -18,12 +18,12 @@ private enum Holding: FluxActionConverter {
     }
 }
 
-/// Never minds.
+/// Starts every event.
 private struct Lenient: FluxRuling {
     func decide(on event: Holding.Event, inFlight: FluxInFlightEvents<Holding.Event>) -> FluxDecision { .start }
 }
 
-/// Counts, and looks at none.
+/// Counts the events in flight without looking at any of them.
 private struct Counting: FluxRuling {
     func decide(on event: Holding.Event, inFlight: FluxInFlightEvents<Holding.Event>) -> FluxDecision {
         inFlight.count < 1_000_000 ? .start : .drop
@@ -57,7 +57,7 @@ extension Workload {
         ("custom, counting all", .custom(Counting())),
     ]
 
-    /// A logarithm makes four times of ten what it makes of ten thousand.
+    /// A cost that grows with the logarithm is four times as high for 10,000 events as for 10.
     static let rules = Workload(
         name: "w1r",
         title: "fire under a rule, with 10 and with 10,000 events in flight",
@@ -72,7 +72,7 @@ extension Workload {
         bounds: kinds.map { .ratio("\($0.name), 10000 in flight", atMost: 4, of: "\($0.name), 10 in flight") }
     )
 
-    /// What an event costs does not grow with how many creators wait.
+    /// The cost of an event does not grow with the number of waiting creators.
     static let sharedLimit = Workload(
         name: "w1l",
         title: "an event on each of many creators, fire to applied, all with one limit of 40",
@@ -95,7 +95,7 @@ extension Workload {
         bounds: [.ratio("10000 creators", atMost: 4, of: "100 creators")]
     )
 
-    /// The time of firing one event, in ns, while so many are in flight; each with the key of one of them.
+    /// The time to fire one event, in ns, while a number of events are in flight; each has the key of one of them.
     private static func fire(_ events: Int, among inFlight: Int, _ rule: FluxRule<Holding.Event>) -> Double {
         let handlers = Holding.Handlers()
         let creator = FluxActionCreator<Holding>(

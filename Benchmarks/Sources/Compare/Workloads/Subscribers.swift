@@ -18,7 +18,7 @@ extension Workload {
         atMost: 0.2
     )
 
-    /// Dispatches to a store with subscribers, and waits until each of them saw the last state.
+    /// Dispatches to a store with subscribers, and waits until each of them has seen the last state.
     private static func notified(
         name: String, title: String, subscribers: Int, actions: Int, atMost limit: Double
     ) -> Workload {
@@ -28,7 +28,7 @@ extension Workload {
             title: title,
             cells: [
                 Cell(Name.floor, crowd.locked), Cell(Name.flux, crowd.flux), Cell(Name.queue, crowd.queue),
-                // A hundred times slower than the others where there are many, so that it gets less to do.
+                // With many subscribers it is a hundred times slower than the others, so it gets less to do.
                 Cell(Name.actor, Crowd(subscribers: subscribers, actions: actions / 10).actor),
                 Cell(Name.combine, crowd.combine),
             ],
@@ -40,7 +40,7 @@ extension Workload {
 
 /// The subscribers of a cell.
 ///
-/// Each writes to a tally of its own, as real ones do.
+/// Each writes to its own tally, as real subscribers do.
 private struct Crowd: Sendable {
     let subscribers: Int
     let actions: Int

@@ -1,17 +1,17 @@
 import FluxCore
 
-/// Counts marks, and sees whether those of each producer come in order.
+/// Counts marks, and checks whether those of each producer arrive in order.
 struct Board: FluxState {
     enum Action: FluxAction {
         case mark(producer: Int, number: Int)
-        /// Changes the state, and announces nothing.
+        /// Changes the state without announcing it.
         case quiet
     }
 
     private(set) var count = 0
     private(set) var quiet = 0
     private(set) var disorder = 0
-    /// Tells one order of all marks from any other.
+    /// Distinguishes one order of all marks from any other.
     private(set) var order = 0
     private(set) var last: [Int: Int] = [:]
 
@@ -30,7 +30,7 @@ struct Board: FluxState {
     }
 }
 
-/// Takes the same actions, and notes in which order they came.
+/// Handles the same actions, and records their order.
 struct Journal: FluxState {
     private(set) var count = 0
     private(set) var order = 0
@@ -43,7 +43,7 @@ struct Journal: FluxState {
     }
 }
 
-/// A sum that goes into a file.
+/// A sum that is stored in a file.
 struct Total: FluxState {
     enum Action: FluxAction { case add(Int) }
     struct NoNumber: Error {}

@@ -2,7 +2,7 @@ import FluxCore
 import FluxEffects
 import Synchronization
 
-/// Events under every rule, some of them cancelled; and creators that are let go of while events are in flight.
+/// Events with every rule, some of them cancelled; and creators that are released while events are in flight.
 struct EventsActivity: Activity {
     private static let jobs = 40
 
@@ -53,7 +53,7 @@ struct EventsActivity: Activity {
         }
         await creator.flush()
         try promise("C9", "\(name), events in flight", creator.inFlight, is: 0)
-        // A conversion that was cancelled may still be on its way, and send.
+        // A cancelled conversion may still be running, and send.
         try await promise("C9", "\(name), conversions end") { site.running == 0 }
         for job in jobs {
             let applied = store.state.applied[job.number, default: 0]
@@ -61,7 +61,8 @@ struct EventsActivity: Activity {
         }
     }
 
-    /// Where nothing is cancelled, no more run at once than the rule lets; what was cancelled may still be on its way.
+    /// Checks that no more events run at once than the rule allows; none is cancelled, as a cancelled one may still be
+    /// running.
     private func limit(_ name: String, atMost most: Int, _ rules: [FluxRule<Job>]) async throws {
         let (store, site) = (FluxStore(initialState: Ledger(), dispatcher: nil), Site())
         let creator = FluxActionCreator<JobConverter>(dependency: site, store: store, rules: rules)
@@ -81,7 +82,7 @@ struct EventsActivity: Activity {
         }
     }
 
-    /// C3 and C10: whatever becomes of the creator, all events come, in the order in which they were fired.
+    /// C3 and C10: even after the creator is released, all events arrive, in the order in which they were fired.
     private func letGo() async throws {
         let store = FluxStore(initialState: Board(), dispatcher: nil)
         var creator: FluxActionCreator<MarkConverter>? = FluxActionCreator(dependency: Canary(), store: store)
@@ -97,7 +98,7 @@ struct EventsActivity: Activity {
     }
 }
 
-/// How many actions came of each event.
+/// How many actions each event led to.
 private struct Ledger: FluxState {
     struct Action: FluxAction { let number: Int }
 
@@ -116,7 +117,7 @@ private struct Job: FluxEvent {
     let failures: Int
 }
 
-/// What conversions use: it knows of each how often it was tried.
+/// The dependency of the conversions; it counts the attempts of each event.
 private final class Site: Sendable {
     private let canary = Canary()
     private let state = Mutex((attempts: [Int: Int](), running: 0, most: 0))

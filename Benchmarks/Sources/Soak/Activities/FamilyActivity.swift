@@ -2,7 +2,7 @@ import FluxCore
 import FluxPersistence
 import FluxRouting
 
-/// A family of stores in files, more keys than may be open at once, asked for by several at a time.
+/// A family of stores in files, with more keys than may be open at once, used by several tasks at a time.
 struct FamilyActivity: Activity {
     private static let keys = 8
 
@@ -31,11 +31,11 @@ struct FamilyActivity: Activity {
             let sum = try await family.with(key) { $0.state.sum }
             try promise("C10", "the sum of a member", sum, is: sums[key])
         }
-        // Another family on the same files, once the first has put away what it has.
+        // Another family on the same files, after the first has closed its members.
         for key in 0..<Self.keys { try await family.close(key) }
         let other = Self.family(in: folder)
         try await visit(other)
-        // The system keeps a sleep that was cancelled until its time is up, so that a longer one would look like growth.
+        // The system keeps a cancelled sleep until its time is up, so a longer one would look like growth.
         let report = await other.shutdown(within: .seconds(10))
         try promise("C10", "members that could not be closed", report.failed.count + report.late.count, is: 0)
     }

@@ -1,7 +1,7 @@
 import FluxCore
 import FluxPersistence
 
-/// Stores in files, opened, changed and dropped: each time what was dispatched before is there.
+/// Stores in files, opened, changed and dropped: each time, everything dispatched before must be there.
 struct FilesActivity: Activity {
     private static let files = 4
     private static let changes = 5
@@ -23,7 +23,7 @@ struct FilesActivity: Activity {
             let token = store.subscribe { [canary = Canary()] _ in withExtendedLifetime(canary) {} }
             for _ in 0..<Self.changes { store.dispatch(action: .add(1)) }
             sums.add(Self.changes, to: number)
-            // Otherwise the next who opens it waits for what is due.
+            // Without the flush, the next store on the file waits for the pending saves.
             if Bool.random() { await store.flush() }
             withExtendedLifetime(token) {}
         }

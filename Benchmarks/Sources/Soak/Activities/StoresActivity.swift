@@ -4,14 +4,14 @@ import FluxObservation
 import FluxRouting
 import Synchronization
 
-/// Stores that are opened and dropped on a dispatcher that stays, watched in every way while two threads dispatch.
+/// Stores that are created and dropped on a dispatcher that stays, watched in every way while two threads dispatch.
 struct StoresActivity: Activity {
     private static let producers = 2
     private static let marks = 100
     private static let later = 5
 
     private let town = FluxDispatcher()
-    /// There all along, and watched all along.
+    /// Exists, and is watched, all the time.
     private let resident: FluxStore<Journal>
     private let residentSeen = Tally()
     private let watching: FluxSubscription
@@ -37,7 +37,7 @@ struct StoresActivity: Activity {
         let echo = Echo(board)
 
         try await produce(into: board, reading: view, cuts)
-        // C8: one of the handlers has not come back yet.
+        // C8: one of the handlers has not returned yet.
         for watcher in watchers {
             try await promise("C8", "\(watcher.kind) sees all beside a blocked handler") { watcher.tally.last == total }
         }
@@ -60,7 +60,7 @@ struct StoresActivity: Activity {
             try watcher.tally.check("\(watcher.kind)", isLossless: watcher.kind.isLossless, to: total)
         }
 
-        // C7: half of them end, and see nothing of what comes then.
+        // C7: half of them end, and see no later change.
         for (index, watcher) in watchers.enumerated() where index.isMultiple(of: 2) { await watcher.end() }
         for number in 1...Self.later {
             town.dispatch(action: Board.Action.mark(producer: 0, number: Self.marks + number))
@@ -111,7 +111,7 @@ struct StoresActivity: Activity {
         }
     }
 
-    /// C10: a store that is let go of delivers what is due, and then lets go of its handlers.
+    /// C10: a released store delivers its pending changes, and then releases its handlers.
     private func letGo() async throws {
         let tally = Tally()
         var store: FluxStore<Board>? = FluxStore(initialState: Board(), dispatcher: town)
@@ -126,7 +126,7 @@ struct StoresActivity: Activity {
     }
 }
 
-/// What a view of three stores has shown: all three in step, and never back.
+/// Checks what a view of three stores has shown: all three in step, and never going back.
 private final class Cuts: Sendable {
     private let state = Mutex((last: 0, fault: String?.none))
 
@@ -145,7 +145,7 @@ private final class Cuts: Sendable {
     }
 }
 
-/// A handler that blocks at its first call, on a queue of its own.
+/// A handler that blocks in its first call, on its own queue.
 private struct SlowConsumer {
     let tally = Tally()
     private let gate = DispatchSemaphore(value: 0)
@@ -161,7 +161,7 @@ private struct SlowConsumer {
     func goOn() { gate.signal() }
 }
 
-/// A handler that dispatches, each change once more, into another store.
+/// A handler that dispatches each change once more, to another store.
 private struct Echo {
     let store = FluxStore(initialState: Board(), dispatcher: nil)
     private let token: FluxSubscription

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What there has to be at each of some places, counted from any thread.
+/// The expected sum at each of several places, counted from any thread.
 final class Sums: Sendable {
     private let sums: Mutex<[Int]>
 

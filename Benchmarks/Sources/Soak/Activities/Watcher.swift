@@ -9,7 +9,7 @@ enum Watching: CaseIterable {
     case states, everyState, newestStates, failingStates, values, everyValue
     case view, viewStates, viewOfView, part, mirror
 
-    /// Whether it gets each change; the others may skip.
+    /// Whether it receives each change; the others may skip some.
     var isLossless: Bool {
         switch self {
         case .every, .newest, .oldest, .failing, .selector, .oldAndNew, .anyOf, .main: true
@@ -19,7 +19,7 @@ enum Watching: CaseIterable {
     }
 }
 
-/// What one of them has seen of a count that goes up by one at a time.
+/// Records what one of them has seen of a count that grows by one at a time.
 final class Tally: Sendable {
     private struct State {
         var first: Int?
@@ -40,7 +40,7 @@ final class Tally: Sendable {
             if state.hasEnded { state.fault = "a call after the end" }
             state.isInside = true
         }
-        // A second call, if there were one, may come in here.
+        // A second call, if there were one, could start here.
         sched_yield()
         state.withLock { state in
             if state.first != nil && count <= state.last { state.fault = "\(count) after \(state.last)" }
@@ -53,7 +53,7 @@ final class Tally: Sendable {
 
     func end() { state.withLock { $0.hasEnded = true } }
 
-    /// Throws unless all was seen up to a count: each one of them where it is lossless, and none twice or backwards.
+    /// Throws unless everything up to a count was seen: each value if it is lossless, and none twice or backwards.
     func check(_ name: String, isLossless: Bool, to count: Int) throws {
         let state = state.withLock { $0 }
         if let fault = state.fault { throw BrokenPromise("C5 or C7", "\(name): \(fault)") }
@@ -64,7 +64,7 @@ final class Tally: Sendable {
     }
 }
 
-/// A way to watch at work: it keeps a canary, as handlers keep what they use.
+/// A running way to watch; it keeps a canary, as handlers keep what they use.
 struct Watcher: Sendable {
     let kind: Watching
     let tally = Tally()
@@ -78,7 +78,7 @@ struct Watcher: Sendable {
         ending = await Self.start(kind, store, see)
     }
 
-    /// Ends it: from then on a call would be one too many.
+    /// Ends it: any later call would be one too many.
     func end() async {
         await ending()
         tally.end()
@@ -137,7 +137,7 @@ struct Watcher: Sendable {
     private static func sequence<Element, Failure>(
         _ states: FluxStates<Element, Failure>, _ see: @escaping @Sendable (Element) -> Void
     ) -> @Sendable () async -> Void {
-        // It watches from here on, and not from when the task gets its turn.
+        // Watching starts here, and not when the task gets its turn.
         nonisolated(unsafe) let first = states.makeAsyncIterator()
         let task = Task {
             var iterator = first
@@ -149,7 +149,7 @@ struct Watcher: Sendable {
         }
     }
 
-    /// Reads what a view of SwiftUI would show, now and then.
+    /// Reads what a SwiftUI view would show, from time to time.
     @MainActor
     private static func mirror(
         _ store: FluxStore<Board>, _ see: @escaping @Sendable (Int) -> Void
