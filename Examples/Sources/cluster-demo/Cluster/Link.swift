@@ -34,8 +34,10 @@ final class Link: Sendable {
         server.withLock { $0 = listening }
     }
 
-    /// Cuts or restores the link. On restoring, what was sent meanwhile arrives, as if a network had dropped it and the
-    /// sender repeated it.
+    /// Cuts or restores the link.
+    ///
+    /// When it is restored, what was sent meanwhile arrives, as if the network had dropped it and the sender repeated
+    /// it.
     func cut(_ isCut: Bool) {
         let channels = state.withLock { state in
             state.isCut = isCut
