@@ -18,8 +18,7 @@ struct Report {
     let samples: [Sample]
     let rounds: Int
 
-    /// In less than ten minutes it is still warming up: the system adds threads from time to time, each with memory
-    /// that it keeps.
+    /// A shorter run is still warming up: the system adds threads from time to time, each with memory that it keeps.
     var isTooShort: Bool { (samples.last?.minutes ?? 0) < 10 }
 
     var findings: [Finding] {

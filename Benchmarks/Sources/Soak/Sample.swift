@@ -21,7 +21,7 @@ enum Meter: CaseIterable {
         }
     }
 
-    /// How much higher the last third may be than the middle one; `threads` is how many more threads it has.
+    /// Returns how much higher the last third may be than the middle one, if it has that many more threads.
     func tolerance(from value: Double, threads: Double) -> Double {
         switch self {
         // Hash tables have one size or another by chance, and Dispatch keeps a thousand continuations for each thread.

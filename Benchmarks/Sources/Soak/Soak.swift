@@ -28,8 +28,7 @@ enum ActivityName: String, CaseIterable, ExpressibleByArgument {
 final class Soak: Sendable {
     /// How many samples are taken in all, unless a phase would then take less than a second.
     private static let phases = 240
-    /// How often the watchdog checks, in seconds, and how many checks may find that no round has ended: ten minutes in
-    /// all.
+    /// The seconds between the watchdog's checks, and how many of them may find that no round has ended: ten minutes.
     private static let tick = 5
     private static let patience = 120
 

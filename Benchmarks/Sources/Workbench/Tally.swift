@@ -18,7 +18,7 @@ public func expect<Value: Equatable>(_ what: String, _ actual: Value, _ expected
 
 /// Records what one subscriber saw; each state must be one action further than the last.
 ///
-/// One thread writes at a time, so a relaxed load and store suffice: an atomic addition would cost more than what is
+/// One thread writes at a time, so a relaxed load and store are enough. An atomic addition would cost more than what is
 /// measured.
 public final class Tally: Sendable {
     @usableFromInline let seen: Atomic<Int>

@@ -7,21 +7,21 @@ import Synchronization
 /// last of these. So the end of a log is known without reading its last message.
 enum JetStreamBatch {
     static let most: UInt64 = 1_024
-    /// The usual most bytes in a message, because a reader holds a few hundred messages; a larger entry is sent alone.
+    /// The usual limit of a message in bytes, because a reader holds a few hundred; a larger entry is sent alone.
     static let usualSize = 1 << 16
 
-    /// The position of the last entry of a message; 0 if there is no message.
+    /// Returns the position of the last entry of a message; 0 if there is no message.
     static func end(of place: UInt64) -> UInt64 { place == 0 ? 0 : place * most + most - 1 }
 
-    /// The place of the message that holds the first entry after a position, if that entry exists.
+    /// Returns the place of the message that holds the first entry after a position, if that entry exists.
     static func place(after position: UInt64) -> UInt64 { max(1, (position + 1) / most) }
 
-    /// The position of the entry at `index` in a message of `count` entries.
+    /// Returns the position of the entry at `index` in a message of `count` entries.
     static func position(of index: Int, in count: Int, at place: UInt64) -> UInt64 {
         end(of: place) - UInt64(count - 1 - index)
     }
 
-    /// The bytes that an entry occupies in a message.
+    /// Returns how many bytes an entry occupies in a message.
     static func size(of entry: [UInt8]) -> Int { 4 + entry.count }
 
     static func pack(_ entries: [[UInt8]]) -> [UInt8] {
@@ -55,7 +55,7 @@ enum JetStreamBatch {
 
 /// Appends entries that arrive at the same time as one message.
 ///
-/// While a message is in flight, later entries wait for the next one, but only for ``patience``: so a message whose
+/// While a message is in flight, later entries wait for the next one, but only for ``patience``. So a message whose
 /// acknowledgement is slow, as during an election, does not hold them up.
 final class JetStreamAppender: Sendable {
     typealias Answer = Result<UInt64, FluxSharedLogError>
@@ -90,7 +90,7 @@ final class JetStreamAppender: Sendable {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isCancelled = state.withLock { state in
-                    // From here on `onCancel` finds the entry and its continuation.
+                    // If the task is cancelled later, `onCancel` finds the entry and its continuation.
                     if Task.isCancelled { return true }
                     state.waiting.append((id, entry))
                     state.continuations[id] = continuation
@@ -142,7 +142,7 @@ final class JetStreamAppender: Sendable {
         }
     }
 
-    /// Lets the next message go: a message was answered, or its time is up.
+    /// Ends the wait for a message, which was answered or has run out of time, and sends the next one.
     private func over(_ number: UInt64) {
         state.withLock { if $0.underWay == number { $0.underWay = nil } }
         sendNext()

@@ -46,12 +46,10 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// Adds an entry at the end, even if it was added before: readers apply each key once.
     ///
     /// Entries that are added at the same time are sent as one message, which costs little more than one entry.
-    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: it forgets after two minutes, and readers apply
-    /// each key once.
+    /// JetStream's own de-duplication, by `Nats-Msg-Id`, is not used: it forgets after two minutes.
     ///
     /// - Parameters:
-    ///   - entry: The entry. It must be at least 512 bytes smaller than the servers' `max_payload`, which is 1 MiB by
-    ///     default.
+    ///   - entry: The entry, at least 512 bytes smaller than the servers' `max_payload`, which is 1 MiB by default.
     ///   - key: Not used.
     /// - Returns: Its position, once a majority of the servers has it.
     /// - Throws: The reason why no such answer arrived.
@@ -80,8 +78,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     // MARK: - The end
 
-    // Simultaneous callers share one mark. A lost mark, as during an election, delays later callers only for
-    // `patience`.
+    // Simultaneous callers share one mark. A lost one, as in an election, delays later callers only for `patience`.
     private struct Ends {
         /// Has started, and may have stored its mark already.
         var running: Task<Result<UInt64, FluxSharedLogError>, Never>?
@@ -114,8 +111,8 @@ public final class JetStreamKeyLog: FluxSharedLog {
     ///
     /// JetStream answers reads from what a server has, and a server that was paused or cut off may believe for a while
     /// that it is still the leader. So this stores a mark, which takes a majority. Then it looks up the entries before
-    /// the mark, and this search ends only on a server that has the mark: it must find a message at the mark's place or
-    /// after it.
+    /// the mark. Only a server that has the mark can end this search, because it must find a message at the mark's
+    /// place or after it.
     private func findEnd() async -> Result<UInt64, FluxSharedLogError> {
         do {
             let mark = try await logs.add([], as: marks, headers: [("Nats-Rollup", "sub")])
@@ -133,8 +130,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
         }
     }
 
-    /// Searches from the place of an entry for the last one before a mark; returns nil if the server does not have the
-    /// mark.
+    /// Searches from an entry's place for the last entry before a mark; returns nil if the server lacks the mark.
     private func end(from last: UInt64, before mark: UInt64) async throws(FluxSharedLogError) -> UInt64? {
         var (end, place) = (JetStreamBatch.end(of: last), last)
         while place < mark {
@@ -150,8 +146,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
 
     // MARK: - Snapshots
 
-    /// Says where the newest snapshot is; its parts are stored before it, and removed after another head has replaced
-    /// it.
+    /// Says where the newest snapshot is; its parts are stored before it, and removed after another head replaces it.
     private struct Head: Codable {
         let position: UInt64
         let upload: String
@@ -271,8 +266,9 @@ public final class JetStreamKeyLog: FluxSharedLog {
 }
 
 extension Task where Failure == Never {
-    /// The task's value, or nil promptly if the waiting task is cancelled; this task keeps running, since several may
-    /// wait for it.
+    /// The task's value, or nil promptly if the waiting task is cancelled.
+    ///
+    /// This task continues then, because several tasks may wait for it.
     fileprivate var valueUnlessCancelled: Success? {
         get async {
             let (values, giving) = AsyncStream<Success>.makeStream()

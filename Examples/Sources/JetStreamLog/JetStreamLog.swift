@@ -41,11 +41,10 @@ public final class JetStreamLog: Sendable {
     /// Connects, and creates the streams if they do not exist.
     ///
     /// - Parameters:
-    ///   - servers: Addresses such as `nats://127.0.0.1:4222`. The client connects to no others, whatever the servers
+    ///   - servers: Addresses such as `nats://127.0.0.1:4222`. The client connects only to these, whatever servers
     ///     announce.
     ///   - stream: The name of the stream: letters, digits, `-` and `_`.
-    ///   - replicas: The number of servers that have every entry: 1, 3 or 5. An existing stream must have the same
-    ///     number.
+    ///   - replicas: How many servers have every entry: 1, 3 or 5. An existing stream must have the same number.
     ///   - timeout: How long to wait for a server's answer before an operation is unavailable.
     /// - Throws: ``FluxSharedLogError/unavailable(_:)`` if no server answers or there is no leader; the call may be
     ///   repeated. ``FluxSharedLogError/refused(_:)`` if a stream cannot have the requested settings.
@@ -66,8 +65,7 @@ public final class JetStreamLog: Sendable {
 
     /// Returns the log of one key.
     ///
-    /// - Parameter key: Any text of at most 2,600 bytes. A byte that is not a letter, a digit, `-` or `_` counts as
-    ///   three.
+    /// - Parameter key: Any text of at most 2,600 bytes; each that is not a letter, digit, `-` or `_` counts as three.
     /// - Returns: Its log. Create one for each replica, and keep it.
     public func log(for key: String) -> JetStreamKeyLog { JetStreamKeyLog(self, key: key) }
 
@@ -102,8 +100,8 @@ public final class JetStreamLog: Sendable {
         } catch {
             throw error.failure("the stream \(wanted.name)")
         }
-        // Limits that make a stream refuse appends are the operator's choice. What can be read and written, and that it
-        // stays, is not.
+        // The operator may set limits that make a stream refuse appends, but not what is read and written, nor whether
+        // it stays.
         var differences: [String] = []
         func compare<Value: Equatable>(_ name: String, _ setting: KeyPath<JetStream.StreamSettings, Value>) {
             let (old, new) = (found[keyPath: setting], wanted[keyPath: setting])
@@ -198,7 +196,7 @@ public final class JetStreamLog: Sendable {
     }
 }
 
-/// Whether a byte may appear in a subject without being escaped.
+/// Returns whether a byte may appear in a subject without being escaped.
 private func isPlain(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

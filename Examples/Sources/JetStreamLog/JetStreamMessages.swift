@@ -117,8 +117,8 @@ enum JetStream {
             switch (details.code, details.err_code) {
             case (_, 10037), (_, 10059): throw .notFound
             case (_, 10058): throw .exists
-            // No stream can have these settings, whatever happens to the servers. 10052: bad settings; 10074: more
-            // replicas than servers.
+            // No stream can be so, whatever happens to the servers. 10052: bad settings; 10074: more replicas than
+            // servers.
             case (_, 10052), (_, 10074): throw .other(.refused(text))
             // These include resources and limits, which an operator can fix. 10002: the account's limits; 10005: too
             // few servers are running.
@@ -141,7 +141,7 @@ enum JetStream {
 }
 
 extension JetStream.Failure {
-    /// The error for a caller that did not expect this failure.
+    /// Returns the error for a caller that did not expect this failure.
     func failure(_ what: String) -> FluxSharedLogError {
         switch self {
         case .notFound: .unavailable("\(what) is not there")

@@ -1,11 +1,11 @@
 import FluxReplication
 import Synchronization
 
-/// Reads a key's entries once, by a consumer of its own in the servers' memory.
+/// One reading of a key's entries, through a consumer of its own in the servers' memory.
 ///
 /// It requests a limited number of messages at a time, and more only as they are taken. So the servers wait for it, and
 /// it holds no more than that. The consumer numbers its deliveries. If one is missing, or nothing is heard, the reader
-/// gives up the consumer and creates another one that begins after the last delivered entry. So nothing is skipped,
+/// gives up the consumer and creates another one that begins after the last delivered entry. So no entry is skipped,
 /// whatever has failed.
 struct JetStreamReader {
     private static var batch: Int { 256 }
@@ -101,7 +101,7 @@ extension Swift.Duration {
 /// The deliveries of a consumer that nobody has taken yet.
 final class Delivery: Sendable {
     enum Next {
-        /// Entries in order. Empty if part of a request has expired, so that more must be requested.
+        /// Entries in order; empty if part of a request has expired, so that more must be requested.
         case entries([FluxSharedEntry<[UInt8]>])
         /// The request reached no consumer, and it is time to ask again.
         case nobody
@@ -144,7 +144,7 @@ final class Delivery: Sendable {
 
     init(silence: Swift.Duration) { self.silence = silence }
 
-    /// How many messages to request so that at most `batch` are outstanding; 0 while enough are.
+    /// Returns how many messages to request so that at most `batch` are outstanding; 0 while enough are.
     func ask(for batch: Int) -> Int {
         state.withLock { state in
             if !state.isUnknown { state.heard = .now }

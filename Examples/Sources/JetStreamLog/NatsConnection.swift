@@ -7,7 +7,7 @@ import Synchronization
 /// A connection to a cluster of NATS servers, for many tasks at once: requests with their answers, and deliveries.
 ///
 /// The C client reconnects by itself, has its own threads, and calls back on them. It may block, so it is never called
-/// on a thread of Swift's tasks. If a server's error has made it close permanently, the next call opens another
+/// on a thread of Swift's tasks. After an error from a server that closes it permanently, the next call opens another
 /// connection.
 ///
 /// Thread safety: everything may be used from any thread.
@@ -325,7 +325,7 @@ private final class Link: @unchecked Sendable {
     }
 }
 
-/// The server's last error; nil if there is none.
+/// Returns the server's last error, or nil if there is none.
 private func lastError(of connection: OpaquePointer?) -> String? {
     var text: UnsafePointer<CChar>?
     guard natsConnection_GetLastError(connection, &text) != NATS_OK, let text, text.pointee != 0 else { return nil }
@@ -403,8 +403,7 @@ private final class Answers: Sendable {
         }
     }
 
-    /// Registers a caller for an answer; returns false if the task is cancelled already, after resuming the
-    /// continuation.
+    /// Registers a caller for an answer; returns false, and resumes it, if its task is cancelled already.
     func expect(
         _ number: UInt64, subject: String, until deadline: ContinuousClock.Instant,
         _ continuation: CheckedContinuation<Answer, Never>
@@ -449,12 +448,12 @@ private final class Answers: Sendable {
             for number in denied.keys { state.expected[number] = nil }
             return denied.values
         }
-        // Not refused: the error does not say which of the messages to the subject is meant, and an earlier one may
-        // have been stored.
+        // Not refused: the error does not say which message to the subject it means; an earlier one may have been
+        // stored.
         for expected in denied { expected.continuation.resume(returning: .failure(.unavailable(trouble))) }
     }
 
-    /// Whether the error says that this client may not publish to a subject; the client truncates long texts.
+    /// Returns whether an error says that this client may not publish to a subject; the client truncates long texts.
     private static func isDenied(_ subject: String, by trouble: String) -> Bool {
         let start = "Permissions Violation for Publish to \""
         return trouble.hasPrefix(start) && "\(start)\(subject)\"".hasPrefix(trouble)

@@ -59,8 +59,7 @@ public final class NatsServer: Sendable {
 
             """
         if let routePort {
-            // Servers announce each other's addresses. Those announced here lead nowhere, because they could bypass a
-            // proxy.
+            // Servers announce each other's addresses. Those announced here lead nowhere, or they could bypass a proxy.
             settings += """
                 cluster {
                     name: "local", listen: "127.0.0.1:\(routePort)", advertise: "127.0.0.1:\(try freePort())", no_advertise: true

@@ -24,8 +24,7 @@ public final class PostgresLog: Sendable {
     ///     need `synchronous_standby_names`, and a server must be fenced before another one takes over from it:
     ///     otherwise acknowledged entries are lost.
     ///   - name: The prefix of the tables' names: 1 to 55 lower-case letters, digits and `_`, and no digit first.
-    /// - Throws: The reason why this failed: refused if waiting will not correct the address, the database, the user or
-    ///   the name.
+    /// - Throws: The reason: refused if waiting will not correct the address, the database, the user or the name.
     public init(_ address: String, name: String) async throws(FluxSharedLogError) {
         // A name in PostgreSQL has at most 63 bytes, including the suffix `_entries`.
         guard name.wholeMatch(of: /[a-z_][a-z0-9_]{0,54}/) != nil else {
@@ -151,8 +150,8 @@ public final class PostgresKeyLog: FluxSharedLog {
         var position = position
         var rings = log.bell.rings(for: key).makeAsyncIterator()
         while !Task.isCancelled {
-            // One statement sees one moment: either an entry, or that it is gone. An entry's length is known without
-            // reading the entry.
+            // One statement sees one moment: either an entry, or that it is gone. The server knows an entry's length
+            // without reading it.
             let rows = try await run(
                 """
                 SELECT trimmed, e.position, e.entry FROM \(log.name)_keys k LEFT JOIN LATERAL (

@@ -14,8 +14,8 @@ enum Parameter {
         case .text(let text): Array(text.utf8)
         case .number(let number): bigEndian(Int64(clamping: number))
         case .bytes(let bytes): bytes
-        // One dimension, no NULL, elements of type `bytea` (17), their count, counted from 1; then each element with
-        // its length.
+        // One dimension, no NULL, element type `bytea` (17), the count, counted from 1; then each element after its
+        // length.
         case .array(let elements):
             [1, 0, 17, Int32(elements.count), 1].flatMap(bigEndian)
                 + elements.flatMap { bigEndian(Int32($0.count)) + $0 }
@@ -188,8 +188,8 @@ final class Answer<Value: Sendable>: Sendable {
 
     /// Waits for the value, either for a time that depends on the bytes sent, or as long as it takes if `size` is nil.
     ///
-    /// A server that hangs, or waits for its standby, sends nothing. The statement then continues, and the caller gets
-    /// an error.
+    /// A server that hangs, or waits for its standby, sends nothing. The statement continues, and the caller gets an
+    /// error.
     func get(sending size: Int? = nil) async throws(FluxSharedLogError) -> Value {
         // Longer than the wait for a lock, which has an error of its own; and 1 MB a second is fast enough for a line.
         let limit = size.map { size in

@@ -39,8 +39,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         public var decodeState: @Sendable (_ version: Int, _ bytes: Data) throws -> State
         /// Decodes an action from the stored version, which is this or an older one, and the raw bytes.
         public var decodeAction: @Sendable (_ version: Int, _ bytes: Data) throws -> State.Action
-        /// Adds an entry; specialised in the module that creates the coding, as generic code here would look up types
-        /// for each entry.
+        /// Adds an entry; specialised where the coding is created, because generic code here would look up types each
+        /// time.
         @usableFromInline let append: @Sendable (inout [FluxLogEntry<State.Action>], UInt64, State.Action) -> Void
 
         /// Creates a coding.
@@ -75,8 +75,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         public let reason: any Error
         /// One line that begins with the path.
         public var description: String { "\(path): \(reason)" }
-        /// Whether the disk failed an operation, for example because it is full: that may pass, and the database may be
-        /// intact.
+        /// Whether the disk failed an operation, such as a full one: that may pass, and the database may be intact.
         public var isOfDisk: Bool {
             let code = (reason as? DatabaseError)?.resultCode
             return [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY].contains(code)
@@ -107,15 +106,13 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         }
     }
 
-    /// The path is empty or has a zero byte: SQLite would create a database that is deleted on closing, or one of
-    /// another name.
+    /// The path is empty or has a zero byte: SQLite would create a temporary database, or one of another name.
     public struct NotAPath: Error, CustomStringConvertible {
         /// One line with this message.
         public var description: String { "a path must not be empty, and must not have a zero byte" }
     }
 
-    /// The file was deleted, moved or replaced while the database was open: what is written to it would not be found
-    /// again.
+    /// The file was deleted, moved or replaced while the database was open: what is written to it would be lost.
     public struct Moved: Error, CustomStringConvertible {
         /// One line that says what to do.
         public var description: String {
@@ -138,8 +135,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// Opens a database on a thread of its own, and creates it if there is none.
     ///
     /// Opening writes to the disk, and may wait until another log has closed the database. On its own thread this
-    /// blocks none of the threads that tasks run on. Closing may write too; it happens on the thread that releases the
-    /// last reference.
+    /// blocks none of the threads that tasks run on. Closing may write too, and happens where the last reference is
+    /// released.
     ///
     /// - Parameters:
     ///   - path: The file, with any name; its folder must exist.
@@ -188,8 +185,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
             // With the prefix `./`, a name such as `:memory:` is that of a file.
             database = try DatabaseQueue(path: path.hasPrefix("/") ? path : "./" + path, configuration: configuration)
             try database.write { database in
-                // Writes a page each time. Its sync includes what another process has committed but, being stopped, not
-                // synced.
+                // Writes a page each time. Its sync covers what another process has committed but, being stopped, not
+                // yet synced.
                 try database.execute(
                     sql: """
                         PRAGMA application_id = \(Self.application);
@@ -358,8 +355,8 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
                     try Self.requireInPlace(database)
                     return .commit
                 }
-                // Checks again: the file may have gone before the commit, and the caller may acknowledge what it gets
-                // from here.
+                // Checks again: the file may have gone before the commit, and the caller may acknowledge what this
+                // returns.
                 try Self.requireInPlace(database)
                 return value!
             }

@@ -84,8 +84,7 @@ struct Run: AsyncParsableCommand {
             for await _ in end {}
 
             showing.cancel()
-            // In this order: the watchers leave, the rooms accept no more bids and close, and the last bidders learn of
-            // it.
+            // In this order: the watchers leave, the rooms refuse further bids and close, and the last bidders notice.
             watching.cancel()
             let watched = await watching.result
             try await house.close()

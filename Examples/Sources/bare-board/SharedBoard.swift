@@ -146,7 +146,7 @@ actor SharedBoard {
         }
     }
 
-    /// Encoded once for all clients that need it.
+    /// Returns the frame of the saved state, encoded once for all clients that need it.
     private func savedStateFrame() -> ByteBuffer {
         let frame = savedFrame ?? Frame.state(saved)
         savedFrame = frame

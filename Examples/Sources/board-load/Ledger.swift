@@ -128,7 +128,7 @@ struct Delays {
         return 0
     }
 
-    /// Each number below 64 has its own step, and each doubling above has 64 steps.
+    /// Returns the step of a number: each below 64 has its own, and each doubling above has 64.
     private static func step(_ value: UInt64) -> Int {
         if value < 64 { return Int(value) }
         let doublings = 57 - value.leadingZeroBitCount

@@ -112,7 +112,7 @@ final class Watcher: ChannelInboundHandler {
         }
     }
 
-    /// Both servers write the name of an event and its id before the data.
+    /// Handles a data field; both servers write the name of an event and its id before it.
     private func data(_ bytes: UnsafeRawBufferPointer, _ now: UInt64) {
         switch event {
         case UInt8(ascii: "c"):

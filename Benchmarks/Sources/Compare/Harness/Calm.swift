@@ -22,13 +22,12 @@ struct CalmWatch {
         return Calm(others: others, isToDistrust: others > Calm.limit)
     }
 
-    /// The seconds of all cores, the busy ones among them, and those used by this process and the children it has
-    /// waited for.
+    /// Returns the seconds of all cores, those of the busy ones, and those used by this process and its finished
+    /// children.
     private static func now() -> (all: Double, busy: Double, own: Double)? {
         #if os(Linux)
             guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
-            // user, nice, system, idle, waiting for a disk, interrupts, software interrupts, and time given to another
-            // guest.
+            // user, nice, system, idle, waiting for a disk, interrupts, software interrupts, given to another guest.
             let ticks = text.prefix { $0 != "\n" }.split(separator: " ").dropFirst().prefix(8).compactMap { Double($0) }
             guard ticks.count == 8 else { return nil }
             let second = Double(sysconf(Int32(_SC_CLK_TCK)))

@@ -29,8 +29,7 @@ struct Effort: Sendable {
 
     /// Measures a batch that takes its own time and checks its own counts.
     ///
-    /// It uses the median, because other programs get a share of the machine: the few batches that they spoil do not
-    /// show.
+    /// It takes the median, because other programs use the machine too: the few batches that they spoil do not show.
     func measure(_ batch: () throws -> Double) rethrows -> Double {
         if seconds == 0 { return try batch() }
         let clock = ContinuousClock()

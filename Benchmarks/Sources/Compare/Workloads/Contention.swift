@@ -161,8 +161,7 @@ extension Effort {
     /// Times two threads that share a store.
     ///
     /// A store lies on one cache line or across two, depending on its address, which makes a factor of 2 here. So each
-    /// batch creates a store at another offset from the last. All stores are kept, so that none takes the place of
-    /// another.
+    /// batch creates a store at another offset. All stores are kept, so that none takes the place of another.
     fileprivate func measureTwoThreads<Store: AnyObject & Sendable>(
         make: () -> Store,
         total: (Store) -> Int,

@@ -11,7 +11,7 @@ extension Workload {
     static let durableSome = durable(callers: 16)
     static let durableMany = durable(callers: 256)
 
-    /// Durable dispatches by a number of simultaneous callers, in nanoseconds for each.
+    /// Returns a workload of durable dispatches by a number of simultaneous callers, in nanoseconds each.
     private static func durable(callers: Int) -> Workload {
         Workload(
             name: "w9x\(callers)",

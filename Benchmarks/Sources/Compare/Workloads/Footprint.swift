@@ -73,9 +73,9 @@ extension Workload {
     }
 }
 
-/// The time, in ns, that the calling thread spent at work.
+/// Returns the time, in ns, that the calling thread spent at work.
 ///
-/// It is measured once, not in batches, so in wall time an interruption by another program would show in full.
+/// The body is measured once, not in batches, so in wall time an interruption by another program would show in full.
 private func onThisThread(_ body: () -> Void) -> Double {
     func now() -> Double {
         var time = timespec()

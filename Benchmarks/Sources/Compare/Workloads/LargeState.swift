@@ -5,8 +5,7 @@ import Synchronization
 import Workbench
 
 extension Workload {
-    /// A subscription that keeps states makes the next change copy the array; one that keeps parts, or nothing, does
-    /// not.
+    /// A subscription that keeps states makes the next change copy the array; one that keeps parts, or none, does not.
     static let largeState = Workload(
         name: "w13",
         title: "append to 100,000 Ints, watched: for the thread that dispatches, and until all is handed over",

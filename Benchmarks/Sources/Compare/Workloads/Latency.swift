@@ -97,8 +97,7 @@ extension Workload {
         var bare: [Double] = []
         var inPool: [Double] = []
         var own: [Double] = []
-        // The first hop changes in each round, because a hop finds what the previous one left behind: a core awake or
-        // asleep.
+        // The order rotates, because a hop finds what the previous one left behind: a core awake or asleep.
         var round = 0
         _ = effort.measure {
             for turn in round..<round + 3 {

@@ -95,7 +95,7 @@ extension Workload {
         bounds: [.ratio("10000 creators", atMost: 4, of: "100 creators")]
     )
 
-    /// The time to fire one event, in ns, while a number of events are in flight; each has the key of one of them.
+    /// Returns the time to fire one event, in ns, among a number of events in flight; each has the key of one of them.
     private static func fire(_ events: Int, among inFlight: Int, _ rule: FluxRule<Holding.Event>) -> Double {
         let handlers = Holding.Handlers()
         let creator = FluxActionCreator<Holding>(

@@ -61,8 +61,9 @@ struct EventsActivity: Activity {
         }
     }
 
-    /// Checks that no more events run at once than the rule allows; none is cancelled, as a cancelled one may still be
-    /// running.
+    /// Checks that no more events run at once than the rule allows.
+    ///
+    /// It cancels none, because a cancelled event may still be running.
     private func limit(_ name: String, atMost most: Int, _ rules: [FluxRule<Job>]) async throws {
         let (store, site) = (FluxStore(initialState: Ledger(), dispatcher: nil), Site())
         let creator = FluxActionCreator<JobConverter>(dependency: site, store: store, rules: rules)
@@ -82,7 +83,7 @@ struct EventsActivity: Activity {
         }
     }
 
-    /// C3 and C10: even after the creator is released, all events arrive, in the order in which they were fired.
+    /// Checks C3 and C10: even after the creator is released, all events arrive, in the order in which they were fired.
     private func letGo() async throws {
         let store = FluxStore(initialState: Board(), dispatcher: nil)
         var creator: FluxActionCreator<MarkConverter>? = FluxActionCreator(dependency: Canary(), store: store)

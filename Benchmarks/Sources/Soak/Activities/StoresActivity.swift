@@ -111,7 +111,7 @@ struct StoresActivity: Activity {
         }
     }
 
-    /// C10: a released store delivers its pending changes, and then releases its handlers.
+    /// Checks C10: a released store delivers its pending changes, and then releases its handlers.
     private func letGo() async throws {
         let tally = Tally()
         var store: FluxStore<Board>? = FluxStore(initialState: Board(), dispatcher: town)

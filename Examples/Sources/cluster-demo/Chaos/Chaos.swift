@@ -50,8 +50,7 @@ struct Chaos: Sendable {
                 + "\(history.localReads) local reads, \(times.count) faults")
         faults.tellPauses(times, added.map(\.end).sorted(), until: history.now)
         var problems = try await differences + missing(operations) + history.problems(lists)
-        // The nodes end first: they write a mark whenever they return to the log, and reading each copy changes the
-        // leader.
+        // The nodes end first: they write a mark whenever they reconnect, and reading each copy changes the leader.
         for node in cluster.nodes { node.end() }
         problems += try await ServerCopies.read(of: Cluster.stream, at: cluster).differences
         if added.count < 100 { problems.append("only \(added.count) appends were acknowledged") }
@@ -107,8 +106,7 @@ struct Chaos: Sendable {
         return problems
     }
 
-    /// Returns up to where a log is trimmed, and the positions after that; it retries for a minute while the log is
-    /// unavailable.
+    /// Returns up to where a log is trimmed, and the positions after that; retries for a minute if it is unavailable.
     private func positions(
         of log: JetStreamKeyLog, through end: UInt64
     ) async throws -> (trimmed: UInt64, found: Set<UInt64>) {

@@ -26,8 +26,7 @@ struct Faults: Sendable {
     /// Causes faults until the time is over.
     ///
     /// - Parameters:
-    ///   - history: Collects what is acknowledged meanwhile, by clients whose numbers tell which of three places they
-    ///     work at.
+    ///   - history: Records what is acknowledged meanwhile; a client's number tells which of three places it works at.
     ///   - leaderName: Returns the server that currently leads the log.
     /// - Returns: When each fault began.
     /// - Throws: The error that ended it early.

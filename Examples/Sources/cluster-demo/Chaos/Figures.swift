@@ -39,8 +39,7 @@ struct Figures: Sendable {
         return ours / theirs
     }
 
-    /// Starts a node from a snapshot and some entries, and reads these through the log alone; returns both times in
-    /// seconds.
+    /// Starts a node from a snapshot and some entries, and reads these through the log alone; returns both in seconds.
     func start(entries: Int = 100_000) async throws -> (replica: Double, reading: Double) {
         let log = logs.log(for: "start")
         let first = try await snapshot(of: "start")

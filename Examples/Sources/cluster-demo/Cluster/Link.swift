@@ -3,8 +3,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// The way from one process to another, which can be cut: nothing passes in either direction then, and no end is
-/// notified.
+/// The way from one process to another, which can be cut: then nothing passes either way, and no end is notified.
 final class Link: Sendable {
     private struct State {
         var isCut = false
@@ -36,8 +35,7 @@ final class Link: Sendable {
 
     /// Cuts or restores the link.
     ///
-    /// When it is restored, what was sent meanwhile arrives, as if the network had dropped it and the sender repeated
-    /// it.
+    /// When it is restored, what was sent meanwhile arrives, as after a network's losses and a sender's repetitions.
     func cut(_ isCut: Bool) {
         let channels = state.withLock { state in
             state.isCut = isCut

@@ -41,7 +41,7 @@ struct Node: AsyncParsableCommand {
         _ = await ledgers.shutdown(within: .seconds(2))
     }
 
-    /// The answers are plain text: numbers separated by spaces.
+    /// Creates the routes, whose answers are plain text: numbers separated by spaces.
     private static func router(_ ledgers: Ledgers) -> Router<BasicRequestContext> {
         let router = Router()
         router.get("health") { _, _ in HTTPResponse.Status.ok }
