@@ -1,7 +1,7 @@
 import FluxReplication
 import Synchronization
 
-/// One reading of a key's entries, through a consumer of its own in the servers' memory.
+/// One reading of a key's entries, through its own consumer in the servers' memory.
 ///
 /// It requests a limited number of messages at a time, and more only as they are taken. So the servers wait for it, and
 /// it holds no more than that. The consumer numbers its deliveries. If one is missing, or nothing is heard, the reader
@@ -98,7 +98,7 @@ extension Swift.Duration {
     }
 }
 
-/// The deliveries of a consumer that nobody has taken yet.
+/// The deliveries of a consumer that the reader has not taken yet.
 final class Delivery: Sendable {
     enum Next {
         /// Entries in order; empty if part of a request has expired, so that more must be requested.

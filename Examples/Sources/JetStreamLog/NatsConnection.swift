@@ -17,7 +17,7 @@ final class NatsConnection: Sendable {
         let subject: String
         let reply: String
         let body: [UInt8]
-        /// A status that a server sends instead of a message, such as 503: nobody answers for the subject.
+        /// A status that a server sends instead of a message, such as 503: no one answers for the subject.
         let status: Int?
         let description: String
         /// The numbers in the headers that describe the state of a delivery, by header name.
@@ -68,7 +68,7 @@ final class NatsConnection: Sendable {
         queue.async { [link] in link.end() }
     }
 
-    /// Returns a subject that nobody else uses.
+    /// Returns a new subject that is used only here.
     static func newInbox() -> String { "_INBOX." + UUID().uuidString }
 
     /// Returns the caller's error for a status of the C client.
@@ -426,7 +426,7 @@ private final class Answers: Sendable {
         expected?.continuation.resume(returning: .failure(.unavailable("the task was cancelled")))
     }
 
-    /// Drops a number under which nobody waits any more.
+    /// Forgets a cancelled call that has returned.
     func forget(_ number: UInt64) { _ = state.withLock { $0.cancelled.remove(number) } }
 
     func finish(_ number: UInt64, _ answer: Answer) {

@@ -8,7 +8,7 @@ import Foundation
     import Musl
 #endif
 
-/// A PostgreSQL server on the loopback, with a database cluster of its own in a folder.
+/// A PostgreSQL server on the loopback, with its own database cluster in a folder.
 ///
 /// Thread safety: everything may be used from any thread.
 public final class PostgresServer: Sendable {

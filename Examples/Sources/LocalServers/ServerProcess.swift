@@ -9,7 +9,7 @@ import Synchronization
     import Musl
 #endif
 
-/// A server in a process of its own, which runs until it is ended or the last reference to it is released.
+/// A server in its own process, which runs until it is ended or the last reference to it is released.
 ///
 /// Thread safety: everything may be used from any thread.
 public final class ServerProcess: @unchecked Sendable {

@@ -1,7 +1,7 @@
 import FluxReplication
 import Synchronization
 
-/// Shared logs in a PostgreSQL database, for users who have one already: one table of entries, and a row for each key.
+/// Shared logs in an existing PostgreSQL database: one table of entries, and a row for each key.
 ///
 /// An append locks the row of its key until it is committed. So positions become visible in order, unlike those of a
 /// sequence, and no reader skips one. `NOTIFY` wakes the readers.

@@ -72,9 +72,9 @@ final class Session: @unchecked Sendable {
         let text = "connecting to PostgreSQL: \(message)"
         if isFirst, PQstatus(connection) != CONNECTION_OK { try askForCode(text) }
         guard let connection, PQstatus(connection) == CONNECTION_OK else { throw .unavailable(text) }
-        // A lock is waited for only for a limited time, whoever holds it. A statement has no limit, because the time to
-        // send it would count too, and a large one over a slow line would be cut off at each attempt. A commit is on
-        // disk when it is acknowledged, whatever the database's default is.
+        // The wait for a lock is limited. A statement has no limit, because the time to send it would count too, and a
+        // large one over a slow line would be cut off at each attempt. A commit is on disk when it is acknowledged,
+        // whatever the database's default is.
         PQclear(
             PQexec(
                 connection,
@@ -112,8 +112,8 @@ final class Session: @unchecked Sendable {
         let options = PQconninfoParse(address, nil)
         PQconninfoFree(options)
         if options == nil || PQconnectionNeedsPassword(connection) == 1 { throw .refused(text) }
-        // A server's answer to a connection has no code unless it is asked for, and a new connection cannot be told to
-        // ask. So it is reset.
+        // A server's answer to a connection has no code unless one is requested, and a new connection cannot request
+        // it. So it is reset.
         guard text.contains("FATAL") else { return }
         PQsetErrorVerbosity(connection, PQERRORS_SQLSTATE)
         PQreset(connection)
@@ -191,7 +191,7 @@ final class Answer<Value: Sendable>: Sendable {
     /// A server that hangs, or waits for its standby, sends nothing. The statement continues, and the caller gets an
     /// error.
     func get(sending size: Int? = nil) async throws(FluxSharedLogError) -> Value {
-        // Longer than the wait for a lock, which has an error of its own; and 1 MB a second is fast enough for a line.
+        // Longer than the wait for a lock, which has its own error; and 1 MB a second is fast enough for a line.
         let limit = size.map { size in
             Task {
                 try await Task.sleep(for: .seconds(8) + .milliseconds(size >> 10))
@@ -229,7 +229,7 @@ final class Bell: @unchecked Sendable {
 
     deinit { source?.cancel() }
 
-    /// Returns the rings for a key from now on; several rings that nobody has listened to yet become one.
+    /// Returns the rings for a key from now on; several rings before the next wait become one.
     func rings(for key: String) -> AsyncStream<Void> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { ring in
             let number = last.add(1, ordering: .relaxed).newValue

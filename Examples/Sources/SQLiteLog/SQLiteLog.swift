@@ -132,10 +132,10 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     private let coding: Coding
     private let database: DatabaseQueue
 
-    /// Opens a database on a thread of its own, and creates it if there is none.
+    /// Opens a database on a new thread, and creates it if there is none.
     ///
     /// Opening writes to the disk, and may wait until another log has closed the database. On its own thread this
-    /// blocks none of the threads that tasks run on. Closing may write too, and happens where the last reference is
+    /// blocks none of the threads that run tasks. Closing may write too, and happens where the last reference is
     /// released.
     ///
     /// - Parameters:
@@ -147,7 +147,7 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     /// - Throws: ``Failure``, with the path.
     public static func opened(path: String, coding: Coding, patience: Double = 5) async throws -> SQLiteLog {
         try await withCheckedThrowingContinuation { continuation in
-            // A global queue would use the threads that tasks run on.
+            // A global queue would use the threads that run tasks.
             DispatchQueue(label: "SQLiteLog").async {
                 continuation.resume(with: Result { try SQLiteLog(path: path, coding: coding, patience: patience) })
             }

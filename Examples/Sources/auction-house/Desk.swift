@@ -24,7 +24,7 @@ final class Desk: Sendable {
             onFailure: { _, _ in })  // The outcome tells the bidder.
     }
 
-    /// Accepts a bid, and returns once it is on disk: from then on the bidder may be told.
+    /// Accepts a bid, and returns once it is on disk; only then may the bidder be notified.
     func take(_ bid: Bid, within patience: Duration = .seconds(10)) async throws {
         switch await creator.fire(bid).outcome {
         case .completed: break

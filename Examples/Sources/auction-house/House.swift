@@ -4,7 +4,7 @@ import FluxObservation
 import FluxRouting
 import Foundation
 
-/// All rooms of a folder; each is opened on demand and evicted when nobody needs it.
+/// All rooms of a folder; each is opened on demand and evicted when it is no longer needed.
 final class House: Sendable {
     let desks: FluxFamily<Int, Desk>
     /// A summary of the open rooms, as they come and go.
@@ -17,7 +17,7 @@ final class House: Sendable {
     ///   - repository: Vouches for the bidders.
     ///   - questions: How many bids the repository is asked about at once, by all rooms together.
     ///   - open: How many rooms are open at most, unless more are in use.
-    ///   - idle: How long a room that nobody uses stays open.
+    ///   - idle: How long an unused room stays open.
     init(
         folder: String, repository: any Repository, questions: Int = 40, open: Int = 1_000,
         idle: Duration = .seconds(60)

@@ -62,7 +62,7 @@ final class Town: Sendable {
                 counted.withLock { ($0.shown, $0.skipped) = ($0.shown + 1, $0.skipped + skipped) }
                 (last, stay) = (room.bids.count, stay - 1)
                 if stay == 0 { break }
-                // A slow watcher delays nobody else: the next state it receives is the newest by then.
+                // A slow watcher delays no other one: the next state it receives is the newest by then.
                 if isSlow { try? await Task.sleep(for: .milliseconds(100)) }
             }
         }

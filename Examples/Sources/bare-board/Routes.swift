@@ -93,7 +93,7 @@ private func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) ->
         body: .init(byteBuffer: ByteBuffer(bytes: encoded(value))))
 }
 
-/// Closes a connection whose client has closed its side, because nobody reads the stream any more.
+/// Closes a connection whose client has closed its side, because the stream has no reader any more.
 ///
 /// It misses a client that did so before this handler was added; live-board's handler is there from the beginning.
 private final class CloseWithInput: ChannelInboundHandler, Sendable {

@@ -3,7 +3,7 @@ import NIOCore
 /// One board: its state, the part of it that is on disk, and its watchers.
 ///
 /// Commands are applied one after another. Commands that arrive while the disk is busy are written together, and only
-/// then shown and acknowledged, so that nobody sees what may be lost.
+/// then shown and acknowledged, so that no client sees what may be lost.
 actor SharedBoard {
     /// A piece of a client's stream, which holds a limited number of them.
     enum Piece: Sendable {
@@ -159,7 +159,7 @@ actor SharedBoard {
         return Frame.here(people.count, names: people.values.compactMap(\.self).sorted())
     }
 
-    /// Sends all clients who is here, at most five times a second.
+    /// Sends the list of people here to all clients, at most five times a second.
     private func tellWhoIsHere() {
         if isHereDue { return }
         isHereDue = true

@@ -17,7 +17,7 @@ final class Caller: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var lastUse = NIODeadline.now()
 
-    /// Whether it is open and made a request in the last two seconds; a server counts its idle time from then.
+    /// Whether it is open and made a request in the last two seconds; from then on a server counts its idle time.
     var isFresh: Bool { context?.channel.isActive == true && NIODeadline.now() - lastUse < .seconds(2) }
 
     func close() { context?.close(promise: nil) }

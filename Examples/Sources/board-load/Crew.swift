@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// Sends commands, on a loop of its own, so that the watchers' reading does not delay them.
+/// Sends commands, on its own loop, so that the watchers' reading does not delay them.
 ///
 /// Unchecked: its mutable state is used on its loop only.
 final class Crew: @unchecked Sendable {

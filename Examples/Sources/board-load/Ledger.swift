@@ -94,7 +94,7 @@ final class Commands: Sendable {
 
     func note(_ number: Int, sent time: UInt64) { times.withLock { $0[number] = time } }
 
-    /// Returns the time of the command that led to a change; each command has a client of its own.
+    /// Returns the time of the command that led to a change; each command has its own client.
     func sent(by change: UnsafeRawBufferPointer) -> UInt64? {
         guard let place = change.firstRange(of: "\"load-".utf8) else { return nil }
         let digits = change[place.upperBound...].prefix(9)

@@ -105,7 +105,7 @@ final class Watcher: ChannelInboundHandler {
         switch line[0] {
         case UInt8(ascii: "e"): event = line.count > 7 ? line[7] : 0
         case UInt8(ascii: "i"):
-            // After a hyphen comes the mark that tells the change from any other.
+            // After a hyphen comes the mark that distinguishes the change from any other.
             id = line[4...].prefix { $0 != UInt8(ascii: "-") }.reduce(0) { $0 * 10 + Int($1 & 15) }
         case UInt8(ascii: "d"): data(UnsafeRawBufferPointer(rebasing: line[6...]), now)
         default: break

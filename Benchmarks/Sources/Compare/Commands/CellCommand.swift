@@ -18,7 +18,7 @@ struct CellCommand: ParsableCommand {
 }
 
 extension Cell {
-    /// Runs one round in a process of its own, and ends it if it hangs.
+    /// Runs one round in its own process, and ends that process if it hangs.
     static func runApart(_ workload: Workload, cell index: Int, seconds: Double) throws -> [Reading] {
         let process = Process()
         let output = Pipe()

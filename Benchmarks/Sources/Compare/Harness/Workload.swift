@@ -5,7 +5,7 @@ struct Workload: Sendable {
     /// The name by which it is selected, such as "w1".
     let name: String
     let title: String
-    /// Run in turn, each in a process of its own.
+    /// The cells, which run in turn, each in its own process.
     let cells: [Cell]
     /// The reading by which the others of its unit are divided, round by round.
     var floor: String?
@@ -18,13 +18,13 @@ struct Cell: Sendable {
     /// Measures one round; throws if a count is wrong.
     let run: @Sendable (Effort) throws -> [Reading]
 
-    /// A cell with any number of readings, each with a name of its own.
+    /// Creates a cell with any number of readings, each with its own name.
     init(_ name: String, readings run: @escaping @Sendable (Effort) throws -> [Reading]) {
         self.name = name
         self.run = run
     }
 
-    /// A cell with one reading in nanoseconds, named like the cell.
+    /// Creates a cell with one reading in nanoseconds, named like the cell.
     init(_ name: String, _ run: @escaping @Sendable (Effort) throws -> Double) {
         self.name = name
         self.run = { [Reading(name: name, value: try run($0))] }

@@ -45,7 +45,7 @@ final class BareClient {
         natsConnection_Destroy(connection)
     }
 
-    /// Runs a body on a thread of its own.
+    /// Runs a body on its own thread.
     static func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread { continuation.resume(with: Result(catching: body)) }

@@ -21,7 +21,7 @@ final class Cluster: Sendable {
     let servers: [NatsServer]
     let nodes: [NodeProcess]
     private let folder: String
-    /// By the names of its two ends, the one that connects first.
+    /// The links by the names of their two ends, the connecting one first.
     private let links: [String: Link]
 
     /// Starts everything; without a program, only the servers.
