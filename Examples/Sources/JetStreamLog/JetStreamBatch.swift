@@ -55,7 +55,7 @@ enum JetStreamBatch {
 
 /// Appends entries that arrive at the same time as one message.
 ///
-/// While a message is in flight, later entries wait for the next one, but only for ``patience``. So a message whose
+/// While a message is in flight, later entries wait for the next one, but only for `patience`. So a message whose
 /// acknowledgement is slow, as during an election, does not hold them up.
 final class JetStreamAppender: Sendable {
     typealias Answer = Result<UInt64, FluxSharedLogError>

@@ -17,7 +17,7 @@ final class NatsConnection: Sendable {
         let subject: String
         let reply: String
         let body: [UInt8]
-        /// A status that a server sends instead of a message, such as 503: no one answers for the subject.
+        /// A status that a server sends instead of a message, such as 503: the subject has no subscriber.
         let status: Int?
         let description: String
         /// The numbers in the headers that describe the state of a delivery, by header name.
@@ -426,7 +426,7 @@ private final class Answers: Sendable {
         expected?.continuation.resume(returning: .failure(.unavailable("the task was cancelled")))
     }
 
-    /// Forgets a cancelled call that has returned.
+    /// Forgets the cancellation of a call that has returned.
     func forget(_ number: UInt64) { _ = state.withLock { $0.cancelled.remove(number) } }
 
     func finish(_ number: UInt64, _ answer: Answer) {

@@ -5,7 +5,7 @@ import Metrics
 import ServiceLifecycle
 import Terminal
 
-/// live-board without FluxCore, to measure it against that: an actor for each board, and a stream for each client.
+/// live-board without FluxCore, to compare the two: an actor for each board, and a stream for each client.
 @main
 struct BareBoard: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

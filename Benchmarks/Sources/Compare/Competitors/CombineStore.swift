@@ -10,7 +10,7 @@ final class CombineStore {
 
     var state: Sample { subject.value }
 
-    /// Starts with the current state, unlike the others: `dropFirst` would have a cost at each change.
+    /// Subscribes starting with the current state, unlike the others: `dropFirst` would have a cost at each change.
     func subscribe(_ observer: @escaping (Sample) -> Void) {
         subject.sink(receiveValue: observer).store(in: &cancellables)
     }

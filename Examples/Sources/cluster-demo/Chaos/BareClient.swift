@@ -4,7 +4,7 @@ import LocalServers
 
 /// The C client alone.
 ///
-/// Its calls block, so each client is used by one thread, which no task runs on.
+/// Its calls block, so each instance is used by a single thread, which runs no tasks.
 final class BareClient {
     private var connection: OpaquePointer?
     private var jetStream: OpaquePointer?

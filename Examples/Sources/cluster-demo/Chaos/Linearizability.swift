@@ -1,8 +1,8 @@
 /// Whether a history of one key's reads and writes could have come from one list in one place.
 ///
 /// The algorithm is Wing and Gong's with Lowe's memory, as in Porcupine. It takes operations one after another, each at
-/// a moment between its call and its return. When none can be taken, it takes back the last one. It never tries the
-/// same state with the same operations taken again.
+/// a moment between its call and its return. When none can be taken, it takes back the last one. It never retries a
+/// combination of taken operations and state.
 struct Linearizability {
     /// An operation and its result.
     struct Operation {

@@ -21,7 +21,7 @@ struct ServerCopies: Sendable {
                     if before.isCurrent, copies.copies[before.leader] == nil {
                         var copy: [UInt64: String] = [:]
                         for position in before.positions { copy[position] = try client.message(at: position) }
-                        // If the leader has changed meanwhile, the copy mixes two servers'.
+                        // If the leader has changed meanwhile, the copy mixes those of two servers.
                         if try client.standing().leader == before.leader { copies.copies[before.leader] = copy }
                     }
                     if before.isCurrent { try client.changeLeader() }

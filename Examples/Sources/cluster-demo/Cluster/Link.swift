@@ -35,7 +35,8 @@ final class Link: Sendable {
 
     /// Cuts or restores the link.
     ///
-    /// When it is restored, what was sent meanwhile arrives, as after a network's losses and a sender's repetitions.
+    /// When it is restored, what was sent meanwhile arrives, as if the network had lost it and the sender had sent it
+    /// once more.
     func cut(_ isCut: Bool) {
         let channels = state.withLock { state in
             state.isCut = isCut
