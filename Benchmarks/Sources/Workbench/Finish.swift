@@ -9,7 +9,7 @@ public final class Finish: Sendable {
     private let left = Atomic<Int>(0)
     private let reached = DispatchSemaphore(value: 0)
 
-    /// Creates one with no party to wait for.
+    /// Creates an instance with no party to wait for.
     public init() {}
 
     /// Waits for the last party.

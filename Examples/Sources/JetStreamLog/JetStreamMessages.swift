@@ -117,7 +117,7 @@ enum JetStream {
             switch (details.code, details.err_code) {
             case (_, 10037), (_, 10059): throw .notFound
             case (_, 10058): throw .exists
-            // No stream can be so, whatever happens to the servers. 10052: bad settings; 10074: more replicas than
+            // Lasting: no change on the servers cures these. 10052: bad settings; 10074: more replicas than there are
             // servers.
             case (_, 10052), (_, 10074): throw .other(.refused(text))
             // These include resources and limits, which an operator can fix. 10002: the account's limits; 10005: too

@@ -118,7 +118,7 @@ final class NatsConnection: Sendable {
         return message
     }
 
-    /// Sends a message without waiting for anything, not even for the sending.
+    /// Sends a message without waiting for anything, even for it to be sent.
     func post(_ subject: String, _ body: [UInt8], reply: String?) {
         send(Outgoing(subject: subject, reply: reply, body: body, headers: [])) { _ in }
     }

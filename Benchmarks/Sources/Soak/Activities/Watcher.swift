@@ -19,7 +19,7 @@ enum Watching: CaseIterable {
     }
 }
 
-/// Records what one of them has seen of a count that grows by one at a time.
+/// Records what one watcher has seen of a count that grows by one at a time.
 final class Tally: Sendable {
     private struct State {
         var first: Int?
