@@ -1,4 +1,5 @@
 import Dispatch
+import Synchronization
 
 #if canImport(Darwin)
     import Darwin
@@ -8,7 +9,7 @@ import Dispatch
     import Musl
 #endif
 
-/// Runs a closure at the first SIGINT, SIGTERM or SIGHUP of its kind; a second of the same kind ends the program.
+/// Runs a closure at the first SIGINT, SIGTERM or SIGHUP; a second signal, of any of these kinds, ends the program.
 ///
 /// SIGHUP, which is sent when a terminal is closed, is left alone if it was ignored from the start, as by nohup.
 ///
@@ -17,28 +18,37 @@ public struct Interrupt {
     /// The signals that it may handle.
     public static let signals = [SIGINT, SIGTERM, SIGHUP]
 
+    private let handled: [Int32]
     private let sources: [any DispatchSourceSignal]
 
     /// Starts to handle the signals.
     ///
     /// - Parameter action: The closure to run, on a thread of the global pool.
     public init(_ action: @escaping @Sendable () -> Void) {
-        sources = Self.signals.compactMap { number in
+        let handled = Self.signals.filter { number in
             // Swift cannot compare handlers directly.
             let before = unsafeBitCast(signal(number, SIG_IGN), to: Int.self)
-            if number == SIGHUP && before == unsafeBitCast(SIG_IGN, to: Int.self) { return nil }
+            return number != SIGHUP || before != unsafeBitCast(SIG_IGN, to: Int.self)
+        }
+        let flag = Flag()
+        sources = handled.map { number in
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler {
-                signal(number, SIG_DFL)
+                if flag.isSet.exchange(true, ordering: .relaxed) { return }
+                for number in handled { signal(number, SIG_DFL) }
                 action()
             }
             source.resume()
             return source
         }
+        self.handled = handled
     }
 
-    /// Stops handling the signals.
+    /// Stops handling the signals; from here on each of them ends the program.
     public func stop() {
         for source in sources { source.cancel() }
+        for number in handled { signal(number, SIG_DFL) }
     }
+
+    private final class Flag: Sendable { let isSet = Atomic(false) }
 }

@@ -46,9 +46,9 @@ final class Ledger {
         } else {
             states[revision] = Array(bytes)
         }
-        guard let old else { return }
+        guard let old, revision > old else { return }
         // The watcher sees now what it has missed.
-        for missed in (old + 1)...max(old + 1, revision) {
+        for missed in (old + 1)...revision {
             skipped += 1
             if let sent = changes[missed]?.sent { delays.note(now &- sent) }
         }

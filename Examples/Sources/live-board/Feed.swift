@@ -236,8 +236,13 @@ final class Feed: Sendable {
         let isShown = { (book: borrowing Book) in Snapshot(book.shown) == Snapshot(state) }
         if let known = book.withLock({ isShown($0) ? $0[keyPath: known] : nil }) { return known }
         let bytes = encode(state)
-        book.withLock { if isShown($0) { $0[keyPath: known] = bytes } }
-        return bytes
+        return book.withLock { book in
+            guard isShown(book) else { return bytes }
+            // Callers that encoded it at the same time share the bytes of the first, too.
+            let shared = book[keyPath: known] ?? bytes
+            book[keyPath: known] = shared
+            return shared
+        }
     }
 
     // MARK: - Who is here

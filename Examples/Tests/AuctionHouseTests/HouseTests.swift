@@ -22,6 +22,32 @@ import Testing
         House(folder: folder.path, repository: repository, questions: questions, open: open, idle: idle)
     }
 
+    @Test(arguments: [SIGINT, SIGTERM]) func `A second signal ends the program, also one of another kind`(second: Int32)
+        async
+    {
+        let exit = ExitTest.Condition.signal(second)
+        await #expect(processExitsWith: exit) { [second] in
+            let (begun, beginning) = AsyncStream.makeStream(of: Void.self)
+            let interrupt = Interrupt {
+                beginning.yield()
+                beginning.finish()
+            }
+            kill(getpid(), SIGINT)
+            for await _ in begun {}
+            kill(getpid(), second)
+            while true { await Task.yield() }
+            withExtendedLifetime(interrupt) {}
+        }
+    }
+
+    @Test func `After the end of its handling a signal ends the program`() async {
+        await #expect(processExitsWith: .signal(SIGTERM)) {
+            Interrupt { exit(0) }.stop()
+            kill(getpid(), SIGTERM)
+            while true { await Task.yield() }
+        }
+    }
+
     @Test func `A bid is taken if it is higher than the last, and a room has each once`() {
         var room = Room()
         #expect(room.handle(action: .take(Bid(bidder: 1, amount: 5)))?.highest == 5)

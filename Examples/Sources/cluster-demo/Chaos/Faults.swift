@@ -69,7 +69,9 @@ struct Faults: Sendable {
                 defer { node.send(SIGCONT) }
                 try await wait(for: hold)
             case .cutServers, .cutNode:
-                let names = (fault == .cutServers ? "s\(one)" : "n\(one)", "s\((one + other) % 3)")
+                let names =
+                    fault == .cutServers
+                    ? ("s\(one)", "s\((one + other) % 3)") : ("n\(one)", "s\(Int.random(in: 0..<3, using: &random))")
                 tell("\(fault.rawValue): \(names.0) and \(names.1), for \(hold)")
                 cluster.cut(names.0, names.1, true)
                 defer { cluster.cut(names.0, names.1, false) }

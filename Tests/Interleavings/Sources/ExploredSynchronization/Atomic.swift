@@ -58,11 +58,14 @@ extension Atomic where Value: FixedWidthInteger {
         return (cell.value - value, cell.value)
     }
 
-    /// Adds to the value; unlike the real function, it does not wrap, but stops the program on overflow.
+    /// Adds to the value, and wraps.
     @discardableResult public borrowing func wrappingAdd(
         _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
     ) -> (oldValue: Value, newValue: Value) {
-        add(value, ordering: ordering, file: file, line: line)
+        Explorer.shared.step(.exchange, cell, Place(file, line))
+        let old = cell.value
+        cell.value = old &+ value
+        return (old, cell.value)
     }
 }
 
