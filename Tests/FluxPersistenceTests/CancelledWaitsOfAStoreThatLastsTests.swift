@@ -3,7 +3,7 @@ import FluxPersistence
 import TestSupport
 import Testing
 
-/// A wait that was given up leaves nothing behind, however long what it waited for goes on: see the test of the others.
+/// A cancelled wait leaves no memory behind, however long the awaited work takes; `FluxCoreTests` has the other waits.
 @Suite struct CancelledWaitsOfAStoreThatLastsTests {
     static func bytesKept(by wait: @escaping @Sendable () async -> Void) async -> Int {
         await Heap.bytesKept { count in

@@ -3,7 +3,7 @@ import FluxPersistence
 import TestSupport
 import Testing
 
-/// What changes a store that loads and saves other than by an action of its state: held back, saved, put into a log.
+/// Changes other than by an action of the state, in a store that loads and saves: held back, saved, and logged.
 @Suite struct ChangesOfAStoreThatLastsTests {
     struct LogOut: FluxAction {}
     struct Undo: FluxAction {}
@@ -79,7 +79,7 @@ import Testing
         #expect(recovered.revision == 4)
     }
 
-    /// Notes what it is told, for a store or its dispatcher.
+    /// Records the changes that it is notified of.
     final class Watcher: FluxStoreObserver {
         let notes = Recorder<String>()
 

@@ -4,9 +4,9 @@ import Testing
 
 @testable import FluxPersistence
 
-/// The process is stopped, or the power lost, at each call to the system in turn: a load finds the old state or the new one.
+/// The process stops, or the power fails, at each system call in turn: a load finds the old state or the new one.
 @Suite struct FluxFileCrashTests {
-    /// What a program does with its file, and what lies on the disk before.
+    /// What a program does with its file, and what is on the disk before.
     enum Scenario: CaseIterable {
         case firstSave, saveOverOld, saveOverUnread, migration, recovery, unreadable
 
@@ -31,7 +31,7 @@ import Testing
             }
         }
 
-        /// What has to be left in some file, since it was never read.
+        /// Content that some file must still hold, because it was never read.
         var kept: [UInt8]? {
             switch self {
             case .firstSave, .saveOverOld, .migration, .recovery: nil
@@ -52,15 +52,15 @@ import Testing
         }
     }
 
-    /// What a load comes to.
+    /// The result of a load.
     enum Found: Hashable {
         case nothing, refused
         case state(String)
     }
 
-    /// What one scenario comes to; throws where it is not what it has to be.
+    /// Checks one scenario; throws if a result is wrong.
     struct Crash {
-        /// A state that nobody has saved here, in a file that is whole: it must never be found.
+        /// A state that was never saved here, in a file that is intact: a load must never find it.
         static let leftover = FluxFileFormat.head(version: 1, content: Array("???".utf8)) + Array("???".utf8)
 
         struct Wrong: Error, CustomStringConvertible {
@@ -79,12 +79,12 @@ import Testing
 
         init(_ scenario: Scenario) { self.scenario = scenario }
 
-        /// How many different disks a program was started on.
+        /// The number of different disks on which a program was started.
         var count: Int { seen.count }
 
-        /// Loads, unless the scenario does not, and saves.
+        /// Loads, if `loads` is true, and saves.
         ///
-        /// - Returns: Whether the save said that it is done.
+        /// - Returns: Whether the save succeeded.
         static func run(
             _ text: String, on access: borrowing FluxFileAccess<String>, loads: Bool = true
         ) -> Bool {
@@ -100,7 +100,7 @@ import Testing
             }
         }
 
-        /// Starts a program on each disk that a loss of power may leave, and stops that one too at each call, and so on.
+        /// Starts a program on each disk that a power loss may leave, stopped at each call too, `depth` times over.
         mutating func check(
             _ disk: MemoryDisk, allowed: Set<Found>, kept: [UInt8]?, stops depth: Int, _ history: String
         ) throws {
@@ -123,7 +123,7 @@ import Testing
                 if let kept, !disk.current.values.contains(kept) { throw wrong("what was never read is gone \(when)") }
             }
             try checkKept(kept, "after the load")
-            // What has been read now, and is a state, may be overwritten.
+            // A state that has now been read may be overwritten.
             let kept = found == .state("old") ? nil : kept
             let access = scenario.access(disk)
             if !Self.run("next", on: access) { throw wrong("no save works any more") }
@@ -134,7 +134,7 @@ import Testing
             for stop in 1... {
                 let disk = MemoryDisk(image, leftover: Self.leftover, plan: MemoryDisk.Plan(stop: stop))
                 let isSaved = Self.run("next", on: scenario.access(disk))
-                // What is refused once is moved away, and not found by the next.
+                // A refused file is moved aside, so the next load may find nothing.
                 let found: Set = found == .refused ? [.refused, .nothing] : [found]
                 try check(
                     disk, allowed: isSaved ? [.state("next")] : found.union([.state("next")]), kept: kept,
@@ -195,7 +195,7 @@ import Testing
                     _ = Crash.run("new", on: scenario.access(disk), loads: scenario == .unreadable)
                 } else {
                     _ = Crash.run("new", on: access, loads: false)
-                    // One name, however often it is tried.
+                    // There is only one such name, however often the save is tried.
                     #expect(disk.current.keys.filter { $0.contains(".unreadable") }.count <= 1)
                 }
                 for image in disk.images() {
@@ -236,7 +236,7 @@ import Testing
             if ![.link, .rename, .unlink].contains(failed.call) { continue }
             let history = "\(failed.call) failed with \(code) at call \(nth)"
             if let content = scenario.kept { #expect(disk.current.values.contains(content), "\(history)") }
-            // It is where the load has said.
+            // The content is where the load's error says that it was kept.
             if scenario == .unreadable { #expect(before[kept] == Scenario.garbage, "\(history)") }
             #expect(isSaved || Crash.run("new", on: access, loads: false), "\(history)")
             #expect(Crash.load(scenario.access(disk)) == .state("new"), "\(history)")
@@ -258,12 +258,12 @@ import Testing
                     #expect(nth > 14)
                     return
                 }
-                // A folder that refuses to be synced keeps nobody from saving, and promises less.
+                // A folder that cannot be synced does not prevent a save, but makes it less durable.
                 let isWeaker = failed.isFolder && isSaved
                 let history = "\(scenario), \(failed.call) failed with \(code) at call \(nth), stopped at call \(stop)"
                 var allowed = scenario.before.union([.state("new")])
                 if isSaved && !isWeaker { allowed = [.state("new")] }
-                // Without second names the old file is moved away before the new one is there.
+                // Without hard links the old file is moved aside before the new one is in place.
                 if scenario == .saveOverUnread && failed.call == .link && code == EACCES { allowed.insert(.nothing) }
                 try crash.check(
                     disk, allowed: allowed, kept: failed.isFolder ? nil : scenario.kept, stops: 0, history)

@@ -5,9 +5,9 @@ import Testing
 
 @testable import FluxPersistence
 
-/// Every call to the system that a file makes fails once, each in its turn: the old state is left, or the new one.
+/// Every system call that a file makes fails once, each in turn: the old state or the new one is left.
 @Suite struct FluxFileFaultTests {
-    /// Counts calls, and fails the nth; with `onwards` all after it too, as if the process had died there.
+    /// Counts calls and fails the nth; with `onwards` also all later ones, as if the process had died there.
     final class Shim: Sendable {
         private let state: Locked<Int>
         private let onwards: Bool
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    /// What a program does with its file, and what the file may hold afterwards.
+    /// What a program does with its file.
     enum Scenario: CaseIterable {
         case firstSave, nextSave, saveOverUnread, loadAndSave, loadUnreadable, saveOverLeftover, migrateAndSave
 
@@ -57,7 +57,7 @@ import Testing
             }
         }
 
-        /// The file as a program of the newest version has it.
+        /// The file as a program of the newest version opens it.
         func file(
             in folder: Folder, fault: FaultySystem.Plan? = nil
         ) -> FluxFile<String> {
@@ -90,7 +90,7 @@ import Testing
             if let thrown {
                 #expect("\(thrown)".hasPrefix(folder.state + ": "), "call \(nth): \(thrown)")
             }
-            // As a program that is started again finds it.
+            // What a restarted program would find.
             let bytes = (folder.names.contains("state") ? folder.read() : [])
             if scenario == .loadUnreadable {
                 let kept = folder.names.filter { $0.hasPrefix("state") }.map { folder.read($0) }
@@ -213,7 +213,7 @@ import Testing
 }
 
 #if os(Linux)
-    /// What only a system of its own can refuse: each in a process of its own, so that nothing else is in its way.
+    /// Failures that only the real system can produce, each test in its own process, isolated from the others.
     @Suite struct FluxFileSystemTests {
         @Test func `Without permission nothing is read or written, and the path is said`() async {
             await #expect(processExitsWith: .success) {
@@ -222,7 +222,7 @@ import Testing
                 let bytes = folder.read()
                 chmod(folder.state, 0)
                 chmod(folder.path, 0o555)
-                // Root may do anything; nobody else may.
+                // Permissions do not bind root, so the test becomes another user.
                 if geteuid() == 0 { try #require(setegid(65_534) == 0 && seteuid(65_534) == 0) }
                 let file = folder.file()
                 let load = await #expect(throws: FluxFileError.self) { try await file.load() }
@@ -305,7 +305,7 @@ import Testing
         @Test func `No descriptor is left open, whichever call fails`() async {
             await #expect(processExitsWith: .success) {
                 let folder = Folder()
-                // Those of this folder: the system opens others when it needs them, for timers for instance.
+                // Only those of this folder: the system opens others when it needs them, for example for timers.
                 func descriptors() throws -> [String] {
                     let (manager, all) = (FileManager.default, "/proc/self/fd")
                     return try manager.contentsOfDirectory(atPath: all)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import FluxPersistence
 
-/// Paths that cannot be had: each save comes back with an error that names what is in its way.
+/// Paths that cannot be used: each save fails with an error that names the obstacle.
 @Suite struct FluxFilePathTests {
     let folder = Folder()
 
@@ -24,7 +24,7 @@ import Testing
             try? FileManager.default.removeItem(atPath: folder.state + ".new")
             try FileManager.default.createSymbolicLink(
                 atPath: folder.state + ".new", withDestinationPath: folder.path + "/" + target)
-            // Without an end this would go on for good, and so would the test.
+            // Without this limit, a save that retries forever would make the test hang.
             let calls = Locked(0)
             let file = folder.file { _, _ in
                 calls.withLock {
@@ -105,7 +105,7 @@ import Testing
         #expect(folder.names.isEmpty)
     }
 
-    // The disks of a Mac have both names for one file.
+    // On a Mac's disks both spellings name the same file.
     #if !canImport(Darwin)
         @Test func `Two names that differ in how a letter is written have two places`() throws {
             let places = try ["\u{E9}", "e\u{301}"].map { try #require(Folder.file(at: folder.path + "/" + $0).place) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import FluxPersistence
 
-/// A state in a file: what it holds, what it refuses, and what is left of what it cannot read.
+/// A state in a file: what the file contains, what is refused, and what remains of unreadable content.
 @Suite struct FluxFileTests {
     let folder = Folder()
 
@@ -114,14 +114,14 @@ import Testing
 
     @Test(arguments: [false, true])
     func `What is larger than its head says, or has none, is not read to its end`(isOurs: Bool) async throws {
-        // Sparse: it takes no room on the disk, and would take all of the memory.
+        // A sparse file: it occupies no disk space, but reading it whole would exhaust the memory.
         let head = isOurs ? FluxFileFormat.head(version: 1, content: [1, 2]) : Array("something else".utf8)
         folder.write(head + [1, 2])
         try #require(truncate(folder.state, 1 << 40) == 0)
         let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
         #expect(error?.description.contains(isOurs ? "incomplete" : "not written by FluxFile") == true)
         #expect(folder.names == ["state.unreadable"])
-        // Nor where a save finds it that was not read before.
+        // A save that finds the unread file there does not read it to its end either.
         try FileManager.default.moveItem(atPath: folder.state + ".unreadable", toPath: folder.state)
         try await folder.file().save("new")
         #expect(Set(folder.names) == ["state", "state.unreadable"])
@@ -207,7 +207,7 @@ import Testing
     }
 
     @Test func `A relative path is taken`() async throws {
-        // Up to the root and down again: a file in the current directory would be left there by a run that is killed.
+        // Up to the root and down again: a run that is killed would leave a file behind in the current directory.
         let up = FileManager.default.currentDirectoryPath.split(separator: "/").map { _ in "../" }.joined()
         let path = up + folder.state.drop { $0 == "/" }
         try await Folder.file(at: path).save("here")

@@ -5,9 +5,9 @@ import Testing
 
 @testable import FluxPersistence
 
-/// A load that was given up on: whatever it still finds, the file that it has read counts as not read.
+/// A load that was abandoned: whatever it still finds, the file that it has read counts as not read.
 @Suite struct LateLoadTests {
-    /// Hands on a file, and stops before it reads and when it has read.
+    /// Forwards to a file, and waits before and after it reads.
     final class Slow: FluxPersistence {
         let file: FluxFile<Counter>
         let begins: Gate
@@ -51,7 +51,7 @@ import Testing
         String(decoding: try FluxFileFormat.parse(folder.read(name)).content, as: UTF8.self)
     }
 
-    /// The time is up: the store goes on from its initial state, and what was stored is kept aside.
+    /// Lets the timeout expire: the store continues from its initial state, and the stored content is kept aside.
     private func goesOn(_ store: FluxStore<Counter>) async throws {
         clock.advance(by: .seconds(1))
         expect(await store.ready, is: "timedOut")
@@ -69,7 +69,7 @@ import Testing
             initialState: Counter(), dispatcher: nil, persistence: slow, loadTimeout: .seconds(1), clock: clock,
             onFailure: { _ in
                 decoding.open()
-                // Bounded: it keeps a thread of the tasks from others, which this may wait for.
+                // The wait is bounded because it blocks a thread of the task pool, which the load may need.
                 let hasEnded = DispatchSemaphore(value: 0)
                 Task {
                     await slow.hasEnded.opened()
@@ -106,7 +106,7 @@ import Testing
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, persistence: slow, loadTimeout: .seconds(1), clock: clock,
             onFailure: { _ in })
-        // Else its task may find that it is too late, and never call it.
+        // Without this wait, the load's task may find that it is too late, and never call `load()`.
         await slow.isCalled.opened()
         await clock.sleepers(1)
         clock.advance(by: .seconds(1))

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A store that goes on from what is stored: what it does until it knows that, and how that may end.
+/// A store that continues from its stored state: what it does while it loads, and how the load may end.
 @Suite struct LoadingTests {
     struct Broken: Error {}
 
@@ -56,7 +56,7 @@ import Testing
         #expect(origins.seen.values == [task.id, task.id, 0, 0], "before and after each")
     }
 
-    /// Notes of which event each action is, before it is applied and after; 0: of none.
+    /// Records the event behind each action, before and after the action is applied; 0 if there is none.
     private final class Origins: FluxStoreObserver {
         let seen = Recorder<UInt64>()
 
@@ -131,7 +131,7 @@ import Testing
                     }) {
                         overlaps.withLock { $0 += 1 }
                     }
-                    // Long enough for a save that does not wait for this to fail meanwhile.
+                    // Long enough that a save which does not wait for this report would fail meanwhile.
                     if failure.operation == .load { usleep(5_000) }
                     told.record(failure.operation)
                     isInside.withLock { $0 = false }
@@ -221,7 +221,7 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    // MARK: - Letting go
+    // MARK: - Release
 
     @Test func `A store let go while it loads loses no action, delivers and saves`() async {
         let persistence = MemoryPersistence(Counter(count: 10))
@@ -286,7 +286,7 @@ import Testing
         await script.calls.count(1)
         restoring.cancel()
         await #expect(throws: CancellationError.self) { try await restoring.value }
-        // What hangs keeps nothing of the store.
+        // The hanging load keeps nothing of the store alive.
         await gone.opened()
         gate.open()
         #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
@@ -367,7 +367,7 @@ import Testing
     }
 }
 
-/// A state that keeps an object, to see it go.
+/// A state that owns an object, so that a test can see when it is released.
 struct Owner: FluxState {
     let canary: Canary
     mutating func handle(action: Counter.Action) -> Owner? { self }
@@ -378,7 +378,7 @@ func expect(_ restoration: FluxRestoration, is name: String, sourceLocation: Sou
     #expect(found == name, sourceLocation: sourceLocation)
 }
 
-/// Counts its actions, some of which use a store when they go.
+/// Counts its actions, some of which use a store when they are released.
 struct Post: FluxState {
     enum Action: FluxAction { case send(Letter), count }
     var count = 0

@@ -3,7 +3,7 @@ import FluxPersistence
 import TestSupport
 import Testing
 
-/// A store with a log of actions: what was acknowledged is there after a crash, in order and once.
+/// A store with a log of actions: what was acknowledged is there after a crash, in order and exactly once.
 @Suite struct LogTests {
     @Test func `A durable dispatch returns once its action is in the log`() async throws {
         let log = MemoryLog<Counter>()
@@ -276,7 +276,7 @@ import Testing
         let gate = Gate()
         log.script.block(until: gate)
         let running = (0..<50).map { _ in Task { try await store.dispatch(durably: .add(1)) } }
-        // What may not wait is taken all the same.
+        // A plain dispatch cannot wait, so it is accepted beyond the capacity.
         for _ in 0..<10 { store.dispatch(action: .add(100)) }
         await log.script.calls.count(3)
         for _ in 0..<1_000 { await Task.yield() }
@@ -330,7 +330,7 @@ import Testing
     }
 }
 
-/// Has what no store has written.
+/// Contains what no store has ever written.
 private struct HostileLog: FluxLog {
     let snapshot: FluxSnapshot<Counter>
     var entries: [FluxLogEntry<Counter.Action>] = []

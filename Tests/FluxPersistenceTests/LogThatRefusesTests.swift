@@ -3,9 +3,9 @@ import FluxPersistence
 import TestSupport
 import Testing
 
-/// An action that the log never takes: it holds up nobody for good, for a snapshot has it as well.
+/// An action that the log never accepts blocks no caller forever, because a snapshot covers it too.
 @Suite struct LogThatRefusesTests {
-    /// Hands on what it is given, but no append with an action that it cannot encode.
+    /// Forwards to a log, but refuses an append with an action that it cannot encode.
     final class Picky: FluxLog {
         struct CannotEncode: Error {}
 
@@ -54,7 +54,7 @@ import Testing
         let log = MemoryLog<Counter>()
         do {
             let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
-            // Announced to nobody: the log leads to no revision.
+            // Not announced, so the log leads to no revision.
             try await store.dispatch(durably: .addSilently(1))
         }
         do {
@@ -67,7 +67,7 @@ import Testing
         #expect(store.state.count == 2 && store.revision == 2)
     }
 
-    /// Waits, and then refuses for good.
+    /// Waits, and then refuses permanently.
     final class LateRefusal: FluxLog {
         struct Moved: FluxPermanentError {}
         let (begins, ends) = (Gate(), Gate())

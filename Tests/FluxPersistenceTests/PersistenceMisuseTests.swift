@@ -3,7 +3,7 @@ import FluxPersistence
 import TestSupport
 import Testing
 
-/// Limits that mean nothing stop the program with a message, where they are given.
+/// Meaningless limits stop the program with a message at the call that gives them.
 @Suite struct PersistenceMisuseTests {
     private func expect(_ result: ExitTest.Result?, says message: String) {
         let text = result.said

@@ -5,12 +5,12 @@ import Testing
 
 @testable import FluxPersistence
 
-/// What trying again cannot cure: told once, said by the store, and let go of.
+/// Errors that no retry can cure: reported once, returned by the store, and the pending saves are released.
 @Suite struct RefusedForGoodTests {
     struct Moved: FluxPermanentError {}
     struct Perhaps: FluxPermanentError { let isPermanent: Bool }
 
-    /// Throws what it is given, at each save.
+    /// Throws the given error at each save.
     struct Refusing: FluxPersistence {
         let error: any Error
         let saves = Recorder<Int>()
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    /// Refuses to append or to compact, once it is told to.
+    /// Refuses to append and to compact while `refuses` is set.
     final class RefusingLog: FluxLog {
         let log = MemoryLog<Counter>()
         let refuses = Locked(false)
@@ -91,7 +91,7 @@ import Testing
         #expect(await store.handle.failure() is Moved)
     }
 
-    /// Uses the store where it is let go of.
+    /// Uses the store when it is released.
     struct Parting: Error { let farewell: Farewell }
 
     final class Farewell: Sendable {
@@ -117,7 +117,7 @@ import Testing
             initialState: Counter(), dispatcher: nil, persistence: persistence, backoff: .none, onFailure: { _ in })
         persistence.store.withLock { $0 = store }
         store.dispatch(action: .add(1))
-        // Each error goes with the next attempt, and leads to another change.
+        // The next attempt releases the previous error, whose release makes another change.
         while persistence.saves.values.last != 201 { await Task.yield() }
         persistence.store.withLock { $0 = nil }
     }
@@ -289,7 +289,7 @@ import Testing
                 try await folder.file().save("old")
                 chmod(folder.path, 0o555)
                 chmod(folder.state, 0o644)
-                // Root may do anything; nobody else may.
+                // Permissions do not bind root, so the test becomes another user.
                 if geteuid() == 0 { try #require(setegid(65_534) == 0 && seteuid(65_534) == 0) }
                 let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
                 #expect(error?.description == "\(folder.state): access \(folder.path): Permission denied")

@@ -6,7 +6,7 @@ import Testing
 
 @testable import FluxPersistence
 
-/// A store that was let go and whose place is opened again in the same process: the load waits for the save.
+/// A released store whose place is opened again in the same process: the load waits for the save.
 @Suite struct ReopeningTests {
     let folder = Folder()
 
@@ -31,7 +31,7 @@ import Testing
         FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
     }
 
-    /// Lets go of a store whose save is under way, and ends when it is asked to.
+    /// Releases a store while its save is running; the save ends when `encoding` opens.
     func letGo(saving encoding: Gate) async {
         let encodes = Gate()
         let store = store(file(encoding: encoding, encodes: encodes))
@@ -73,7 +73,7 @@ import Testing
         #expect(await isUnlisted())
     }
 
-    /// Lets go of another store once no lock is held, and before the writer of that is started.
+    /// Releases another store once no lock is held, before that store's writer is started.
     final class LettingGo: FluxStoreObserver, FluxSettling {
         let other: Locked<FluxStore<Counter>?>
         let isListed: @Sendable () -> Bool
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    /// A handler on a queue may see the change, and let go of the store, while the thread that made it is still on its way there.
+    /// A handler on a queue may see the change and release the store before the dispatching thread starts the writer.
     @Test(.timeLimit(.minutes(1))) func `A store that is let go before its writer has begun is waited for too`()
         async throws
     {
@@ -107,7 +107,7 @@ import Testing
         #expect(await isUnlisted())
     }
 
-    /// Reads what is there before it writes.
+    /// Reads the stored state before each save.
     struct Reading: FluxPersistence {
         let file: FluxFile<Counter>
         var place: String? { file.place }
@@ -130,7 +130,7 @@ import Testing
 
     // MARK: - In the code of another store
 
-    /// Runs what it is given where it loads, and where it saves.
+    /// Runs the given closures when it loads and when it saves.
     struct Running: FluxPersistence {
         var loading: @Sendable () async throws -> Void = {}
         var saving: @Sendable () async throws -> Void = {}
@@ -183,7 +183,7 @@ import Testing
 
     @Test func `All that waits for a save has one order`() {
         typealias Path = FluxUnwritten.Path
-        // The older first, and what was opened in a store's code before the store.
+        // Older entries come first, and an entry opened in a store's code comes before that store.
         let order: [Path] = [[1], [2, 5, 7], [2, 5], [2, 6], [2], [3, 4], [3], []]
         for (one, path) in order.enumerated() {
             for (other, next) in order.enumerated() {
@@ -418,12 +418,12 @@ import Testing
                 for store in stores.shuffled() { group.addTask { store.dispatch(action: .add(1)) } }
             }
         }
-        // They were alive together, so that some may have been refused; but all come to an end.
+        // The stores were alive at the same time, so some saves may have been refused; but all of them end.
         #expect(try await file().load() != nil)
         #expect(await isUnlisted())
     }
 
-    /// In memory, with a place that it says, and a load that waits.
+    /// Kept in memory, with a given place and a load that waits for a gate.
     struct Named: FluxPersistence {
         let place: String?
         let state: Locked<Counter?>
@@ -468,7 +468,7 @@ import Testing
         }
     }
 
-    /// Opens a store of another file while it saves, and waits until that is there.
+    /// Opens a store of another file while it saves, and waits until that store is restored.
     struct Looking: FluxPersistence {
         let file: FluxFile<Counter>
         let place: String?
@@ -482,7 +482,7 @@ import Testing
         }
     }
 
-    /// Goes on from an old file where there is no new one.
+    /// Loads an old file if there is no new one.
     struct Migrating: FluxPersistence {
         let old: FluxFile<Counter>
         let new: FluxFile<Counter>

@@ -3,7 +3,7 @@ import FluxPersistence
 import TestSupport
 import Testing
 
-/// A state that is saved after it has changed: one save at a time, always the newest, and none dropped in silence.
+/// A state is saved after it has changed: one save at a time, always of the newest state, and none is silently dropped.
 @Suite struct SavingTests {
     @Test func `A change is followed by a save, and flush waits for it`() async {
         let persistence = MemoryPersistence<Counter>()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import FluxPersistence
 
-/// Of the answers to a load the first counts, and what a load has read counts only with its own.
+/// The first answer to a load counts; what the load has read counts only if that answer is the load's own.
 @Suite struct FluxLoadPromiseTests {
     struct Broken: Error {}
 
@@ -49,7 +49,7 @@ import Testing
         #expect(other.mark.isVoid)
     }
 
-    /// Whoever answers, all who ask see one answer, and what was read is void exactly if it is not the load's.
+    /// Whichever answer wins, every caller sees it, and what was read is void exactly if that answer is not the load's.
     @Test func `Answers at once come to one`() async {
         for _ in 0..<200 {
             let answer = FluxLoadPromise<Int>()

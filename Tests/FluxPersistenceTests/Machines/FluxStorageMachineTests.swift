@@ -4,7 +4,7 @@ import Testing
 
 @testable import FluxPersistence
 
-/// What is held back and what is to be written, driven with strings for changes and actions and integers for those who wait.
+/// Held-back changes and pending writes, with strings as changes and actions, and integers as waiters.
 @Suite struct FluxStorageMachineTests {
     typealias Machine = FluxStorageMachine<String, String, Int>
 
@@ -311,7 +311,7 @@ import Testing
             waiting -= ready
             while applied < 20 {
                 #expect(ready + machine.it.pending.count + machine.it.batch.count <= capacity)
-                // One applies its action, and then, or before, a write is done.
+                // A write is done after each applied action, and before every other one as well.
                 if applied.isMultiple(of: 2), machine.it.begin() != nil { _ = machine.it.succeed() }
                 if ready > 0 {
                     _ = machine.it.note("a")

@@ -3,9 +3,9 @@ import FluxPersistence
 import TestSupport
 import Testing
 
-/// The moment at which a load ends: what is held back, and what is applied at once, keep one order, and none is lost.
+/// At the end of a load, actions held back and actions applied at once keep one order, and none is lost.
 @Suite struct EndOfTheLoadTests {
-    /// C1, C3: Threads go on dispatching while the load ends.
+    /// C1, C3: Threads continue to dispatch while the load ends.
     @Test(arguments: [false, true]) func `Actions of a thread keep their order across the end`(withLog: Bool)
         async throws
     {
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    /// C4: Two stores of one dispatcher, of which one is still loading, apply its actions in one order.
+    /// C4: Two stores of one dispatcher apply its actions in the same order, although one is still loading.
     @Test func `A store that loads and one that does not see one order`() async {
         for _ in 0..<20 {
             let (dispatcher, gate) = (FluxDispatcher(), Gate())
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// C5: The subscriptions of a loading store get what was loaded and every revision after it.
+    /// C5: The subscriptions of a loading store get the loaded state and every revision after it.
     @Test func `Subscriptions miss and repeat nothing across the end`() async {
         for _ in 0..<20 {
             let gate = Gate()
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    /// The load's answer and its timeout at the same moment: one of them counts, and nothing is lost.
+    /// The load's answer and its timeout arrive at the same moment: one of them counts, and nothing is lost.
     @Test func `An answer and the timeout at once`() async {
         for _ in 0..<100 {
             let (gate, clock) = (Gate(), TestClock())
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    /// Durable callers, plain ones and failures at once: what was acknowledged is in the log.
+    /// Durable callers, plain callers and failures at the same time: what was acknowledged is in the log.
     @Test func `Everything acknowledged is recovered, whatever fails meanwhile`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(
@@ -138,7 +138,7 @@ import Testing
         #expect(log.script.overlaps == 0)
     }
 
-    /// A log that is done at once: it may be so before the caller has begun to wait.
+    /// The log completes at once, possibly before the caller has begun to wait.
     @Test func `A write that is quicker than its caller is not waited for`() async throws {
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: QuickLog())
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -150,8 +150,7 @@ import Testing
         #expect(store.state.count == 32_000)
     }
 
-    /// Durable callers, more than there is room for, some of them cancelled, while the load ends: none hangs, and none that
-    /// was told that it was not applied was.
+    /// More durable callers than room, some cancelled as the load ends: none hangs, and "not applied" is always true.
     @Test func `Durable callers that wait for the load, cancelled as it ends`() async throws {
         for round in 0..<40 {
             let (log, gate) = (MemoryLog<Counter>(), Gate())
@@ -182,7 +181,7 @@ import Testing
         }
     }
 
-    /// All who wait for room are told when the log turns out not to be readable, however many they are.
+    /// When the log turns out to be unreadable, every caller that waits for room is notified, however many there are.
     @Test func `Durable callers that wait for a load that fails are told, each of them`() async {
         let (log, gate) = (MemoryLog<Counter>(), Gate())
         log.script.block(until: gate)

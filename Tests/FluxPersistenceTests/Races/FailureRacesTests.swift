@@ -3,9 +3,9 @@ import FluxPersistence
 import TestSupport
 import Testing
 
-/// What `failure()` says of a store whose disk comes and goes.
+/// What `failure()` returns for a store whose disk fails intermittently.
 @Suite struct FailureRacesTests {
-    /// Saves fail by chance: were it every other one, a thread could meet those alone, each time it asks.
+    /// Saves fail at random: if every second one failed, a thread could meet only failing ones each time it checks.
     private final class Flickering: FluxPersistence {
         let saved = Locked(0)
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import FluxPersistence
 
-/// Stores on demand, in files: the recipe of the article of FluxRouting, and that nothing is lost.
+/// Stores created on demand, in files: the recipe from the FluxRouting article loses nothing.
 @Suite struct FamilyOnFilesTests {
     let folder = Folder()
 
@@ -65,7 +65,7 @@ import Testing
     {
         let rooms = rooms(in: folder.path, idle: .zero)
         let count = 100
-        // A thousand visits, each of which comes when another has just ended.
+        // A thousand visits, each of which starts when another has just ended.
         try await withThrowingTaskGroup(of: Void.self) { group in
             for task in 0..<5 {
                 group.addTask {
@@ -125,7 +125,7 @@ import Testing
         while !Task.isCancelled, rooms.keys == ["a"] {
             await #expect(throws: FluxFileError.self) { try await rooms.close("a") }
         }
-        // Who waits for the close is answered before the family tells of it.
+        // The caller that waits for the close gets its answer before the family reports the failure.
         await failures.count(2)
         #expect(failures.values.allSatisfy { $0.hasPrefix("a: \(folder)/a: ") })
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
@@ -134,7 +134,7 @@ import Testing
         #expect(made.values.count == 2)
     }
 
-    /// Saves as it is told to: false for each save that is to fail, in their order, and then as the last says.
+    /// Saves as its answers say: false makes a save fail; the last answer repeats.
     private final class Disk: FluxPersistence {
         struct Gone: FluxPermanentError {}
 
@@ -173,7 +173,7 @@ import Testing
         clock.advance(by: .seconds(1))
         await disk.saves.count(2)
         lease.member.dispatch(action: .add(1))
-        // The disk is back for one save, and away again.
+        // The disk works for one save, and then fails again.
         gate.open()
         await disk.saves.count(3)
         await clock.sleepers(1)
@@ -203,7 +203,7 @@ import Testing
         try await rooms.with("a") { $0.dispatch(action: .add(1)) }
         try await rooms.with("b") { $0.dispatch(action: .add(1)) }
         let flush = Task { await rooms.flush(within: .seconds(60)) }
-        // By the time it sleeps, as the family does, it waits for the first.
+        // Once the flush sleeps, as the family does, it is waiting for the first store.
         await clock.sleepers(2)
         try await rooms.close("b")
         #expect(try await rooms.with("b") { $0.state.count } == 0)
@@ -251,7 +251,7 @@ import Testing
         #expect(rooms.keys == [1] && dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
     }
 
-    /// Does something when it is first asked whether all was saved.
+    /// Runs a closure when `failure()` is first called.
     private final class Asked: FluxStoreObserver {
         private let first: Locked<(@Sendable () -> Void)?>
         init(_ first: @escaping @Sendable () -> Void) { self.first = Locked(first) }
@@ -276,7 +276,7 @@ import Testing
         disk.answer([true, false])
         let store = try await rooms.with(1) { store in
             store.dispatch(action: .add(1))
-            // Comes after what is asked for first, and so after it was detached.
+            // Runs after the observer that was added first has been checked, and so after the store was detached.
             let asked = Asked { [weak store] in
                 disk.last.withLock { $0.gate = gate }
                 store?.dispatch(action: .add(1))
@@ -318,7 +318,7 @@ import Testing
         #expect(alive.current == 0)
     }
 
-    /// Fails once, and waits for good with its first flush.
+    /// Fails once; its first flush never returns.
     private final class FailingOnce: FluxStoreObserver {
         private let calls = Locked((failures: 0, flushes: 0))
         let isFlushed = Gate()

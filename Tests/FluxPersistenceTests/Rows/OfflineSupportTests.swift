@@ -28,7 +28,7 @@ import Testing
             return
         }
         #expect(store.state.entries == [7, 8])
-        // The folder goes with the test.
+        // The folder is removed when the test ends, so the save must be done by then.
         await store.flush()
     }
 }

@@ -3,25 +3,25 @@ import TestSupport
 
 @testable import FluxPersistence
 
-/// The system that the tests run on, with a fault in front of any call.
+/// The real system, with a fault in front of any call.
 struct FaultySystem: FluxFileSystem {
     enum Fault: Sendable {
         /// The call fails with this code and does nothing.
         case code(Int32)
-        /// The call, a write or a read, handles at most so many bytes.
+        /// A write or read handles at most this many bytes.
         case short(Int)
     }
 
-    /// Asked before each call, with the path that it is about; that of the file where it has a descriptor.
+    /// Called before each system call with the path concerned, which is the file's if the call takes a descriptor.
     typealias Plan = @Sendable (FluxFileCalls.Call, _ path: String) -> Fault?
 
     private let path: String
     private let plan: Plan?
     private let own = FluxOwnSystem()
-    /// Whether all files look alike but for their size, as files may do where a number is given again within a tick of the clock.
+    /// Whether files differ only in size, as they may when a file number is reused within one tick of the clock.
     var isCoarse = false
 
-    /// What is added to the numbers of files, which may change while nobody has them open.
+    /// An offset added to the files' numbers, which may change while no descriptor is open.
     var added: Locked<UInt64>?
 
     init(_ path: String, _ plan: Plan?) {
@@ -74,7 +74,7 @@ struct FaultySystem: FluxFileSystem {
     func syncFile(_ descriptor: Int32) -> Int { perform(.sync) { _ in own.syncFile(descriptor) } }
 
     func closeFile(_ descriptor: Int32) -> Int {
-        // Whatever is said of it: a descriptor that stays open would be the test's own fault.
+        // Closes even if the call is to fail: otherwise the test itself would leak a descriptor.
         let result = own.closeFile(descriptor)
         return perform(.close) { _ in result }
     }

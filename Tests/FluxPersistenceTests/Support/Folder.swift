@@ -3,7 +3,7 @@ import Foundation
 
 @testable import FluxPersistence
 
-/// A folder of a test's own, removed with the object.
+/// A folder for one test, removed when the object is released.
 final class Folder: Sendable {
     let name = "FluxCore-\(UUID().uuidString)"
     let path: String
@@ -19,7 +19,7 @@ final class Folder: Sendable {
 
     var state: String { path + "/state" }
 
-    /// The names of all files in it.
+    /// The names of all files in the folder.
     var names: [String] { try! FileManager.default.contentsOfDirectory(atPath: path).sorted() }
 
     func write(_ bytes: some Sequence<UInt8>, to name: String = "state") {
@@ -34,7 +34,7 @@ final class Folder: Sendable {
         FluxFile(FluxFileAccess(calls: FluxFileCalls(path: state, system: system)))
     }
 
-    /// A text in the file of this folder.
+    /// A text in this folder's file.
     func file(
         version: Int = 1,
         fault: FaultySystem.Plan? = nil,

@@ -3,30 +3,30 @@ import TestSupport
 
 @testable import FluxPersistence
 
-/// A file system in memory, which knows what was synced: so it can tell all that a loss of power may leave of it.
+/// A file system in memory that tracks what was synced, so that it knows everything that a power loss may leave.
 ///
-/// What was written and not synced is there to any length, or zeroed, or what was on the disk there before. What was done to
-/// the names and not synced has happened or not, each for itself, whatever became of the data.
+/// Unsynced content may be there up to any length, be zeroed, or be what was on that part of the disk before. Each
+/// unsynced change to the names has happened or not, independently of the others and of the data.
 final class MemoryDisk: FluxFileSystem {
     /// The content of each file, by its path.
     typealias Image = [String: [UInt8]]
 
     /// What goes wrong, by the number of the call.
     struct Plan: Sendable {
-        /// From this call on nothing happens any more: the process is gone.
+        /// From this call on nothing happens: the process is gone.
         var stop = Int.max
-        /// This call fails with the code, and does nothing.
+        /// This call fails with the code and does nothing.
         var fault: (call: Int, code: Int32)?
-        /// It does what it is to do all the same, and fails then.
+        /// The failing call still does its work before it fails.
         var isFaultLate = false
-        /// A write takes no more bytes than this.
+        /// A write accepts at most this many bytes.
         var most = Int.max
     }
 
     private struct File {
         var synced: [UInt8] = []
         var unsynced: [[UInt8]] = []
-        /// A sync has failed: the system forgets what it has not written, and a later sync says nothing of it.
+        /// A sync has failed: the system forgets the data that it has not written, and a later sync does not report it.
         var isForgotten = false
         var modified: Int
 
@@ -34,7 +34,7 @@ final class MemoryDisk: FluxFileSystem {
     }
 
     private struct Opened {
-        /// Nil: the folder.
+        /// Nil for the folder.
         let file: Int?
         var position = 0
     }
@@ -62,7 +62,7 @@ final class MemoryDisk: FluxFileSystem {
         var changes: [Change] = []
         var open: [Int32: Opened] = [:]
         var plan: Plan
-        /// All calls, and whether they were about the folder.
+        /// All calls, and whether they concerned the folder.
         var calls: [(call: FluxFileCalls.Call, isFolder: Bool)] = []
 
         mutating func change(_ change: Change) {
@@ -75,7 +75,7 @@ final class MemoryDisk: FluxFileSystem {
     static let path = folder + "/state"
 
     private let state: Locked<State>
-    /// A whole file of an earlier time, which lay where a new one is written.
+    /// The intact content of an earlier file, which occupied the space where a new one is written.
     private let leftover: [UInt8]
 
     init(_ image: Image = [:], leftover: [UInt8] = [], plan: Plan = Plan()) {
@@ -89,7 +89,7 @@ final class MemoryDisk: FluxFileSystem {
         self.leftover = leftover
     }
 
-    /// What the planned fault has hit; nil: it was not reached.
+    /// The call that the planned fault has hit; nil if the fault was not reached.
     var failed: (call: FluxFileCalls.Call, isFolder: Bool)? {
         state.withLock { state in
             guard let call = state.plan.fault?.call, call <= state.calls.count else { return nil }
@@ -97,20 +97,20 @@ final class MemoryDisk: FluxFileSystem {
         }
     }
 
-    /// Goes on, until so many calls later; or for good, as for another process than the one that was stopped.
+    /// Continues for this many calls or, by default, without an end, as for a process after the one that was stopped.
     func goOn(for calls: Int = .max) {
         state.withLock { $0.plan = Plan(stop: calls == .max ? .max : $0.calls.count + calls) }
     }
 
-    /// How many calls there were.
+    /// The number of calls so far.
     var calls: Int { state.withLock { $0.calls.count } }
 
-    /// What is there as long as the power is.
+    /// What is there as long as the power is on.
     var current: Image { state.withLock { state in state.names.mapValues { state.files[$0].content } } }
 
-    // MARK: - A loss of power
+    // MARK: - Power loss
 
-    /// All that may be there after a loss of power, and after the end of the process alone.
+    /// Everything that may be there after a power loss, or after only the process has ended.
     func images() -> Set<Image> {
         state.withLock { state in
             var images: Set = [state.names.mapValues { state.files[$0].content }]
@@ -136,7 +136,7 @@ final class MemoryDisk: FluxFileSystem {
         let unsynced = Array(file.unsynced.joined())
         if unsynced.isEmpty { return [file.synced] }
         var contents = Set((0...unsynced.count).map { file.synced + unsynced[..<$0] })
-        // Each write but one, and none of them, with zeros in its place.
+        // Zeros in place of any single write, or of all of them.
         for lost in file.unsynced.indices {
             let parts = file.unsynced.enumerated().map { $0 == lost ? [UInt8](repeating: 0, count: $1.count) : $1 }
             contents.insert(file.synced + parts.joined())
@@ -146,9 +146,9 @@ final class MemoryDisk: FluxFileSystem {
         return contents
     }
 
-    // MARK: - The calls
+    // MARK: - Calls
 
-    /// Does what a call does, unless something else is planned; the closure returns a negative code where it fails.
+    /// Performs a call unless the plan says otherwise; the closure returns a negative code to fail.
     private func perform(
         _ call: FluxFileCalls.Call, isFolder: Bool = false, _ body: (inout State) -> Int
     ) -> Int {
