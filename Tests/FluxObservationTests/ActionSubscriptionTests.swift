@@ -5,7 +5,7 @@ import Testing
 
 @testable import FluxCore
 
-/// Actions as they were applied.
+/// Subscriptions to actions, as the stores applied them.
 @Suite struct ActionSubscriptionTests {
     struct Name: FluxState {
         enum Action: FluxAction { case set(String) }
@@ -178,13 +178,13 @@ import Testing
             let tokens = (0..<10).map { index in
                 dispatcher.subscribeActions(on: queue) { _ in seen.record(index) }
             }
-            // Each store is looked on at once for all of them.
+            // One observer on each store serves all of them.
             #expect(store.handle.withAccess { $0.observers.count } == 1)
             dispatcher.dispatch(action: Counter.Action.add(1))
             await store.flush()
             #expect(seen.values.count == round * 11 + 10)
             #expect(seen.values.suffix(10) == Array(0..<10))
-            // The others go on.
+            // The one that is left continues.
             for token in tokens.dropFirst() { token.unsubscribe() }
             let late = FluxStore(initialState: Name(), dispatcher: dispatcher)
             dispatcher.dispatch(action: Name.Action.set("late"))
@@ -305,7 +305,7 @@ import Testing
                 let token = dispatcher.subscribeActions { applied in
                     if case .mark(index, let number)? = applied.action as? Counter.Action { seen.record(number) }
                 }
-                // Past the dispatcher, whose lock would make it wait for the first subscriber.
+                // Not through the dispatcher, whose lock would make this thread wait for the first subscriber.
                 for (number, store) in stores.enumerated().reversed() {
                     store.dispatch(action: .mark(producer: index, number: number))
                 }

@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    /// Reads and watches a view of stores that a dispatcher changes in step, and returns where they were not.
+    /// Reads and watches a view of stores that a dispatcher changes in step; returns the values that are out of step.
     private func tears(
         _ view: FluxView<[Int]>, while dispatch: @escaping @Sendable () -> Void
     ) async -> [[Int]] {
@@ -58,7 +58,7 @@ import Testing
         #expect(view.state == [5_000, 5_000, 5_000])
     }
 
-    /// Stops in the middle of an action, between the stores before it and those behind it.
+    /// Blocks in the middle of an action, when the stores before it have applied it and those after it have not.
     struct Slow: FluxState {
         let begun = Gate()
         let goesOn = Gate()
@@ -86,7 +86,7 @@ import Testing
                 if index == 0 { other.dispatch(action: Counter.Action.add(1)) } else { state.begun.wait() }
                 if index == 1 { home.attach(first) }
                 if index == 2 { home.attach(last) }
-                // They are on their way back, and are so until the action is over.
+                // The stores are on their way back from here until the action ends.
                 if index > 2 { while home.stores.count < 2 { sched_yield() } }
                 if index == 3 { #expect([[0, 0], [1, 1]].contains(view.state)) }
                 if index == 4 {
@@ -142,7 +142,7 @@ import Testing
         let near = FluxView(stores[0], stores[1], stores[2], stores[3]) {
             [[$0.count, $1.count], [$2.count, $3.count]]
         }
-        // Made the other way round, so that two cuts would take the locks in two orders.
+        // Created in reverse order: two cuts that took the locks in the views' orders could deadlock.
         let far = FluxView(stores[3], stores[0]) { $0.count + $1.count }
         let torn = Recorder<[[Int]]>()
         await onThreads(4) { index in
@@ -212,7 +212,7 @@ import Testing
         #expect(computed.current == 1)
         for _ in 0..<10 { #expect(view.state == 0) }
         #expect(computed.current == 1)
-        // Unwatched it computes where it is read alone; watched, two threads may find the same change at once.
+        // An unwatched view computes only when it is read. If it is watched, two threads may find a change at once.
         for changes in 1...3 {
             other.dispatch(action: .add(4))
             for _ in 0..<10 { #expect(view.state == changes) }
@@ -249,7 +249,7 @@ import Testing
             await outer.flush()
             tokens[1].unsubscribe()
             await outer.flush()
-            // One value may have been under way on the view's queue when the last of them went.
+            // A value may still have been pending on the view's queue when the last subscription ended.
             var isQuiet = false
             for _ in 0..<10 where !isQuiet {
                 let before = computed.values.count
@@ -321,7 +321,7 @@ import Testing
         #expect(message.contains("subscribe(to:) was used inside"), "\(message)")
     }
 
-    /// Does something inside `handle` of a store, with another store of the same dispatcher.
+    /// Runs a closure inside `handle` of a store, with another store of the same dispatcher.
     private static func insideHandle(
         _ body: @escaping @Sendable (_ other: FluxStore<Counter>, _ dispatcher: FluxDispatcher) -> Void
     ) {

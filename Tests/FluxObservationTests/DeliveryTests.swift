@@ -4,9 +4,9 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// What each delivery gives a handler that is slow, and what it costs meanwhile.
+/// What each delivery passes to a slow handler, and what it costs meanwhile.
 @Suite struct DeliveryTests {
-    /// A store whose handler is blocked in the first change, and what it saw once it goes on.
+    /// Blocks the handler of a store in the first change, and returns what it sees once it resumes.
     private func seen(_ delivery: AnyDelivery, _ changes: Int) async -> (values: [Int], dropped: Int) {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, seen) = (Gate(), Gate(), Recorder<Int>())
@@ -54,7 +54,7 @@ import Testing
         #expect(subscription.dropped == 8)
     }
 
-    /// C8: however many states there were, a blocked handler keeps so many of them from going.
+    /// C8: however many states there were, a blocked handler keeps only this many of them alive.
     @Test(arguments: [(AnyDelivery.latest, 0), (.newest(2), 2), (.oldest(2), 2)])
     func `What a blocked handler holds is bounded`(delivery: AnyDelivery, held: Int) async {
         let alive = Locked(0)
@@ -111,13 +111,13 @@ import Testing
         let store = FluxStore(initialState: Growing(), dispatcher: nil)
         let queue = DispatchQueue(label: "own")
         let select: @Sendable (Growing) -> Int = { state in
-            // Long enough for a change to come meanwhile, if one could.
+            // Long enough for a change to arrive meanwhile, if one could.
             for _ in 0..<100 { _ = ObjectIdentifier(state.contents) }
             return state.changes
         }
         let (seen, other) = (Recorder<Int>(), Recorder<Int>())
         let tokens = [
-            // Each that it is handed counts: a repetition would be seen.
+            // No two values count as equal, so a repetition would be seen.
             store.subscribe(to: select, by: { _, _ in false }, .latest) { seen.record($0) },
             store.subscribe(to: select, by: { _, _ in false }, .latest, on: queue, startingWithCurrent: true) {
                 other.record($0)
@@ -155,7 +155,7 @@ import Testing
         #expect(await task.outcome.isCompleted)
     }
 
-    /// C8: also where one turn of the queue is not enough.
+    /// C8: even if one turn of the queue is not enough.
     @Test(.stress, arguments: [FluxDelivery.latest, .every])
     func `On a queue of the user's a part waits for nobody who has the threads of the pool`(delivery: FluxDelivery) {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -163,7 +163,7 @@ import Testing
         for _ in 0..<64 { DispatchQueue.global().async { while !isOver.isSet {} } }
         defer { isOver.set() }
         let token = store.subscribe(to: { $0.count }, delivery, on: queue) { [weak store] count in
-            // After some calls what comes is for another turn.
+            // After some calls, further values wait for another turn.
             if count < 100 { store?.dispatch(action: .add(1)) } else { seen.signal() }
         }
         store.dispatch(action: .add(1))
@@ -171,7 +171,7 @@ import Testing
         token.unsubscribe()
     }
 
-    /// C8: the main queue above all, where others wait for the next turn.
+    /// C8: above all on the main queue, where others wait for the next turn.
     @Test func `By latest on a queue of the user's each call has a turn of its own, of a part as of the state`() async {
         for isOfPart in [false, true] {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)

@@ -3,7 +3,7 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// One word skips equal states, for those who come from ReSwift: `to: \.self`.
+/// `to: \.self` skips equal states, for users who come from ReSwift.
 @Suite struct EqualStatesTests {
     struct Level: FluxState, Equatable {
         struct Set: FluxAction { let to: Int }

@@ -23,7 +23,7 @@ import Testing
             return (woken(settled.wake), settled.gone.first)
         }
         func take() -> FluxTaken<Int>? { machine.take() }
-        /// What it takes at once; nil: it waits.
+        /// What the iterator takes at once; nil if it waits.
         func take(orKeep iterator: String) -> String? { machine.take(orKeep: iterator).map { "\($0)" } }
         func finish() -> String? {
             machine.finish()
@@ -34,16 +34,16 @@ import Testing
             let settled = machine.settle()
             return (woken(settled.wake), settled.gone)
         }
-        /// Nobody has done anything.
+        /// Settles without a preceding call.
         func settle() -> String? { woken(machine.settle().wake) }
 
-        /// Who is woken, and with what.
+        /// The iterator that is woken, and what it gets.
         private func woken(_ wake: (iterator: String, taken: FluxTaken<Int>)?) -> String? {
             wake.map { "\($0.iterator) has \($0.taken)" }
         }
     }
 
-    /// All that can be taken now, and how it ended, if it did.
+    /// Everything that can be taken now, and the end, if it has been reached.
     private func takeAll(_ machine: Rig) -> (elements: [Int], end: String?) {
         var elements: [Int] = []
         while true {

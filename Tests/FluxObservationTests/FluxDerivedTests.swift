@@ -2,7 +2,7 @@ import Testing
 
 @testable import FluxObservation
 
-/// What a view keeps, driven by integers.
+/// The value that a view keeps, driven by integers.
 @Suite struct FluxDerivedTests {
     private func next(_ value: Int, cut: UInt64, known: UInt64, isSame: Bool = false) -> FluxDerived<Int>.Action {
         FluxDerived.Action(next: FluxDerived(value: value, stamp: cut, cut: cut), known: known, isSame: isSame)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import FluxObservation
 
-/// What keeps an iterator from giving the same twice in a row, driven by integers.
+/// The filter that keeps an iterator from returning equal elements in succession, driven by integers.
 @Suite struct FluxDistinctTests {
     private func passed(_ elements: [Int], after last: Int? = nil, by isSame: (@Sendable (Int, Int) -> Bool)?) -> [Int]
     {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import FluxObservation
 
-/// Who takes turns on one queue; that queue runs nothing before all are there.
+/// Takers of turns on one queue, which runs nothing before all of them have been added.
 @Suite struct FluxTurnsTests {
     private final class Line: Sendable {
         let queue = DispatchQueue(label: "turns", attributes: .initiallyInactive)
@@ -15,7 +15,7 @@ import Testing
 
         init() { turns = FluxTurns(queue, isUsers: false) }
 
-        /// Lets the queue run, and returns who has taken a turn before what was put on it behind them.
+        /// Activates the queue, and returns the takers whose turns came before a block that was added after them.
         func next() async -> [String] {
             await withCheckedContinuation { continuation in
                 queue.async { continuation.resume(returning: self.taken.withLock { $0 }) }
@@ -51,7 +51,7 @@ import Testing
         line.turns.settle()
         line.turns.settle()
         #expect(!line.turns.add(Taker("c", in: line)))
-        // What runs behind the one block has seen all of them.
+        // A block after the single block of the turns sees all of them.
         #expect(await line.next() == ["a", "b", "c"])
     }
 

@@ -3,7 +3,7 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// A view of the members of a group follows as they come and go, and keeps none of them.
+/// A view of a group follows the members as they come and go, and keeps none of them alive.
 @Suite struct GroupViewTests {
     private final class Desk: Sendable {
         let store: FluxStore<Counter>
@@ -79,7 +79,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    /// A store as a source, which knows how many watch it.
+    /// A store as a source that counts its watchers.
     private struct Watched: WrappedSource {
         let base = FluxStore(initialState: Counter(), dispatcher: nil)
         let watching: Locked<Int>
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    /// Where a cut has come to, and what others do then: on another thread, while this one waits.
+    /// The progress of a cut, and what another thread does at each point of it while this one waits.
     private final class Moments: Sendable {
         enum Moment { case before, joined, reading, read, over }
 
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    /// A store whose cut can be met at any moment.
+    /// A store as a source that reports the moments of a cut.
     private struct Probe: WrappedSource {
         let base: FluxStore<Counter>
         var moments: Moments?
@@ -203,7 +203,7 @@ import Testing
         moments.withLock { $0 = nil }
     }
 
-    /// A source of the user's own, which has no store that anybody could name.
+    /// A user's own source, which names no stores.
     private final class Feed: WrappedSource {
         let base = FluxStore(initialState: Counter(), dispatcher: nil)
         var stores: [FluxStoreInfo] { [] }
@@ -227,7 +227,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    /// A store as a source, on whose way something may happen.
+    /// A store as a source that runs a closure when its stores are listed, and one when it is captured.
     private final class Slow: WrappedSource {
         let base: FluxStore<Counter>
         private let found: @Sendable () -> Void
@@ -249,7 +249,7 @@ import Testing
         }
     }
 
-    /// Keeps a view of its own.
+    /// Retains a view, and runs a closure when its stamp is read.
     private final class Keeping: WrappedSource {
         let base: FluxStore<Counter>
         private let look: Locked<(@Sendable () -> Void)?>
@@ -305,7 +305,7 @@ import Testing
         let token = watch()
         look.withLock { hook in
             hook = {
-                // Once, by another thread: this one holds a lock of the view.
+                // Once, and on another thread, because this one holds a lock of the view.
                 if look.withLock({ $0.take() }) != nil { elsewhere { desks.close(1) } }
             }
         }
@@ -333,7 +333,7 @@ import Testing
         dispatcher.add(1)
         #expect([0, 1].contains(outer.state))
         #expect(looks.current >= 2 && outer.state == 0)
-        // For certain, and for no view.
+        // The same without a view, and without a race.
         var last: FluxStore<Counter>? = store(0, dispatcher)
         FluxDispatcher.paused([dispatcher]) { last = nil }
         #expect(last?.state == nil)
@@ -468,7 +468,7 @@ import Testing
         }
     }
 
-    /// The number of the last action.
+    /// Keeps the number of the last action.
     private struct Mark: FluxState {
         var last = 0
         mutating func handle(action: Number) -> Mark? {
@@ -517,7 +517,7 @@ import Testing
     @Test(.timeLimit(.minutes(1)))
     func `It is read and followed, though the group changes in something else at each look`() async {
         let (first, seen) = (store(1), Recorder<[Int: Int]>())
-        // One that is not there is closed: a change that leaves the members as they are.
+        // Closes a member that does not exist: a change that leaves the members as they are.
         let rooms = Group<FluxStore<Counter>> { $0.dispatch(action: .close(0)) }
         let view = FluxView(rooms) { $0.mapValues(\.count) }
         rooms.open(1, first)
@@ -549,7 +549,7 @@ import Testing
             await openAndClose(10_000)
             let before = Heap.bytesInUse
             await openAndClose(10_000)
-            // The last computation may be under way.
+            // The last computation may still be running.
             for _ in 0..<2_000 where Heap.bytesInUse > before + 320_000 { try? await Task.sleep(for: .milliseconds(5)) }
             #expect(Heap.bytesInUse <= before + 320_000)
             withExtendedLifetime(token) {}

@@ -30,7 +30,7 @@ import Testing
 
     @Test(.stress, arguments: Watching.allCases)
     func `C5: 10,000 rounds all end on the newest state`(kind: Watching) async {
-        // One of each mechanism in full; the others are made of these.
+        // One kind of each mechanism runs in full; the others are built on these.
         let rounds = [.latest, .states, .view, .mirror].contains(kind) ? 10_000 : 500
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let highest = Highest()
@@ -42,7 +42,7 @@ import Testing
         await watch.end()
     }
 
-    /// All but the mirror: what the test's observation of it sees, and when, is not the library's.
+    /// All kinds but the mirror: what the test observes of a mirror, and when, is not up to the library.
     @Test(arguments: Watching.allCases.filter { $0 != .mirror })
     func `C7: once it has ended no call begins`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -105,7 +105,7 @@ import Testing
         await watch.end()
     }
 
-    /// All but the mirror and the sequences, which keep their store.
+    /// All kinds but the mirror and the sequences, which keep their store.
     @Test(arguments: Watching.allCases.filter { !$0.keepsStore })
     func `C10: when the store is let go it gets what is due and is released`(kind: Watching) async {
         let gone = Gate()

@@ -3,7 +3,7 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// The same thing has the same label wherever it is given.
+/// The same argument has the same label in every call.
 @Suite struct LabelsTests {
     @Test func `The delivery of several parts has no label, as that of one part has none`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)

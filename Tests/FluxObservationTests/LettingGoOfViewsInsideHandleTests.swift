@@ -3,7 +3,7 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// What goes inside `handle` with its last reference lets go of what is the user's later, with no lock held.
+/// An object whose last reference goes inside `handle` releases the user's values later, with no lock held.
 @Suite struct LettingGoOfViewsInsideHandleTests {
     @Test func `What a view computes with may use the library when it goes`() async {
         await #expect(processExitsWith: .success) {
@@ -59,13 +59,13 @@ import Testing
         }
     }
 
-    /// A part that dispatches when it goes.
+    /// A part that dispatches when it is released.
     private struct Part {
         let count: Int
         let farewell: Farewell
     }
 
-    /// Takes parts of a store, and knows how many have gone.
+    /// Selects parts of a store, and counts those that have been released.
     private struct Parts {
         let said: Highest
         let subscription: FluxSubscription
@@ -95,7 +95,7 @@ import Testing
                 _ = await taking.next()
             }
             store.dispatch(action: .add(1))
-            // All but those of the iterator that goes on.
+            // All but those of the iterator that continues.
             await parts.said.reaches(18)
             parts.subscription.unsubscribe()
         }
@@ -112,7 +112,7 @@ import Testing
             for delivery in [FluxDelivery.every, .latest] {
                 for _ in 0..<50 {
                     let drawer = Drawer(Loop(store.values(of: parts.select, by: parts.isSame, delivery)))
-                    // Another part, for the last one is known elsewhere too; by latest they are made on a queue.
+                    // Another part, because the last one is also kept elsewhere; `.latest` creates parts on a queue.
                     await store.flush()
                     store.dispatch(action: .add(1))
                     await store.flush()

@@ -3,11 +3,11 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// A view keeps its sources, and nobody keeps them for the view once that has gone (C10).
+/// C10: a view keeps its sources, and nothing keeps them on its behalf once the view is released.
 @Suite struct LettingGoOfViewsTests {
     enum Watching: CaseIterable { case all, latest, part, view }
 
-    /// Lets go of a store and of its view with something due there; returns what looks for the store.
+    /// Releases a store and its view with deliveries pending; returns a closure that looks for the store.
     private func leave(_ watching: Watching, _ seen: Highest) -> (
         store: () -> FluxStore<Counter>?, token: FluxSubscription
     ) {
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    /// A store as a source, which counts how often it is read for a view.
+    /// A store as a source that counts how often it is captured for a view.
     private struct Counted: WrappedSource {
         let base = FluxStore(initialState: Counter(), dispatcher: nil)
         let captures = Locked(0)

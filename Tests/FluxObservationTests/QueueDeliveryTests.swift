@@ -5,9 +5,9 @@ import Testing
 
 @testable import FluxObservation
 
-/// The delivery of any element to a queue, by each of its bounds.
+/// The delivery of elements to a queue, with each of its bounds.
 @Suite struct QueueDeliveryTests {
-    /// A delivery on a queue that is held until the test lets it go.
+    /// A delivery on a queue that is suspended until the test resumes it.
     final class Rig: Sendable {
         let queue = DispatchQueue(label: "held")
         let seen = Recorder<Int>()
@@ -165,7 +165,7 @@ import Testing
         queue.resume()
     }
 
-    /// Reads a store when it goes, which is allowed where no lock is held.
+    /// Reads a store when it is released, which is allowed only while no lock is held.
     private final class Reading: Sendable {
         let store: FluxStore<Counter>
         let gone: Recorder<Int>
@@ -213,7 +213,7 @@ import Testing
         delivery.cancel()
     }
 
-    /// Under the lock of a store a `deinit` of the user's would meet that.
+    /// If the element were released while the lock of a store is held, a user's `deinit` could run into that lock.
     @Test func `What a bound leaves out goes with the settling, and not before`() async {
         let bounds: [FluxQueueDelivery<Canary>.Bound] = [
             .latest, .newest(1), .oldest(1), .failing(1, last: Canary(Gate())),
@@ -297,7 +297,7 @@ import Testing
             _ = machine.put(1)
             #expect(machine.wait(FluxLatch()) != nil)
             _ = machine.put(2)
-            // The first turn comes before the call of what waits, and the second one after it.
+            // The first turn comes before the call with the waiting element, the second one after it.
             let opened = (0..<2).map { _ in machine.next(&batch, isPausing: false).waiters.count }
             #expect(opened == turns, "\(bound)")
         }

@@ -4,7 +4,7 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// Parts of a state: told only when they change, selected once per change.
+/// Parts of a state: delivered only when they change, selected once per change.
 @Suite struct SelectionTests {
     struct Shop: FluxState {
         enum Action: FluxAction { case items([Int]), filter(Int), user(String), nothing }
@@ -70,7 +70,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    /// Made by a key path alone, and reads a store when it goes, which is allowed where no lock is held.
+    /// Created only by a key path; reads a store when it is released, which is allowed only while no lock is held.
     private final class Reading: Sendable, Equatable {
         let count: Int
         let store: FluxStore<Shop>
@@ -171,7 +171,7 @@ import Testing
         let token = store.subscribe(to: selected, startingWithCurrent: true) { _ in }
         await store.flush()
         await token.finish()
-        // Only the selector has it now, and makes another under the lock of the store.
+        // Only the selector has the part now, and it creates another one while the store's lock is held.
         store.dispatch(action: .filter(1))
         let other = store.subscribe(to: selected) { _ in }
         store.dispatch(action: .filter(2))
@@ -219,7 +219,7 @@ import Testing
 }
 
 extension SelectionTests {
-    /// C5: by latest, the first state handed over may be one after the first change.
+    /// C5: with `.latest`, the first state delivered may already include the first change.
     @Test func `By latest too, the first change is compared with the part before it`() async {
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()

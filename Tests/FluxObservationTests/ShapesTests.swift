@@ -8,8 +8,9 @@ import FluxTesting
 import TestSupport
 import Testing
 
-// What a compiler makes of a generic call depends on how its types lie in memory, and Swift 6.3.1 has stopped at some of them, where
-// it optimises. So each kind of value goes through all of the calls here, and CI compiles and runs them in a release build too.
+// How the compiler translates a generic call depends on the memory layout of its types, and Swift 6.3.1 has failed on
+// some of them when optimising. So every kind of value goes through all calls here, and CI compiles and runs them in a
+// release build too.
 
 private protocol Shape: Equatable, Sendable {
     static var samples: (Self, Self) { get }
@@ -19,7 +20,7 @@ private struct Nothing: Shape { static let samples = (Nothing(), Nothing()) }
 private struct Numbers: Shape {
     enum Choice { case first, second, third }
 
-    // So many words as are returned in registers.
+    // As many words as are returned in registers.
     var a: Int?, b: Bool?, choice = Choice.first
     static let samples = (Numbers(), Numbers(b: false, choice: .third))
 }
@@ -54,7 +55,7 @@ private struct Function: Shape {
 }
 extension Bool: Shape { fileprivate static let samples = (false, true) }
 
-/// A state that is one value, and one beside it that always changes.
+/// A state of one value, and a count that changes with every action.
 private struct Holding<Value: Shape>: FluxState, Equatable {
     struct Action: FluxAction { var value: Value }
 
@@ -66,7 +67,7 @@ private struct Holding<Value: Shape>: FluxState, Equatable {
     }
 }
 
-/// A state that is nothing but one value.
+/// A state that consists of one value.
 private struct Bare<Value: Shape>: FluxState {
     struct Action: FluxAction { var value: Value }
 
@@ -78,7 +79,7 @@ private struct Bare<Value: Shape>: FluxState {
     }
 }
 
-/// An event, and also an action that a store reacts to.
+/// An event that is also an action to which a store reacts.
 private struct Put<Value: Shape>: FluxEvent, FluxAction { var value: Value }
 
 private enum Putting<Value: Shape>: FluxAsyncActionConverter {
@@ -101,7 +102,7 @@ private struct PutLater<Value: Shape>: FluxCommand {
 }
 
 @Suite struct ShapesTests {
-    /// Makes all calls that depend on a type of the user's; a release build compiles them anew for each type that is named below.
+    /// Makes every call that depends on a user's type; a release build compiles them anew for each type named below.
     private func use<Value: Shape>(_ type: Value.Type) async throws {
         let (first, second) = Value.samples
         let hasChanged = first != second
@@ -110,7 +111,7 @@ private struct PutLater<Value: Shape>: FluxCommand {
         let bare = FluxStore(initialState: Bare<Value>(), dispatcher: dispatcher)
         let history = FluxHistory(store, limit: 3)
 
-        // Views, of one, two, three and many, of values, states and optional ones.
+        // Views of one, two, three and many sources; of values, states and optionals.
         let part = store.view { $0.value }
         let whole = store.view { $0 }
         let byHand = FluxView(store, by: { $0.0 == $1.0 }) { ($0.value, $0.count) }
@@ -139,7 +140,7 @@ private struct PutLater<Value: Shape>: FluxCommand {
         #expect(await iterators.1.next() == first)
         #expect(await iterators.2.next() == first)
 
-        // Actions and events, by way of middleware, reactions and rules.
+        // Actions and events, through middleware, reactions and rules.
         let seen = FluxRecorder<Value>()
         dispatcher.add(
             .on(Holding<Value>.Action.self) { action, next in
@@ -170,7 +171,7 @@ private struct PutLater<Value: Shape>: FluxCommand {
         #expect(store.handle.withAccess { $0.state.value } == second)
         withExtendedLifetime(tokens) {}
 
-        // Families, and stores that last.
+        // Families, and stores that are saved.
         let family = FluxFamily<String, FluxStore<Holding<Value>>> { _ in
             FluxStore(initialState: Holding(), dispatcher: nil)
         }

@@ -4,9 +4,9 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// What is known as a source alone, and sources that are made of others.
+/// Values known only as sources, and sources built from others.
 @Suite struct SourceTests {
-    /// Hands on the count of a store.
+    /// Forwards the count of a store.
     struct Count: WrappedSource {
         let base: FluxView<Int>
         init(_ store: FluxStore<Counter>) { base = store.view(\.count) }
@@ -29,7 +29,7 @@ import Testing
         FluxSubscription(subscriptions).unsubscribe()
     }
 
-    /// Hands on a store, and is no source of ours.
+    /// Forwards to a store, and is not a source of the library.
     private struct Own: WrappedSource {
         let base = FluxStore(initialState: Counter(), dispatcher: nil)
     }
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    /// Knows how it is read.
+    /// Counts the reads of its state.
     private struct Cut: WrappedSource {
         let base = FluxStore(initialState: Counter(), dispatcher: nil)
         let reads = Locked(0)

@@ -46,7 +46,7 @@ import Testing
         #expect(await iterator.next()?.count == 0)
         store.dispatch(action: .add(1))
         await store.flush()
-        // Told of the first, it reads the second as well, of which it is told after that.
+        // Notified of the first change, the iterator reads the second one as well, whose notification comes later.
         store.iteratorQueue.suspend()
         store.dispatch(action: .add(1))
         #expect(await iterator.next()?.count == 2)
@@ -74,7 +74,7 @@ import Testing
         #expect(await iterator.next() == 8)
     }
 
-    /// Ends when the test says so.
+    /// Ends when the test calls `end()`.
     private final class Ending: WrappedSource {
         let base = FluxStore(initialState: Counter(), dispatcher: nil)
         private let ends = Locked([@Sendable () -> Void]())
@@ -136,7 +136,7 @@ import Testing
         #expect(await [values.next(), values.next()] == [0, 1])
     }
 
-    /// What differed was skipped: what is left may be as good as what was given last.
+    /// If the part that differed was skipped, the part that is left may equal the one returned last.
     @Test(arguments: [AnyDelivery.latest, .newest(1)])
     func `No part comes twice in a row where what came between was skipped`(delivery: AnyDelivery) async {
         for isView in [false, true] {
@@ -165,7 +165,7 @@ import Testing
         var newest = store.states(.buffered(newest: 1)).makeAsyncIterator()
         var oldest = store.states(.buffered(oldest: 1)).makeAsyncIterator()
         var failing = store.states(failingAfter: 1).makeAsyncIterator()
-        // No flush: a state has come to wait, or was left out, when its dispatch returns.
+        // No flush is needed: when a dispatch returns, its state is already waiting or has been left out.
         for count in 1...5 {
             store.dispatch(action: .add(1))
             let dropped: [Int] = [newest.dropped, oldest.dropped, failing.dropped]
@@ -236,7 +236,7 @@ import Testing
         token.unsubscribe()
     }
 
-    /// The turn of its queue that tells of the 1 comes too late, and has 0 once more.
+    /// The turn of the queue that reports the 1 comes too late, and has 0 once more.
     @Test(.timeLimit(.minutes(1)))
     func `An iterator of a view ends on the newest value, though it has read another one in between`() async {
         for _ in 0..<50 {
@@ -252,7 +252,7 @@ import Testing
         }
     }
 
-    /// Has a change applied just before it is watched.
+    /// Applies a change just before it is watched.
     struct Changing: WrappedSource {
         let base: FluxStore<Counter>
 
@@ -386,14 +386,13 @@ import Testing
         #expect(await shown.next()?.count == 11)
     }
 
-    /// 10,000 iterators, and with FLUX_LONG set a minute of 1,000 changes a second; in a process of its own, whose memory
-    /// no other test uses.
+    /// 10,000 iterators, with FLUX_LONG for a minute at 1,000 changes a second; in its own process, to measure memory.
     @Test(.stress) func `Stress: 10,000 iterators all end on the last state, and memory is flat`() async {
         await #expect(processExitsWith: .success) {
             let isLong = ProcessInfo.processInfo.environment["FLUX_LONG"] != nil
             let (iterators, changes) = (10_000, isLong ? 60_000 : 300)
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
-            // How many have begun, and how many have seen the second half begin.
+            // The iterators that have begun, and those that have seen the second half begin.
             let (begun, halfway) = (Recorder<Int>(), Recorder<Int>())
             let tasks = (0..<iterators).map { _ in
                 Task {
@@ -412,7 +411,7 @@ import Testing
                 store.dispatch(action: .add(1))
                 if isLong { try? await Task.sleep(for: .milliseconds(1)) }
             }
-            // Nothing is due at either moment that is compared.
+            // Nothing is pending at either of the two moments compared.
             await halfway.count(iterators)
             let middle = Heap.bytesInUse
             for _ in changes / 2..<changes {

@@ -5,7 +5,7 @@ import Testing
 
 /// A handler may be a value, a function by its name, or a closure in parentheses, on every kind of source.
 ///
-/// It gets what a closure behind the call gets. That these compile is also what `.ci/check-misuse` looks at.
+/// It gets what a trailing closure gets. `.ci/check-misuse` also checks that these calls compile.
 @Suite struct SubscribingWithFunctionValuesTests {
     struct Page: FluxState {
         enum Action: FluxAction { case turn, write(String) }

@@ -66,7 +66,7 @@ import Testing
             #expect(mirror.state.count == 2)
         }
 
-        /// Calls a closure on the main actor as it goes.
+        /// Calls a closure on the main actor when it is released.
         final class Leaving: Sendable {
             private let gone: @MainActor @Sendable () -> Void
             init(_ gone: @escaping @MainActor @Sendable () -> Void) { self.gone = gone }
@@ -94,7 +94,7 @@ import Testing
             let store = FluxStore(initialState: Page(content: consume content), dispatcher: nil)
             screen.mirror = store.observed()
             await store.flush()
-            // The mirror is the last to have the old page.
+            // The mirror is the last to keep the old page.
             store.dispatch(action: .add(1))
             await store.flush()
             #expect(screen.seen == [true])

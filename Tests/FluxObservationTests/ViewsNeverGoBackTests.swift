@@ -3,13 +3,13 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// C11: the values of one view never go back in any store, also where no dispatcher holds the stores still.
+/// C11: the values of one view never go back in any store, even if no dispatcher holds the stores still.
 ///
-/// Without a dispatcher two threads may take their cuts of many stores at the same time, each reading some stores
-/// before a change and some after it. Neither cut is the newer one then, whatever their sums say: shown one after the
-/// other, one store goes forwards and another one back.
+/// Without a dispatcher, two threads may take their cuts of many stores at the same time, each reading some stores
+/// before a change and some after it. Then neither cut is the newer one, whatever their sums are: shown one after the
+/// other, one store advances and another goes back.
 @Suite struct ViewsNeverGoBackTests {
-    /// Sees values one after the other, and counts those in which some store had been further before.
+    /// Sees values one after the other, and counts those in which some store is behind its previous value.
     private final class Follower: Sendable {
         private let state = Locked((highest: [Int](), steps: 0, backs: 0))
 
@@ -28,9 +28,9 @@ import Testing
     private static let storeCount = 20
     private static let rounds = 40_000
 
-    /// Two threads change the stores, each its own half, while two read a view of them.
+    /// Two threads change the stores, each its own half, while two others read views of them.
     ///
-    /// - Returns: How often each of those who watch and read was shown an older state of a store than before.
+    /// - Returns: How often each subscription and each reader saw an older state of a store than before.
     private func storm(_ stores: [FluxStore<Counter>], _ views: [FluxView<[Int]>]) async -> [Int] {
         let (every, latest) = (Follower(), Follower())
         let readers = [[Follower(), Follower()], [Follower(), Follower()]]
@@ -93,7 +93,7 @@ import Testing
     @Test(.stress) func `Stress: once a thread has seen a change in a view, no other gets an older value`() async {
         let stores = stores()
         let view = FluxView(stores) { $0.map(\.count) }
-        // What is seen is put under a lock before the next read of any thread begins: so the reads have an order.
+        // What a read has seen is recorded under a lock, which every read takes first: so the reads have an order.
         let seen = Locked([Int](repeating: 0, count: stores.count))
         let backs = Locked(0)
         let isOver = Locked(0)

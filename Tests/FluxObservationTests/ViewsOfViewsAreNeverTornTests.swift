@@ -4,10 +4,10 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// C11, also through other views: what a store changed and did not announce is in the same cut as what others announced.
+/// C11 through other views: unannounced changes of a store are in the same cut as the announced changes of others.
 ///
-/// A view that keeps its value until something is *announced*, and hands that value to the view above it, hands on an
-/// old one beside the stores that are read as they are now. One thread is enough to see it.
+/// A view that keeps its value until something is *announced*, and passes that value to the view above it, passes on an
+/// old value next to the current states of other stores. One thread is enough to see this.
 @Suite struct ViewsOfViewsAreNeverTornTests {
     /// Counts what `Counter` counts, and announces nothing.
     struct Quiet: FluxState {
@@ -76,7 +76,7 @@ import Testing
         withExtendedLifetime(token) { #expect(told.withLock { $0 } == [3, 6]) }
     }
 
-    /// The last value may be as good as one that was handed over before, though that which was announced last is not.
+    /// The last value may count as equal to one delivered before, although the value announced last does not.
     @Test(.timeLimit(.minutes(1)))
     func `What skips values ends on one that is as good as the one announced last, by a tolerance too`() async {
         let coarse = loud.view(\.count, by: { abs($0 - $1) < 5 })
@@ -88,7 +88,8 @@ import Testing
         let states = coarse.states
         var iterators = [states.makeAsyncIterator(), states.makeAsyncIterator()]
         for index in iterators.indices { #expect(await iterators[index].next() == 0) }
-        // 6 is announced and 3 is not; then 0 and 10 are, of which the last is as good as 6 and not as 3; then 6 is not, and 1 is.
+        // 6 is announced, 3 is not. Then 0 and 10 are announced, of which 10 counts as equal to 6, but not to 3. Then 6
+        // is not announced, and 1 is.
         for (changes, last) in [([6, -3], 3), ([-3, 10], 10), ([-4, -5], 1)] {
             queue.suspend()
             for change in changes {
@@ -129,8 +130,8 @@ import Testing
             #expect(last.state == count && last.stores.count == 1)
             await last.flush()
             #expect(seen.values.last == count)
-            // Once for each who takes a cut: who reads, the subscription, at its start and with the change, and the flush. By each way
-            // it would be some 2 to the 40 times.
+            // Once per view for each cut: that of the read, those of the subscription at its start and with the change,
+            // and that of the flush. Once for each path would be about 2 to the power of 40 times.
             #expect(computed.current <= 4 * 40)
         }
         token.unsubscribe()

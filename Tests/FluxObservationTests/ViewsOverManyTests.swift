@@ -4,11 +4,11 @@ import FluxObservation
 import TestSupport
 import Testing
 
-/// A watched view of many stores computes once for all changes that come before it does.
+/// A watched view of many stores computes once for all changes that arrive before it computes.
 @Suite struct ViewsOverManyTests {
     private static let count = 2_000
 
-    /// Has the computations of a view wait, and counts them.
+    /// Blocks the computations of a view, and counts them.
     private final class Brake: Sendable {
         let isOn = Flag()
         let (isReached, opens) = (Gate(), Gate())
@@ -52,7 +52,7 @@ import Testing
         let last = Highest()
         let token = view.subscribe { last.see($0) }
         let before = brake.computed.current
-        // The whole of it happens under the lock that a computation needs.
+        // The whole action is applied while the lock that a computation needs is held.
         dispatcher.add(1)
         await last.reaches(Self.count)
         #expect(brake.computed.current - before == 1)
@@ -117,7 +117,7 @@ import Testing
                 return state.count
             },
             by: { one, other in
-                // The newer is compared with what is there, and by then that is something else.
+                // By the time the newer value is compared with the kept one, another thread has replaced that.
                 if (one, other) == (0, 2) {
                     gate.open()
                     isOver.wait()

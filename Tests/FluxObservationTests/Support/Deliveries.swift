@@ -2,7 +2,7 @@ import Dispatch
 import FluxCore
 import FluxObservation
 
-/// Every delivery, for tests that promise the same of each.
+/// Every delivery, for tests that expect the same of each.
 enum AnyDelivery: Equatable, Sendable {
     case every, latest, newest(Int), oldest(Int)
 

@@ -1,7 +1,7 @@
 import Dispatch
 import TestSupport
 
-/// Does something on another thread, and waits for it.
+/// Runs a closure on another thread, and waits for it.
 func elsewhere(_ body: @escaping @Sendable () -> Void) {
     let isDone = Gate()
     DispatchQueue.global().async {

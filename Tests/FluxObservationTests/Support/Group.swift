@@ -23,7 +23,7 @@ struct Group<Member: Sendable>: FluxSource {
     }
 
     let store = FluxStore(initialState: Members(), dispatcher: nil)
-    /// Called whenever somebody reads who is there.
+    /// Called whenever the members are read.
     var reading: @Sendable (FluxStore<Members>) -> Void = { _ in }
 
     func open(_ key: Int, _ member: Member) { store.dispatch(action: .open(key, member)) }

@@ -4,13 +4,13 @@ import FluxObservation
 import Observation
 import TestSupport
 
-/// Every kind of subscription, for the suites that promise the same of each.
+/// Every kind of subscription, for suites that expect the same of each.
 enum Watching: CaseIterable, Sendable {
     case every, latest, newest, oldest, failing, selector, oldAndNew, anyOf, mainQueue
     case states, everyState, newestStates, failingStates, values, everyValue
     case view, viewStates, viewOfView, part, mirror
 
-    /// Whether it gets each change; the others may skip.
+    /// Whether it gets every change; the others may skip some.
     var isLossless: Bool {
         switch self {
         case .every, .newest, .oldest, .failing, .selector, .oldAndNew, .anyOf: true
@@ -20,10 +20,10 @@ enum Watching: CaseIterable, Sendable {
         }
     }
 
-    /// Whether it can be asked to start with the current count.
+    /// Whether it can start with the current count.
     var startsWithCurrent: Bool { ![.oldAndNew, .anyOf].contains(self) }
 
-    /// Whether its handler is called on a queue that nobody else of the test uses, so that it may block.
+    /// Whether its handler is called on a queue that nothing else in the test uses, and so may block.
     var mayBlock: Bool {
         switch self {
         case .mainQueue, .mirror: false
@@ -40,7 +40,7 @@ enum Watching: CaseIterable, Sendable {
         }
     }
 
-    /// Has a closure told of the counts of a store, the current one first where it can be.
+    /// Calls a closure with the counts of a store, starting with the current one where possible.
     func watch(_ store: FluxStore<Counter>, _ see: @escaping @Sendable (Int) -> Void) async -> Watch {
         let room = 1 << 20
         switch self {
@@ -95,7 +95,7 @@ enum Watching: CaseIterable, Sendable {
     }
 }
 
-/// A subscription of any kind, to be ended.
+/// A subscription of any kind, which a test can end.
 final class Watch: Sendable {
     private let token: Locked<(any Sendable)?>
     private let kept: Locked<(any Sendable)?>
@@ -124,9 +124,9 @@ final class Watch: Sendable {
         }
     }
 
-    /// Ends it, and waits until a sequence has.
+    /// Ends the subscription, and waits until a sequence has ended.
     func end() async {
-        // Not by unsubscribe() alone: a call that another thread had decided on might still start.
+        // `unsubscribe()` alone is not enough: a call that another thread had decided on might still start.
         await token.withLock { $0 as? FluxSubscription }?.finish()
         (token.withLock { $0 as? Mirroring })?.end()
         letGo()
@@ -139,7 +139,7 @@ final class Watch: Sendable {
         withExtendedLifetime(gone) {}
     }
 
-    /// Lets go of a view, which would keep the store.
+    /// Releases a view, which would keep the store.
     func letGoOfView() {
         let gone = kept.withLock { $0.take() }
         withExtendedLifetime(gone) {}
@@ -151,7 +151,7 @@ final class Watch: Sendable {
     }
 }
 
-/// Sees what a mirror shows, each time that observation tells of a change.
+/// Reads a mirror each time that observation reports a change.
 final class Mirroring: Sendable {
     private let hasEnded = Flag()
 
@@ -178,7 +178,7 @@ final class Mirroring: Sendable {
         let count = withObservationTracking {
             mirror.state.count
         } onChange: {
-            // Called before the change, so that it is looked at in the next turn.
+            // Called before the change, so the value is read in the next turn.
             Task { @MainActor in track(mirror, hasEnded, see, after: last) }
         }
         if last.current == count { return }

@@ -2,7 +2,7 @@ import Dispatch
 import FluxCore
 import TestSupport
 
-/// A source around another, by default without a change.
+/// A source that wraps another one and by default changes nothing.
 protocol WrappedSource<State>: FluxSource where State == Base.State {
     associatedtype Base: FluxSource
     var base: Base { get }
@@ -27,7 +27,7 @@ extension WrappedSource {
     func flush() async { await base.flush() }
 }
 
-/// Changes just before somebody subscribes to it.
+/// Changes just before each subscription to it.
 struct Changing: WrappedSource {
     let base = FluxStore(initialState: Counter(), dispatcher: nil)
 
