@@ -6,7 +6,7 @@ import FluxTesting
 import TestSupport
 import Testing
 
-/// What users of a replica are promised, on a log in memory.
+/// The guarantees to users of a replica, on a log in memory.
 @Suite(.timeLimit(.minutes(2))) struct ReplicaTests {
     @Test("A dispatch returns its position once its node has applied it, and all nodes come to the same")
     func everybodyHasIt() async throws {
@@ -49,7 +49,7 @@ import Testing
         let log = FluxTestLog()
         let (one, other) = (try await join(log), try await join(log))
         log.arePaused = true
-        // Appended, but read by nobody.
+        // Appended, but not read by any node.
         let pending = Task { try await one.dispatch(action: [1, 1]) }
         while log.entries.isEmpty { await Task.yield() }
         let reading = Task { try await other.upToDate() }
@@ -73,7 +73,7 @@ import Testing
         #expect(await replica.reaches { $0 == .unavailable("the log is down") } != nil)
         let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(5)) } }
         let read = Task { await failure { try await replica.upToDate(within: .seconds(5)) } }
-        // The task that reads, the one that asks whether the log is back, one each of those who wait, and one for their time.
+        // The task that reads, the task that checks whether the log is back, one task for each caller, and one timer.
         await clock.sleepers(5)
         clock.advance(by: .seconds(5))
         #expect(await dispatch.value == .unconfirmed("no answer within 5.0 seconds; the log failed: the log is down"))
@@ -128,7 +128,7 @@ import Testing
         let (log, clock) = (FluxTestLog(), FluxTestClock())
         let replica = try await join(log, clock: clock)
         log.arePaused = true
-        // For who joined.
+        // Lets the timer of the join expire.
         clock.advance(by: .seconds(30))
         for number in 1...3 {
             let dispatch = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(5)) } }
@@ -154,7 +154,7 @@ import Testing
         let (log, clock) = (CountingLog(), BriskClock())
         let replica = try await join(log, backoff: .exponential(.seconds(1), max: .seconds(16)), clock: clock)
         let other = try await join(log.base)
-        // So that the log is asked all the time whether it is back.
+        // Makes the replica check continually whether the log is back.
         log.takesEntries.withLock { $0 = false }
         let pending = Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(100)) } }
         while log.appends.withLock({ $0 < 6 }) || log.ends.withLock({ $0 < 6 }) { await Task.yield() }
@@ -179,7 +179,7 @@ import Testing
             let (log, clock) = (FluxTestLog(), FluxTestClock())
             let replica = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
             log.isAvailable = false
-            // The task that reads, the one that asks whether the log is back, and the time of who joined.
+            // The task that reads, the task that checks whether the log is back, and the timer of the join.
             await clock.sleepers(3)
             await replica.close()
             return Weak(clock)
@@ -216,7 +216,7 @@ import Testing
         for dispatch in dispatches {
             guard case .unconfirmed = await dispatch.value else { throw Unexpected(it: "it was told something else") }
         }
-        // For who joined, and for the first of these.
+        // The timer of the join, and that of the first dispatch.
         #expect(clock.sleeps.withLock { $0 } == 2)
     }
 
@@ -224,7 +224,7 @@ import Testing
     func closedWithTimeLeft() async throws {
         let store = try await {
             let log = FluxTestLog()
-            // The time of who joined is the longest that is left.
+            // The time of the join is the longest that is left.
             let replica = try await join(log, clock: FluxTestClock())
             log.arePaused = true
             let dispatches = [20, 10, 15].map { seconds in
@@ -310,7 +310,7 @@ import Testing
         let other = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
         log.base.isAvailable = false
         let pending = Task { await failure { try await other.dispatch(action: [1, 1]) } }
-        // The task that reads, the one that asks whether the log is back, the one that appends, and their time.
+        // The task that reads, the task that checks whether the log is back, the task that appends, and the timer.
         await clock.sleepers(4)
         while log.appends.withLock({ $0 == 0 }) { await Task.yield() }
         pending.cancel()
@@ -347,7 +347,7 @@ import Testing
         }
         #expect(await task.value == [.cancelled, .cancelled])
         await replica.close()
-        // By who joined.
+        // The one call comes from the join.
         #expect(log.base.entries.isEmpty && log.ends.withLock { $0 } == 1)
     }
 
@@ -401,7 +401,7 @@ import Testing
         let (log, clock) = (FluxTestLog(), DeafClock())
         let replica = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
         log.isAvailable = false
-        // The task that reads, and the one that asks whether the log is back; and who has joined.
+        // The task that reads, the task that checks whether the log is back, and the timer of the join.
         while clock.asleep < 3 { await Task.yield() }
         await replica.close()
         #expect(clock.asleep == 3)
@@ -484,7 +484,7 @@ import Testing
         for number in 1...35 {
             try await one.dispatch(action: [1, UInt8(number)])
             if number.isMultiple(of: 10) {
-                // And trimmed, which is the last of it: what is due during a save is left to the next.
+                // Waits for the trim too, the last step: a snapshot that is due during a save is left to the next one.
                 while try await log.snapshot()?.position != one.position || log.entries.count > 10 {
                     await Task.yield()
                 }
@@ -553,7 +553,7 @@ import Testing
         let before = other.position
         log.isCut.withLock { $0 = true }
         let position = try await one.dispatch(action: [1, 2])
-        // By then nothing that was read before is on its way.
+        // From here on, nothing that was read before is still under way.
         #expect(await other.reaches { $0 == .unavailable("cut off") } != nil)
         try await log.base.trim(through: position)
         log.isCut.withLock { $0 = false }
@@ -582,7 +582,7 @@ import Testing
         log.isFull.withLock { $0 = true }
         log.saves.withLock { $0 = true }
         try await replica.dispatch(action: [1, 1])
-        // The first is trimmed up to nothing.
+        // The first snapshot leaves nothing to trim.
         while try await log.base.snapshot() == nil { await Task.yield() }
         var (number, failure) = (UInt8(1), "")
         while !failure.hasPrefix("saved") {
@@ -616,7 +616,7 @@ import Testing
     @Test("A save that does not return is told of once the next snapshot is due, until it has returned")
     func saveHangs() async throws {
         let log = HangingLog()
-        // A dispatch that a checksum is due after returns after that, and after what the save has come to.
+        // A dispatch after which a checksum is due returns after the checksum, and after the status reflects the save.
         let replica = try await join(log, checkEvery: 1, snapshotEvery: 1)
         try await replica.dispatch(action: [1, 1])
         #expect(replica.status.state.snapshotFailure == nil)
@@ -660,9 +660,9 @@ import Testing
         let log = FluxTestLog()
         var (sizes, before) = (Set<Int>(), [FluxReplica<Journal>]())
         for number in UInt8(1)...20 {
-            // Two at once, so that there are two writers.
+            // Two replicas at once, so that there are two writers.
             let one = try await join(log, snapshotEvery: 2)
-            // What is closed once more has nothing left to hand over.
+            // A replica that is closed again has nothing left to hand over.
             for replica in before { await replica.close() }
             let other = try await join(log, snapshotEvery: 2)
             try await one.dispatch(action: [1, number])
@@ -724,7 +724,7 @@ import Testing
         try await one.dispatch(action: [1, 1])
         try await one.dispatch(action: [1, 2])
         while try await log.snapshot() == nil { await Task.yield() }
-        // With the checksum after two.
+        // This entry carries the checksum after two actions.
         let position = try await one.dispatch(action: [1, 3])
         await statuses.count(2)
         let conditions = statuses.elements.map(\.state.condition)
@@ -748,7 +748,7 @@ import Testing
         } decode: { bytes, _ in
             Journal.Action(client: bytes[0], number: bytes[1])
         } encodeState: { _ in
-            // Takes its time, so that a dispatch that did not wait for it would be back before.
+            // Slow, so that a dispatch that did not wait for the encoding would return before its end.
             for _ in 0..<10_000 { encoded.withLock { $0 += 1 } }
             return []
         } decodeState: { _, _ in
@@ -800,9 +800,9 @@ import Testing
                 throw Unexpected(it: "\(conditions)")
             }
         }
-        // The last are what the two object to each other.
+        // The last entries are the objections of the two replicas to each other.
         while log.base.entries.count < 5 { await Task.yield() }
-        // Or it would object to the next checksum too, and be read while that is looked into.
+        // Otherwise it would object to the next checksum too, and `one` would be read while it examines that objection.
         await wrong.close()
         try await one.dispatch(action: [1, 4])
         #expect(one.lines == [[1, 1], [1, 2], [1, 3], [1, 4]])
@@ -818,7 +818,7 @@ import Testing
         try await wrong.upToDate()
         let others = FluxRecorder.changes(of: wrong.status)
         try await wrong.dispatch(action: [2, 3])
-        // The first may have been sent before the checksum was taken: then this one tells it.
+        // The first entry may have been sent before the checksum was taken; then this one carries it.
         _ = await failure { try await wrong.dispatch(action: [2, 4]) }
         await others.count(2)
         guard case .diverged = others.elements[0].state.condition, wrong.status.state.condition == .following else {
@@ -837,7 +837,7 @@ import Testing
         let one = try await join(log, checkEvery: 2)
         let wrong = try await join(log, initialState: Journal(isWrong: true), checkEvery: 2)
         let statuses = FluxRecorder.changes(of: wrong.status)
-        // One of them tells a checksum: which, depends on when the second of the two that are added come to be read.
+        // One of these entries carries a checksum. Which one depends on when the second copies are read.
         for number in UInt8(1)...200 where statuses.elements.isEmpty { try await one.dispatch(action: [1, number]) }
         await statuses.count(1)
         guard case .diverged = statuses.elements.first?.state.condition else {
@@ -858,9 +858,10 @@ import Testing
         log.isCut.withLock { $0 = true }
         for number in UInt8(1)...20 { try await wrong.dispatch(action: [2, number]) }
         log.isCut.withLock { $0 = false }
-        // What the right one objects to must not make the wrong one forget what it had.
+        // The objections of the right replica must not make the wrong one forget what it had.
         let lines = [[1, 1]] + (1...20).map { [2, $0] as Journal.Action }
-        // It has all lines again while objections are still to come, and may look into another of them: so both, in the end.
+        // The wrong replica may have all lines while further objections are under way, and then examine another. So the
+        // test waits for both replicas.
         while wrong.lines != lines || right.lines != lines || wrong.status.state.condition != .following {
             try Task.checkCancellation()
             await Task.yield()
@@ -894,7 +895,7 @@ import Testing
         #expect(old.lines == [[1, 1]])
         #expect(await failure { try await old.dispatch(action: [1, 3]) } == .stopped(stop))
         #expect(await failure { try await old.upToDate() } == .stopped(stop))
-        // Nor does an old node join behind it.
+        // An old node cannot join behind that action either.
         await #expect(throws: FluxReplicaError.stopped(stop)) { try await join(log, version: 1) }
         #expect(new.lines == [[1, 1], [200, 1], [1, 2]])
     }
@@ -975,7 +976,7 @@ import Testing
         try await boards.with("b2") { try await $0.dispatch(action: [2, 1]) }
         try await boards.close("b1")
         #expect(boards.keys == ["b2"])
-        // What has left the memory is in the log.
+        // A replica that has left the memory is still in the log.
         try await boards.with("b1") { replica in #expect(replica.lines == [[1, 1]]) }
         let report = await boards.shutdown(within: .seconds(1))
         #expect(Set(report.closed) == ["b1", "b2"])

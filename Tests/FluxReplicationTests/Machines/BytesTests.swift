@@ -3,7 +3,7 @@ import Testing
 
 @testable import FluxReplication
 
-/// What stands in a log comes back as it was, and what no replica has written is found.
+/// Bytes in a log decode to what was encoded, and bytes that no replica has written are detected.
 @Suite struct BytesTests {
     static let envelopes: [FluxReplicaEnvelope] = {
         let bare = FluxReplicaEnvelope(writer: .max, number: 7, floor: 5, base: 300)

@@ -10,7 +10,7 @@ import Testing
         FluxReplicaEnvelope(writer: writer, number: number, floor: floor, base: base, givenUp: givenUp)
     }
 
-    /// What counts of some entries, at the positions 10, 20 and so on.
+    /// Whether each of some entries counts, at the positions 10, 20 and so on.
     private func counts(_ ledger: inout FluxReplicaLedger, _ entries: [FluxReplicaEnvelope]) -> [Bool] {
         entries.map { ledger.admit(ledger.position + 10, $0) }
     }
@@ -31,7 +31,7 @@ import Testing
             counts(&ledger, [entry(1), entry(2), entry(5, floor: 4), entry(3), entry(4), entry(2)])
                 == [true, true, true, false, true, false])
         #expect(ledger.writers[1]?.decided == [4, 5])
-        // A late entry with an old floor lowers nothing.
+        // A late entry with an old floor does not lower the floor.
         #expect(counts(&ledger, [entry(6, floor: 1), entry(3)]) == [true, false])
     }
 
@@ -52,11 +52,11 @@ import Testing
         #expect(ledger.writers.count == 2)
         #expect(counts(&ledger, (3..<8).map { entry($0, of: 2, base: $0) }) == [true, true, true, true, true])
         #expect(ledger.writers.keys.sorted() == [2])
-        // The same entry again, which nobody remembers; and one that was made in time.
+        // The same entry again, which is no longer remembered, and one that was created in time.
         #expect(counts(&ledger, [entry(1), entry(2, base: 6)]) == [false, true])
     }
 
-    // Whatever a program reads of this another one has to read alike, for their snapshots are compared byte by byte.
+    // All programs have to reach the same result here, because their snapshots are compared byte by byte.
     @Test("Which writers are forgotten, and which numbers, is the same on all nodes, to the entry")
     func boundaries() {
         var ledger = FluxReplicaLedger(window: 4, spread: 10)
@@ -90,7 +90,7 @@ import Testing
         #expect(ledger.hasApplied(1, of: 1, base: 0) == nil)
         #expect(ledger.hasApplied(200, of: 1, base: 0) == true)
         #expect(ledger.hasApplied(201, of: 1, base: 0) == false && ledger.hasApplied(1, of: 7, base: 0) == false)
-        // By now it could have been applied and forgotten.
+        // By now the entry could have been applied and forgotten.
         var brief = FluxReplicaLedger(window: 2, spread: 10)
         _ = counts(&brief, (1...3).map { entry($0) })
         #expect(brief.hasApplied(1, of: 7, base: 0) == nil && brief.hasApplied(1, of: 7, base: 1) == false)

@@ -6,7 +6,7 @@ import Testing
 
 /// The table of the machine, row by row.
 @Suite struct MachineTests {
-    /// A machine that has begun with an empty log.
+    /// A machine that has started on an empty log.
     let machine = Box(MachineTests.machine())
 
     static func machine(writer: UInt64 = 1, checkEvery: Int = 3, snapshotEvery: Int = 4) -> FluxReplicaMachine {
@@ -16,7 +16,7 @@ import Testing
         return machine
     }
 
-    /// An entry of somebody else.
+    /// An entry of another writer.
     func other(
         _ number: UInt64, floor: UInt64 = 1, check: FluxReplicaCheck? = nil, acts: Bool = true
     ) -> FluxReplicaEnvelope {
@@ -26,14 +26,14 @@ import Testing
         return envelope
     }
 
-    /// Dispatches; what goes to the log.
+    /// Dispatches, and returns the entry for the log.
     func dispatched() throws -> FluxReplicaEnvelope {
         var envelope = try machine.it.dispatch().get().envelope
         envelope.action = FluxReplicaContent(version: 1, bytes: [])
         return envelope
     }
 
-    /// Calls what has effects; these.
+    /// Runs a body that has effects, and returns them.
     @discardableResult func effects(
         _ body: (inout FluxReplicaMachine, inout FluxReplicaEffects) -> Void
     ) -> FluxReplicaEffects {
@@ -47,7 +47,7 @@ import Testing
         return try #require(step)
     }
 
-    /// The log answers; whether it is asked again, and what follows.
+    /// Reports an answer of the log; returns whether the log is called again, and the effects.
     @discardableResult func answered(
         _ id: UInt64, _ answer: Result<UInt64, FluxSharedLogError>
     ) -> (again: Bool, effects: FluxReplicaEffects) {
@@ -61,7 +61,7 @@ import Testing
         return machine.it.probed(answer, &effects)
     }
 
-    /// Whether a snapshot may be saved, and whether the status says another thing for that.
+    /// Whether a snapshot may be saved, and whether that changes the status.
     func beginsSaving() -> (Bool, tellsStatus: Bool) {
         var effects = FluxReplicaEffects()
         return (machine.it.beginSaving(&effects), effects.tellsStatus)
@@ -79,7 +79,7 @@ import Testing
         let step = try receive(20, envelope)
         #expect(step.applies && step.effects.opens.count == 1 && machine.it.lag == 0)
         #expect(machine.it.finish(1) == .success(20))
-        // A second copy is nothing to anybody.
+        // A second copy changes nothing.
         #expect(try !receive(30, envelope).applies)
     }
 
@@ -88,10 +88,10 @@ import Testing
         #expect(answered(1, .failure(.unavailable("a"))).again)
         #expect(!answered(1, .failure(.refused("b"))).again)
         #expect(!answered(2, .failure(.refused("b"))).again)
-        // The first attempt may have got there.
+        // The first attempt may have reached the log.
         #expect(machine.it.finish(1) == .failure(.unconfirmed("the log refused the call: b")))
         #expect(machine.it.finish(2) == .failure(.notApplied("the log refused the call: b")))
-        // Nobody asks for one who has gone.
+        // The log is not called again for a caller that has left.
         #expect(!answered(1, .failure(.unavailable("a"))).again)
     }
 
@@ -115,7 +115,7 @@ import Testing
         _ = machine.it.finish(1)
         let fourth = try dispatched()
         #expect(fourth.floor == 3 && fourth.givenUp.isEmpty)
-        // What the log has refused never comes: it need not be given up.
+        // An entry that the log has refused never arrives, so it need not be given up.
         answered(try dispatched().number, .failure(.refused("too large")))
         _ = machine.it.finish(5)
         #expect(try dispatched().givenUp.isEmpty)
@@ -192,7 +192,7 @@ import Testing
         #expect(try receive(25, other(1)).effects.opens.isEmpty)
     }
 
-    // MARK: - What comes from the log
+    // MARK: - Entries from the log
 
     @Test func `What a log says twice is taken once`() throws {
         #expect(try receive(10, other(1)).applies)
@@ -203,7 +203,7 @@ import Testing
     @Test func `A snapshot says of what is on its way what has become of it`() throws {
         var ledger = FluxReplicaLedger(window: 100, spread: 2)
         let entries = try (0..<6).map { _ in try dispatched() }
-        // The first is so far behind that nobody knows any more, the last is not there yet.
+        // The first is too far behind to be remembered; the last has not arrived yet.
         for (position, entry) in zip(UInt64(1)..., entries.prefix(5)) { _ = ledger.admit(position, entry) }
         let step = try #require(loaded(ledger))
         #expect(step.effects.opens.count == 5)
@@ -233,13 +233,13 @@ import Testing
 
     // MARK: - Checksums
 
-    /// The machine has read three entries, and has a checksum of what it has then.
+    /// Reads three entries, and gives the machine the checksum of its state at that point.
     func checked(_ sum: UInt64) throws {
         for number in UInt64(1)...3 { #expect(try receive(number, other(number)).isCheckDue == (number == 3)) }
         effects { $0.checked(sum, &$1) }
     }
 
-    // Many objections would leave no other to compare.
+    // Otherwise many objections would leave no other checksum to compare with.
     @Test func `After an entry without an action no checksum is due`() throws {
         for number in UInt64(1)...2 { try receive(number, other(number)) }
         #expect(try !receive(3, other(3, acts: false)).isCheckDue)
@@ -284,9 +284,9 @@ import Testing
             machine.it.status.condition == .diverged(divergence) && !machine.it.isLoaded && machine.it.position == 3)
         #expect(throws: FluxReplicaError.diverged(divergence)) { try machine.it.dispatch().get() }
         #expect(throws: FluxReplicaError.diverged(divergence)) { try machine.it.read().get() }
-        // But for who joins, who waits for the end of it.
+        // A caller that joins is not refused, because it waits for the divergence to end.
         #expect(throws: Never.self) { try machine.it.read(joins: true).get() }
-        // And it is not the log that is silent.
+        // The end of reading is not mistaken for a log that does not answer.
         effects { $0.readingEnded(divergence, &$1) }
         #expect(machine.it.status.condition == .diverged(divergence))
     }
@@ -303,7 +303,7 @@ import Testing
         #expect(step.diverges == nil && step.applies && machine.it.status.condition == .following)
         #expect(step.objection?.check == (again == 5 ? nil : FluxReplicaCheck(count: 3, version: 1, sum: 77)))
         #expect(step.objection?.action == nil)
-        // What was looked into is not looked into again: two that are both sure do not go on for ever.
+        // What was examined once is not examined again, so two nodes that both insist do not continue forever.
         #expect(try receive(5, other(5, check: FluxReplicaCheck(count: 3, version: 1, sum: 6))).diverges == nil)
     }
 
@@ -408,7 +408,7 @@ import Testing
         var closed: [UInt64: UInt64] = [:]
         machine.it.handOver(to: &closed)
         let ledger = machine.it.ledger
-        // One that has read none of it has another log, for all that it knows.
+        // A machine that has read none of the entries must assume that it has another log.
         for (isSameLog, writer) in [(false, 7), (true, 1), (true, 7)] as [(Bool, UInt64)] {
             machine.it = Self.machine(writer: 7)
             if isSameLog { _ = loaded(ledger) }
@@ -416,7 +416,7 @@ import Testing
             let next = try dispatched()
             #expect(next.writer == writer && (next.number, next.floor) == (writer == 1 ? (3, 3) : (1, 1)))
             #expect(try receive(2, next).applies)
-            // What comes late of the first.
+            // An entry of the first machine that arrives late.
             #expect(try receive(3, second).applies == (writer == 7))
         }
     }
@@ -474,7 +474,7 @@ import Testing
         }
         effects { $0.stopped(stop, &$1) }
         #expect(machine.it.status.condition == .closed)
-        // One that has stopped can still be closed.
+        // A node that has stopped can still be closed.
         machine.it = Self.machine()
         effects { $0.stopped(stop, &$1) }
         effects { $0.closed(&$1) }

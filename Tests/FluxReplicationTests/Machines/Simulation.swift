@@ -4,14 +4,14 @@ import Testing
 @testable import FluxReplication
 @testable import FluxTesting
 
-/// Five nodes on a log, in one thread: a seed decides who does what next, and what goes wrong.
+/// Five nodes on a log, in one thread: a seed decides which node acts next, and what goes wrong.
 ///
-/// Nodes crash and come back, stand still, and go wrong; requests and answers are lost, delayed, doubled and reordered; the engine
-/// forgets keys at once; snapshots are saved or lost, and the log is trimmed.
+/// Nodes crash and return, stall, and hold wrong states. Requests and answers are lost, delayed, duplicated and
+/// reordered. The engine forgets keys almost at once. Snapshots are saved or lost, and the log is trimmed.
 struct Simulation {
     struct Wrong: Error, CustomStringConvertible { let description: String }
 
-    /// One of a node's clients, which does one thing after the other.
+    /// One of a node's clients, which performs one operation at a time.
     private struct Client {
         var name: UInt8
         var sent: UInt8 = 0
@@ -20,9 +20,9 @@ struct Simulation {
 
     private struct Wait {
         var id: UInt64
-        /// What it dispatches; nil: it reads.
+        /// The action that it dispatches; nil for a read.
         var action: Journal.Action?
-        /// The position of the last action that was acknowledged to anybody before it began.
+        /// The position of the last action that was acknowledged to any client before this wait began.
         var acknowledged: UInt64
     }
 
@@ -34,10 +34,10 @@ struct Simulation {
     }
 
     private enum Message {
-        /// To the log.
+        /// A request to the log.
         case append(node: Int, FluxReplicaEnvelope, isAgain: Bool)
         case end(node: Int, writer: UInt64, id: UInt64)
-        /// And its answer.
+        /// The log's answer.
         case answer(node: Int, writer: UInt64, id: UInt64, Result<UInt64, FluxSharedLogError>)
     }
 
@@ -51,19 +51,19 @@ struct Simulation {
     private var snapshot: Snapshot?
     private var nodes: [Node]
     private var messages: [Message] = []
-    /// What is under way under the numbers of the nodes.
+    /// The entries that were sent, by their keys.
     private var entries: [String: FluxReplicaEnvelope] = [:]
     private var writers: UInt64 = 0
-    /// All nodes are in one process, but for those that crash.
+    /// The writers that closed nodes have handed over: all nodes are in one process, except those that crash.
     private var closed: [UInt64: UInt64] = [:]
     private let goesWrong: Bool
 
-    /// With the replica that each was sent by.
+    /// The actions that were sent, each with the writer that sent it.
     private(set) var sent: [Journal.Action: UInt64] = [:]
     private(set) var acknowledged: Set<Journal.Action> = []
     private(set) var refused: Set<Journal.Action> = []
     private var lastAcknowledged: UInt64 = 0
-    /// What has happened, so that a test can see that all of it does.
+    /// How often each kind of event has happened, so that a test can check that all of them do.
     private(set) var counts: [String: Int] = [:]
 
     init(seed: UInt64) {
@@ -125,7 +125,7 @@ struct Simulation {
         }
     }
 
-    /// Those of a node who have an answer take it.
+    /// Gives the answers that are ready to the clients of a node.
     private mutating func answer(_ node: Int, _ effects: FluxReplicaEffects) throws {
         if effects.opens.isEmpty { return }
         for client in nodes[node].clients.indices {
@@ -167,7 +167,7 @@ struct Simulation {
 
     private mutating func deliver(isFaulty: Bool) throws {
         if messages.isEmpty { return }
-        // Any of them: so they overtake each other.
+        // Any message, so that messages overtake each other.
         let message = messages.remove(at: random.next(below: messages.count))
         switch message {
         case .append(let node, let envelope, let isAgain):
@@ -213,7 +213,7 @@ struct Simulation {
         note("joined")
     }
 
-    /// Before its first dispatch a node takes the place of one that was closed.
+    /// Before its first dispatch, a node takes over from one that was closed.
     private mutating func takeOver(_ node: Int) {
         guard nodes[node].mayTakeOver, nodes[node].clients.allSatisfy({ $0.wait == nil }) else { return }
         nodes[node].mayTakeOver = false
@@ -235,7 +235,7 @@ struct Simulation {
         note("crashed")
     }
 
-    /// Reads some entries, or loads a snapshot where that is needed.
+    /// Reads some entries, or loads a snapshot if one is needed.
     private mutating func read(_ node: Int, atMost limit: Int) throws {
         guard nodes[node].machine != nil else { return }
         if !nodes[node].machine!.isLoaded {
@@ -281,7 +281,7 @@ struct Simulation {
             var effects = FluxReplicaEffects()
             nodes[node].machine!.checked(UInt64(bitPattern: Int64(hasher.finalize())), &effects)
         }
-        // What is wrong and saved before anybody has noticed is what all have from then on: that is not looked at here.
+        // A wrong state that is saved before any node notices becomes the state of all. That case is left out here.
         let isWhole = !state.lines.contains([254, 254])
         if let trim = step.saves, isWhole, !random.happens(20), ledger.position > snapshot?.ledger.position ?? 0 {
             snapshot = Snapshot(ledger: ledger, state: state)
@@ -292,7 +292,7 @@ struct Simulation {
 
     // MARK: - The end
 
-    /// Nothing goes wrong any more: all is delivered, all nodes are there, and each does a few things more.
+    /// Ends all faults: everything is delivered, all nodes are present, and each performs a few more operations.
     private mutating func settle() throws {
         for node in nodes.indices where nodes[node].machine == nil { join(node) }
         for _ in 0..<4 {
@@ -334,7 +334,7 @@ struct Simulation {
         if let odd = applied.intersection(refused).first { throw Wrong(description: "\(odd) was refused and is there") }
         if let odd = lines.first(where: { sent[$0] == nil }) { throw Wrong(description: "\(odd) was never sent") }
         for client in Set(lines.map(\.client)) {
-            // What was on its way when a node crashed may come later than what the client sends through the next one.
+            // An action under way when a node crashes may arrive after those that its client sends through the next.
             let own = lines.filter { $0.client == client }
             let orders =
                 [own.filter(acknowledged.contains)]
@@ -347,6 +347,6 @@ struct Simulation {
 }
 
 extension FluxReplicaMachine {
-    /// What somebody is told; nil: he waits.
+    /// The answer to a waiter; nil while it waits.
     func answer(of id: UInt64) -> Answer? { waits[id]?.answer }
 }

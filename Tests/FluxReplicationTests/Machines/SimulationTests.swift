@@ -1,14 +1,14 @@
 import TestSupport
 import Testing
 
-/// The promises of replicas, on nodes and a log where all goes wrong that can.
+/// The guarantees of replicas, on nodes and a log where everything goes wrong that can.
 @Suite struct SimulationTests {
     @Test(
         "Whatever goes wrong: all nodes have the same, what was acknowledged once, in the order of each client, and nothing else",
         .stress)
     func promises() async throws {
         var counts: [String: Int] = [:]
-        // It has one thread, on which the sanitizer finds nothing.
+        // The simulation has one thread, in which the sanitizer finds nothing.
         let seeds = isSanitized ? 1_000 : 10_000
         for seed in 0..<UInt64(seeds) {
             var simulation = Simulation(seed: seed)
@@ -19,10 +19,10 @@ import Testing
                 return
             }
             counts.merge(simulation.counts, uniquingKeysWith: +)
-            // On two cores others could wait for a thread until their time is up.
+            // On two cores, other tests could otherwise wait for a thread until their time limits expire.
             await Task.yield()
         }
-        // A fault that never happens is not looked at.
+        // A fault that never happens is not tested.
         for what in [
             "acknowledged", "read", "unconfirmed", "not applied", "refused", "asked again", "passed over", "crashed",
             "taken over", "loaded", "trimmed", "saved", "flipped", "diverged", "objected", "read while diverging",

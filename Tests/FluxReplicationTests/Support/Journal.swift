@@ -1,7 +1,7 @@
 import FluxCore
 import FluxReplication
 
-/// What clients have written, in the order in which it was applied: each of them counts from 1.
+/// The actions of clients, in the order in which they were applied; each client counts from 1.
 struct Journal: FluxState, Equatable {
     struct Action: FluxAction, Hashable {
         var client: UInt8
@@ -9,7 +9,7 @@ struct Journal: FluxState, Equatable {
     }
 
     var lines: [Action] = []
-    /// What a node with another `handle` would have.
+    /// Whether it behaves as on a node with a different `handle`.
     var isWrong = false
 
     mutating func handle(action: Action) -> Journal? {
@@ -27,7 +27,7 @@ extension Journal.Action: ExpressibleByArrayLiteral, CustomStringConvertible {
 extension FluxReplicaCoding<Journal> {
     struct Odd: Error {}
 
-    /// A coding of a version; client 200 is known from version 2 on, 201 does not encode, nor do states while they may not.
+    /// A coding of a version: client 200 needs version 2, client 201 never encodes, and states encode only if they may.
     static func journal(version: Int = 1, statesEncode: @escaping @Sendable () -> Bool = { true }) -> FluxReplicaCoding
     {
         FluxReplicaCoding(version: version) { action in

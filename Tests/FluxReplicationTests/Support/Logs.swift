@@ -2,7 +2,7 @@ import FluxCore
 import FluxReplication
 import FluxTesting
 
-/// A log around another, by default without a change.
+/// A log that wraps another one and by default changes nothing.
 protocol WrappedLog: FluxSharedLog<[UInt8]> {
     var base: FluxTestLog { get }
 }
@@ -24,7 +24,7 @@ extension WrappedLog {
     func trim(through position: UInt64) async throws(FluxSharedLogError) { try await base.trim(through: position) }
 }
 
-/// Takes nothing.
+/// Refuses every entry.
 struct RefusingLog: WrappedLog {
     let base = FluxTestLog()
 
@@ -44,7 +44,7 @@ struct DoublingLog: WrappedLog {
     }
 }
 
-/// Takes so many keys at once, and all others when they come for the second time.
+/// Accepts this many keys at once, and all others only the second time.
 final class StutteringLog: WrappedLog {
     let base = FluxTestLog()
     private let takenAtOnce: Int
@@ -59,7 +59,7 @@ final class StutteringLog: WrappedLog {
     }
 }
 
-/// Keeps what is appended under way, for as long as it is late.
+/// Holds back what is appended while it is late.
 final class LateLog: WrappedLog {
     let base = FluxTestLog()
     let isLate = FluxLock(true)
@@ -68,18 +68,18 @@ final class LateLog: WrappedLog {
     func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
         guard isLate.withLock({ $0 }) else { return try await base.append(entry, key: key) }
         late.withLock { $0.append((entry, key)) }
-        // Until its task is cancelled.
+        // Waits until the task is cancelled.
         await FluxLatch().wait()
         throw .unavailable("cancelled")
     }
 
-    /// Brings it all.
+    /// Appends everything that was held back.
     func bring() async throws {
         for (entry, key) in late.withLock({ $0 }) { _ = try await base.append(entry, key: key) }
     }
 }
 
-/// Appends until its task is cancelled, and for some turns after that.
+/// Never completes an append; it fails some turns after its task is cancelled.
 final class LingeringLog: WrappedLog {
     let base = FluxTestLog()
     let underWay = FluxLock(0)
@@ -93,7 +93,7 @@ final class LingeringLog: WrappedLog {
     }
 }
 
-/// Counts what is asked of it, notes what it is to trim, and takes entries or not.
+/// Counts its calls, records the trims, and accepts entries or not.
 final class CountingLog: WrappedLog {
     let base = FluxTestLog()
     let takesEntries = FluxLock(true)
@@ -124,7 +124,7 @@ final class CountingLog: WrappedLog {
     }
 }
 
-/// Reads what there is, and then says no more.
+/// Delivers the entries that exist, and then stops reading without an error.
 struct EndingLog: WrappedLog {
     let base = FluxTestLog()
 
@@ -134,7 +134,7 @@ struct EndingLog: WrappedLog {
     }
 }
 
-/// Once it is late it says that new entries are gone, and looks for a snapshot until its task is cancelled; then it finds it.
+/// While late, reports new entries as trimmed, and returns its snapshot only once the caller's task is cancelled.
 final class LateSnapshotLog: WrappedLog {
     let base = FluxTestLog()
     let isLate = FluxLock(false)
@@ -156,7 +156,7 @@ final class LateSnapshotLog: WrappedLog {
     }
 }
 
-/// Saves, and returns once it may.
+/// Saves at once, but returns only when it may.
 final class HangingLog: WrappedLog {
     let base = FluxTestLog()
     let mayReturn = FluxLatch()
@@ -178,12 +178,12 @@ final class BriefLog: WrappedLog {
     }
 }
 
-/// Lets a node read, and save snapshots and trim, or not.
+/// Allows or refuses reading, and allows or refuses saving and trimming.
 final class GatedLog: WrappedLog {
     let base = FluxTestLog()
     let isCut = FluxLock(false)
     let isFull = FluxLock(false)
-    /// Whether it saves also where it is full.
+    /// Whether it saves even when it is full.
     let saves = FluxLock(false)
 
     func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {

@@ -3,7 +3,7 @@ import FluxObservation
 import FluxReplication
 import FluxTesting
 
-/// Joins a log as a node of a program of some version does; nothing waits but for what the test does.
+/// Joins a log as a node of a program of some version; nothing waits except for what the test does.
 func join(
     _ log: any FluxSharedLog<[UInt8]>, initialState: Journal = Journal(), version: Int = 1, checkEvery: Int = 1_000,
     snapshotEvery: Int = 1_000, backoff: FluxBackoff = .none,
@@ -26,7 +26,7 @@ extension FluxReplica<Journal> {
     }
 }
 
-/// What a body throws; nil: nothing.
+/// The error that a body throws; nil if it throws none.
 func failure(of body: () async throws -> UInt64) async -> FluxReplicaError? {
     do {
         _ = try await body()
@@ -36,10 +36,10 @@ func failure(of body: () async throws -> UInt64) async -> FluxReplicaError? {
     }
 }
 
-/// What a test did not expect to come across.
+/// A result that a test did not expect.
 struct Unexpected: Error { var it: String }
 
-/// A clock that is moved on by hand, and counts who sleeps.
+/// A clock that is advanced by hand, and counts the sleeps.
 final class CountingClock: Clock {
     let base = FluxTestClock()
     let sleeps = FluxLock(0)
@@ -53,7 +53,7 @@ final class CountingClock: Clock {
     }
 }
 
-/// A clock on which nobody sleeps for less than 20 seconds; it notes for how long they would.
+/// A clock that skips sleeps of less than 20 seconds, and records how long they would have been.
 final class BriskClock: Clock {
     let base = FluxTestClock()
     let pauses = FluxLock<[Duration]>([])
@@ -67,7 +67,7 @@ final class BriskClock: Clock {
         await Task.yield()
     }
 
-    /// How often they would have slept for so long.
+    /// The number of skipped sleeps of this length.
     func count(_ seconds: Int) -> Int { pauses.withLock { $0.count { $0 == .seconds(seconds) } } }
 }
 
