@@ -86,7 +86,7 @@ import Testing
         #expect(dispatcher.stores.map(\.description) == ["mine", "cart"])
         #expect(dispatcher.detach(named: "cart"))
         #expect(FluxStoreInfo(cart.handle).description == "FluxStore<Log>")
-        // What is the user's own is not taken away.
+        // A label that the user has set is not removed.
         dispatcher.detach(other)
         #expect(other.handle.label == "mine")
     }

@@ -29,7 +29,7 @@ import Testing
         try main.attach(middle)
         let counts = Locked<[Int]>([])
         let dispatchers = [main, middle, leaf, second]
-        // Of the four: none, one, some or all have middleware, which asks what was announced before and after it.
+        // None, some or all of the four have middleware, which reads the announcements before and after `next`.
         for chosen in 0..<16 {
             let added = dispatchers.enumerated().filter { chosen >> $0.offset & 1 == 1 }.map { _, dispatcher in
                 dispatcher.add(
@@ -59,7 +59,7 @@ import Testing
             }
             _ = try cost(of: 25)
             let (few, many) = (try cost(of: 25), try cost(of: 400))
-            // The sanitizer notes the whole stack with each allocation, which is a square of its own.
+            // The sanitizer records the whole stack with each allocation, which alone takes quadratic time.
             guard isSanitized || many < 32 * few else { fatalError("\(few) for a depth of 25, \(many) for one of 400") }
         }
     }
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test func `Where many ways lead to a dispatcher it is looked at once for a cycle`() throws {
-        // There are 2 to the 60 ways: who took each would never end.
+        // There are 2 to the power of 60 paths: a search that followed each of them would never end.
         var top = FluxDispatcher()
         let bottom = top
         for _ in 0..<60 {

@@ -4,10 +4,10 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// A store that was detached with all of its type is detached, whatever it is given to do afterwards.
+/// A store that was detached with all stores of its type stays detached, whatever is added to it afterwards.
 ///
-/// What a store needs to react is made when it first does. It must be made from where the store is at that moment, and
-/// not from where it was when it was made.
+/// What a store needs to react is created with its first reaction. It must be created for the dispatcher that the store
+/// has at that moment, not for the one that the store was created with.
 @Suite struct DetachedStoresStayDetachedTests {
     let dispatcher = FluxDispatcher()
 
@@ -90,7 +90,7 @@ import Testing
                     store.on(LogOut.self) { state, _ in state.count = 0 }
                 }
             }
-            // Expected only where it is not so: thousands of expectations that hold take longer than the race.
+            // Recorded only on failure: thousands of expectations that hold take longer than the race.
             if dispatcher.dispatch(action: LogOut()) != 0 || dispatcher.add(1) != 0 {
                 Issue.record("round \(round): it is attached again")
                 return

@@ -4,7 +4,7 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// What takes the place of a dispatcher, and the short forms.
+/// Types that replace a dispatcher, and the short forms.
 @Suite struct DispatchingTests {
     /// Sends actions through a queue, and keeps a log of them.
     struct Queued: FluxDispatching {

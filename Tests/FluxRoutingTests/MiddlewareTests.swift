@@ -7,7 +7,7 @@ import Testing
 
 extension Optional: FluxAction where Wrapped: FluxAction {}
 
-/// Takes actions that may be none.
+/// Handles actions that may be nil.
 private struct Optionals: FluxState {
     var count = 0
 
@@ -187,7 +187,7 @@ private struct Optionals: FluxState {
             token.unsubscribe()
         }
         #expect(state.values == [2])
-        // The store has gone; the dispatcher is alive as long as somebody may go on.
+        // The store is released; the dispatcher stays alive as long as `next` may still be called.
         #expect(kept.current?(Counter.Action.add(3)) == 0)
         #expect(gone != nil)
         kept.withLock { $0 = nil }
@@ -316,7 +316,7 @@ private struct Optionals: FluxState {
             })
         dispatcher.add(
             FluxInterceptor { action, next in
-                // The answer of the outer one has what the inner one asked for too.
+                // What the inner interceptor reads is part of the result of the outer one too.
                 inner.record(next.changes(by: action).count)
             })
         dispatcher.add(7)

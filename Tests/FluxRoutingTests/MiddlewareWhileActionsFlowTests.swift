@@ -4,7 +4,7 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// Whatever is added and removed while actions flow: each action is applied once, and what was removed is not called again.
+/// While actions flow and parts are added and removed, each action is applied once and no part is called once removed.
 @Suite struct MiddlewareWhileActionsFlowTests {
     struct Silent: FluxInstrumentation {}
 
@@ -30,7 +30,7 @@ import Testing
                 let removed = Flag()
                 let store = stores[round % 3]
                 let registrations = [
-                    // What is dispatched by this thread comes after the removal, so it must not be seen.
+                    // This thread dispatches after the removal, so that action must not be seen.
                     dispatcher.add(
                         .on(LogOut.self) { action, next in
                             if removed.isSet && action.reason == "\(index)" { late.withLock { $0 += 1 } }

@@ -7,7 +7,7 @@ import Testing
 
 /// A store that is given a name while another thread is in the middle of detaching it.
 @Suite(.timeLimit(.minutes(5))) struct NamesWhileStoresGoTests {
-    /// Runs a closure in the middle of a detaching.
+    /// Runs a closure while a store is being detached.
     final class Watching: FluxDispatcherObserver {
         let body: @Sendable () -> Void
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
@@ -18,8 +18,9 @@ import Testing
     let dispatcher = FluxDispatcher()
     let store = FluxStore(initialState: Log(), dispatcher: nil)
 
-    /// Attaches the store as "new" while it is detached, so that the name is given before the detaching frees it; `freed` runs
-    /// after that.
+    /// Attaches the store as "new" while it is being detached, so that the name is given before the detaching frees it.
+    ///
+    /// `freed` runs after that.
     func attachWhileDetached(freed: @escaping @Sendable (FluxNames) -> Void = { _ in }) throws {
         let (names, started) = (Locked<FluxNames?>(nil), Gate())
         let isFirst = Locked(true)
@@ -35,7 +36,7 @@ import Testing
             }
             if isDue, let names = names.withLock({ $0 }) { freed(names) }
         }
-        // In this order: the names of the dispatcher look on between the two.
+        // The order matters: the names of the dispatcher are an observer between these two.
         dispatcher.observe(before)
         try dispatcher.attach(store, as: "old")
         dispatcher.observe(after)
@@ -61,7 +62,7 @@ import Testing
             dispatcher.add(FluxInterceptor.before { _ in passed.open() })
             dispatcher.observe(
                 Watching { [dispatcher] in
-                    // The name is still there, and the lock of the dispatcher held.
+                    // The name is still there, and the dispatcher's lock is held.
                     DispatchQueue.global().async(group: detaching) {
                         dispatcher.dispatch(action: Counter.Action.add(1), to: "one")
                     }

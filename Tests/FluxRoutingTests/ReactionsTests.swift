@@ -4,7 +4,7 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// A reaction can say that it changed nothing, and a second one of the same type stands beside the first.
+/// A reaction can report that it changed nothing, and a second one of the same type does not replace the first.
 @Suite struct ReactionsTests {
     let dispatcher = FluxDispatcher()
     let store: FluxStore<Log>
@@ -48,7 +48,7 @@ import Testing
         mutating func handle(action: Counter.Action) -> Room? { nil }
     }
 
-    /// By the state at the end, and by what a view shows meanwhile, whose cut stops the dispatcher.
+    /// Checked by the final state, and by what a view would show meanwhile, whose cut pauses the dispatcher.
     @Test(.stress)
     func `All reactions to an action that comes by name are one step, as to one that comes to all`() throws {
         let room = FluxStore(initialState: Room(), dispatcher: nil)
@@ -68,7 +68,7 @@ import Testing
             }
         }
         let torn = (0..<2_000).count { _ in
-            // By name it comes between no two of them either.
+            // An action by name does not come between two of the reactions either.
             dispatcher.dispatch(action: Look(), to: "room")
             return FluxDispatcher.paused([dispatcher]) { room.state.x != room.state.y }
         }

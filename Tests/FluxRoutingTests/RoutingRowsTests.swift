@@ -3,7 +3,7 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// The rows of the table "Coming from another library" that are about the way of an action: each has a test of its name, with its code.
+/// The rows of the table "Coming from another library" on the path of an action: each has a test of its name and code.
 @Suite struct RoutingRowsTests {
     let dispatcher = FluxDispatcher()
 

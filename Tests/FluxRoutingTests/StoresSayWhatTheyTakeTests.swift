@@ -3,7 +3,7 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// A store can be asked what it takes, by the type of an action or by an action of which nothing else is known.
+/// A store reports what it accepts, by the type of an action or by an action of unknown type.
 @Suite struct StoresSayWhatTheyTakeTests {
     struct Unknown: FluxAction {}
 

@@ -2,7 +2,7 @@ import FluxCore
 import FluxRouting
 import TestSupport
 
-/// A member of a test's own: which key, and the how many-th of all.
+/// A test's member, with its key and its number among all desks of that key.
 final class Desk: Sendable {
     let key: String
     let number: Int
@@ -13,7 +13,7 @@ final class Desk: Sendable {
     }
 }
 
-/// Makes and closes desks as a test wants it, and notes what it did.
+/// Creates and closes desks as a test prescribes, and records the steps.
 final class Desks: Sendable {
     struct Refusal: Error, Equatable {
         var key = ""
@@ -31,7 +31,7 @@ final class Desks: Sendable {
     let seen = Recorder<String>()
     let failures = Recorder<String>()
 
-    /// Has one step, "make a" or "close a", wait for a gate.
+    /// Makes one step, "make a" or "close a", wait for a gate.
     @discardableResult func block(_ step: String) -> Gate {
         let gate = Gate()
         state.withLock { $0.gates[step] = gate }
@@ -45,7 +45,7 @@ final class Desks: Sendable {
         }
     }
 
-    /// Opens once the desk of a number is let go of.
+    /// A gate that opens once the desk with this number is released.
     func gone(_ number: Int) -> Gate {
         state.withLock { state in
             let gate = state.gone[number] ?? Gate()

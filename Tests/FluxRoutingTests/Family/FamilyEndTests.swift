@@ -3,7 +3,7 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// How a family ends: shut down, or let go of.
+/// How a family ends: by a shutdown, or by its release.
 @Suite struct FamilyEndTests {
     let desks = Desks()
 
@@ -35,7 +35,7 @@ import Testing
         await #expect(throws: FluxFamilyError.shutDown(key: "e")) { try await waiting.value }
         await desks.clock.sleepers(1)
         await desks.failures.count(1)
-        // Known to who waits for it, and so to the shutdown.
+        // Once the caller of the close knows the result, the shutdown knows it too.
         try await family.close("a")
         while family.keys != ["b", "d"] { await Task.yield() }
         // The sleeper of the family may be there too: both are woken.
@@ -45,7 +45,7 @@ import Testing
         #expect(report.failed.mapValues { $0 as? Desks.Refusal } == ["b": .init(key: "close b")])
         #expect(Set(report.late) == ["c", "d", "e"])
         #expect(family.keys == ["b", "d"])
-        // All of it goes on.
+        // Everything continues after the deadline.
         desks.refuse("close b", false)
         slow.open()
         making.open()
@@ -76,14 +76,14 @@ import Testing
         #expect(changes == [.opened(1), .closed(1)])
     }
 
-    /// A clock that stands still, and on which nobody sleeps.
+    /// A clock that stands still, and whose sleeps return at once.
     struct HastyClock: Clock {
         var now: TestClock.Instant { TestClock().now }
         var minimumResolution: Duration { .zero }
         func sleep(until deadline: TestClock.Instant, tolerance: Duration?) async throws {}
     }
 
-    /// A clock on which nobody is ever woken.
+    /// A clock on which no sleeper is ever woken.
     struct DeafClock: Clock {
         typealias Instant = ContinuousClock.Instant
         var now: Instant { .now }
@@ -118,7 +118,7 @@ import Testing
             seen.record($0.keys.sorted())
         }
         family = nil
-        // The lease keeps it.
+        // The lease keeps the family alive.
         #expect(gone.object != nil && desks.count("close a") == 0)
         lease = nil
         await ended.opened()
@@ -139,7 +139,7 @@ import Testing
         #expect(desks.seen.values.last == "closed a")
     }
 
-    /// Dispatches when it goes, which is allowed where no lock is held.
+    /// Dispatches when it is released, which is allowed only while no lock is held.
     private final class Dispatching: Sendable {
         let store: FluxStore<Counter>
         init(_ store: FluxStore<Counter>) { self.store = store }
@@ -196,7 +196,7 @@ import Testing
         let closed = await family!.changes(100) { clock.base.advance(by: .seconds(1)) }
         #expect(closed.count == 100)
         await clock.awake.count(1)
-        // Nobody sleeps again until there is something to wait for.
+        // The family does not sleep again until there is something to wait for.
         try await family!.with(1) { _ in }
         await clock.base.sleepers(1)
         #expect(clock.base.sleeps == 2)

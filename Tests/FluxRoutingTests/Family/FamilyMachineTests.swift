@@ -3,23 +3,23 @@ import Testing
 
 @testable import FluxRouting
 
-/// The table of the machine, row by row; members and those who wait are numbers.
+/// The table of the machine, row by row; members and waiters are numbers.
 @Suite struct FamilyMachineTests {
     typealias Machine = FluxFamilyMachine<String, Int, Int, Int>
 
     struct Refusal: Error {}
 
-    /// A machine with members of 10 s, at second 0.
+    /// A machine whose members are idle for 10 seconds at most, at second 0.
     let machine = Box(Machine(idle: .seconds(10), limit: .max))
 
-    /// Has a key opened for a visitor who is gone again at a second.
+    /// Opens a key for a visitor that leaves at the given second.
     func open(_ key: String, until second: Int = 0, _ member: Int = 0) {
         let slot = asked(key)
         _ = machine.it.made(slot, .success(member), at: .seconds(second))
         _ = machine.it.release(slot, at: .seconds(second))
     }
 
-    /// Asks for a key that is not open; its slot.
+    /// Asks for a key that is not open, and returns its slot.
     func asked(_ key: String, visitor: Int = 1) -> Int {
         machine.it.ask(key) { visitor }.answer!.slot
     }
@@ -55,7 +55,7 @@ import Testing
         let (answer, effects) = machine.it.ask("a") { 2 }
         #expect(effects.isEmpty && answer?.visitor == nil && answer?.slot == slot("a"))
         #expect(machine.it.member(of: slot("a")) == 7)
-        // In use, so it is not due.
+        // The member is in use, so it is not due.
         #expect(machine.it.nextDue() == nil)
     }
 
@@ -218,7 +218,7 @@ import Testing
         #expect(names(machine.it.wake(at: .seconds(13))) == ["close a"])
         _ = machine.it.ask("a") { 2 }
         #expect(names(machine.it.kept(slot("a"), Refusal(), at: .seconds(14))) == ["admit [2] to 7"])
-        // In use from here on.
+        // The member is in use from here on.
         #expect(machine.it.nextDue() == nil)
     }
 
@@ -276,7 +276,7 @@ import Testing
         _ = machine.it.wake(at: .seconds(5_000))
         for number in 0..<3_000 { _ = machine.it.closed(slot("\(number % 3)-\(number)")) }
         #expect(machine.it.slots.count == 2)
-        // Who gives up only now had one of those that are there no more.
+        // A visitor that gives up only now had a slot that no longer exists.
         machine.it.withdraw(1, from: 2_000)
         for number in 0..<3_000 {
             open("\(number)")

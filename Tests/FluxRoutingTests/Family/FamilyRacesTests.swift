@@ -14,7 +14,7 @@ import Testing
         init(_ key: Int, _ count: Int) { (self.key, self.count) = (key, Locked(count)) }
     }
 
-    /// What rooms are loaded from and saved to.
+    /// The storage that rooms are loaded from and saved to.
     final class Disk: Sendable {
         let saved = Locked([Int: Int]())
         let open = Locked(Set<Int>())
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    /// Alive for as long as somebody refers to it.
+    /// Counts its living instances, and how often there was more than one.
     private final class Lone: Sendable {
         let alive: Locked<Int>
 
@@ -185,12 +185,12 @@ import Testing
                 let start = clock.now
                 for key in 0..<2_000 { try await family.with(part * 2_000 + key) { _ in } }
                 times.append(start.duration(to: clock.now))
-                // All but the last hundred have been put away.
+                // All but the last hundred have been evicted.
                 while closed.current < part * 2_000 + 1_900 { await Task.yield() }
                 heaps.append(Heap.bytesInUse)
             }
             #expect(family.keys.count == 100)
-            // A scan of what there is would take ten times as long at the end.
+            // A scan of all keys so far would take ten times as long at the end.
             #expect(times[7...].min()! < times[..<3].max()! * 4)
             #expect(heaps[9] - heaps[2] < 100_000)
         }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import FluxRouting
 
-/// Members on demand: made once, shared, put away, made anew.
+/// Members on demand: created once, shared, evicted, and created again.
 @Suite struct FamilyTests {
     let desks = Desks()
 
@@ -30,7 +30,7 @@ import Testing
         await #expect(throws: Desks.Refusal(key: "mine")) {
             try await family.with("a") { _ in throw Desks.Refusal(key: "mine") }
         }
-        // Neither the closure nor what it returns is sendable.
+        // The closure and its result are not sendable.
         let box = Box(0)
         let same = try await family.with("a") { desk in
             box.it = desk.number
@@ -96,7 +96,7 @@ import Testing
         await desks.seen.count(1)
         let other = Task.detached { try await family.with("a") { _ in isIn.set() } }
         gate.open()
-        // On the actor that the visit has to come back to.
+        // Blocks the actor to which the visit has to return.
         while !isIn.isSet { sched_yield() }
         for _ in 0..<10_000 { sched_yield() }
         visit.cancel()
@@ -226,7 +226,7 @@ import Testing
         let lease = try await family.lease("a")
         let other = try await family.lease("d")
         #expect(family.keys == ["a", "d"])
-        // Those in use stay: then there are more for a while.
+        // Members in use stay, so the limit is exceeded for a while.
         let third = try await family.lease("e")
         #expect(family.keys == ["a", "d", "e"])
         lease.release()
@@ -234,7 +234,7 @@ import Testing
         withExtendedLifetime((other, third)) {}
     }
 
-    // MARK: - Putting away
+    // MARK: - Eviction
 
     @Test func `Who asks while it is put away waits until it is closed, and gets it anew`() async throws {
         let family = desks.family()
@@ -244,7 +244,7 @@ import Testing
         await desks.seen.count(3)
         #expect(family.keys.isEmpty)
         let next = Task { try await family.with("a") { $0.number } }
-        // Another key is not held up.
+        // Another key is not delayed.
         try await family.with("b") { _ in }
         #expect(desks.count("make a") == 1)
         gate.open()
@@ -295,7 +295,7 @@ import Testing
         try await family.close("a")
         #expect(desks.seen.values.last == "closed a" && family.keys.isEmpty)
         #expect(desks.gone(1).isOpen)
-        // None to close.
+        // There is nothing to close.
         try await family.close("a")
     }
 
@@ -331,7 +331,7 @@ import Testing
         let family = desks.family()
         let lease = try await family.lease("a")
         let closing = Task { try await family.close("a") }
-        // It waits by then, or has seen that it is cancelled.
+        // By then the close waits; if not, it finds that it is cancelled.
         for _ in 0..<1_000 { await Task.yield() }
         closing.cancel()
         await #expect(throws: CancellationError.self) { try await closing.value }
@@ -371,7 +371,7 @@ import Testing
         for key in ["a", "b"] { try await family.with(key) { _ in } }
         let flushing = Task { await family.flush(within: .seconds(1)) }
         await slow.flushes.count(1)
-        // The family, and the flush of the first. For the second no time is left.
+        // The family sleeps, and so does the flush of the first store. No time is left for the second store.
         await desks.clock.sleepers(2)
         desks.clock.advance(by: .seconds(2))
         #expect(await flushing.value == false)
@@ -445,7 +445,7 @@ import Testing
         #expect(await flushing.value == false)
     }
 
-    /// Cannot be saved when it is asked first; who flushes first waits, until the gate opens or it is cancelled.
+    /// Fails the first check of whether it is saved; its first flush waits for the gate, which a cancellation may open.
     final class Recovering: FluxStoreObserver {
         let (asked, flushes, gate) = (Recorder<Bool>(), Recorder<Bool>(), Gate())
         let endsWhenCancelled: Bool
@@ -492,7 +492,7 @@ import Testing
         #expect(made.values == [false, true])
     }
 
-    /// Cannot be saved when it is closed and then looked at, where something comes at last.
+    /// Fails the first three checks of whether it is saved, the third of them after a new change.
     final class Busy: FluxStoreObserver {
         let asked = Recorder<Bool>()
         let handle: FluxStoreHandle<Counter>
@@ -519,13 +519,13 @@ import Testing
         let fate = try await family.with("a") { $0.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init) }
         await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
         await busy.current?.asked.count(4)
-        // Behind the look.
+        // This close comes after the check.
         try await family.close("a")
         #expect(!fate.isLost)
         busy.withLock { $0 = nil }
     }
 
-    /// Looks on at stores, and has the first who flushes wait.
+    /// An observer of stores whose first flush waits.
     final class SlowOnce: FluxStoreObserver {
         let (flushes, gate) = (Recorder<Bool>(), Gate())
 
@@ -562,7 +562,7 @@ import Testing
         visit.cancel()
         await #expect(throws: CancellationError.self) { try await visit.value }
         gate.open()
-        // Once it is used no more.
+        // Returns once the member is no longer in use.
         try await family.close("root")
         made.withLock { $0 = nil }
     }
@@ -572,9 +572,9 @@ import Testing
         desks.refuse("close a")
         for key in ["a", "b"] { try await family.with(key) { _ in } }
         await desks.clock.sleepers(1)
-        // Both, and one of them comes back.
+        // Both are closed, and one of them is opened again,
         let changes = await family.changes(3) { desks.clock.advance(by: .seconds(60)) }
-        // Which may be before the other goes.
+        // possibly before the other one is closed.
         #expect(changes.filter { $0 != .closed("b") } == [.closed("a"), .opened("a")] && changes.count == 3)
         await desks.failures.count(1)
         #expect(desks.failures.values == ["a: Refusal(key: \"close a\")"])
@@ -683,7 +683,7 @@ import Testing
         #expect(dispatcher.add(1) == 0 && other.add(1) == (isDetached ? 0 : 1))
     }
 
-    /// What looks on at a store, and cannot save what came after it was asked first.
+    /// An observer of a store that cannot save what comes after the first check.
     final class UnsavedAtLast: FluxStoreObserver {
         let asked = Locked(0)
         let isAskedAgain = Gate()
@@ -788,7 +788,7 @@ import Testing
         #expect(family?.keys.isEmpty != false)
     }
 
-    /// What looks on at a store that can never be saved, and holds up those who flush it.
+    /// An observer of a store that can never be saved; its flush waits for a gate.
     final class Lost: FluxStoreObserver {
         let gate = Locked(Gate.open)
         let isFlushed = Gate()
@@ -802,7 +802,7 @@ import Testing
         func failure() async -> (any Error)? { Desks.Refusal() }
     }
 
-    /// What looks on at a store and can never save it.
+    /// An observer of a store that can never be saved.
     final class Unsaved: FluxStoreObserver {
         let isAsked: Gate
         private let gate: Gate
@@ -897,7 +897,7 @@ import Testing
         let intake = FluxFamilyIntake<String, Desk>()
         intake.put(.closed("a"))
         intake.put(nil)
-        // What came with the end is taken first.
+        // A change that arrived together with the end is taken first.
         #expect(await intake.wait() && intake.take() == .closed("a"))
         #expect(await !intake.wait())
     }
@@ -938,7 +938,7 @@ import Testing
 }
 
 extension FluxStore<Counter> {
-    /// A store with somebody who looks on from the beginning.
+    /// Creates a store that is observed from the beginning.
     fileprivate convenience init(dispatcher: FluxDispatcher?, watchedBy observer: some FluxStoreObserver<Counter>) {
         self.init(initialState: Counter(), dispatcher: dispatcher) { handle in
             handle.withAccess { $0.observe(observer) }

@@ -1,7 +1,7 @@
 import FluxCore
 import TestSupport
 
-/// Notes in which order stores get an action.
+/// Records the order in which stores get an action.
 struct Noting: FluxState {
     let number: Int
     let order: Locked<[Int]>
@@ -11,7 +11,7 @@ struct Noting: FluxState {
     }
 }
 
-/// Runs a closure in its `handle`, which is not allowed to do much.
+/// Runs a closure in its `handle`, where little is allowed.
 struct Impure: FluxState {
     enum Action: FluxAction { case run }
     let body: @Sendable () -> Void
