@@ -3,7 +3,7 @@ import FluxDiagnostics
 import TestSupport
 import Testing
 
-/// The rows of the table "Coming from another library" that are about looking on and back: each has a test of its name, with its code.
+/// The rows of the table "Coming from another library" on observing and history: each has a test of its name and code.
 @Suite struct DiagnosticsRowsTests {
     let dispatcher = FluxDispatcher()
 

@@ -3,12 +3,13 @@ import FluxDiagnostics
 import TestSupport
 import Testing
 
-/// Whoever looks on is told that an action is on its way before it is applied: what is measured from the one to the other
-/// has no length otherwise, and a trace shows the change before its cause.
+/// Observers are notified that an action is under way before it is applied.
+///
+/// Otherwise the time measured between the two has no length, and a trace shows the change before its cause.
 @Suite struct DispatchesAreToldOfFirstTests {
     enum Note: Equatable { case dispatched, handled, applied }
 
-    /// Notes when it handles an action.
+    /// Records when it handles an action.
     struct Handling: FluxState {
         let notes: Recorder<Note>
         func handle(action: Counter.Action) -> Handling? {
@@ -18,7 +19,7 @@ import Testing
         }
     }
 
-    /// Notes what is told.
+    /// Records what it is notified of.
     struct Looker: FluxInstrumentation {
         let notes: Recorder<Note>
         func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { notes.record(.dispatched) }

@@ -4,14 +4,15 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// What a history does under the lock of its store is little, and never the user's code.
+/// While the lock of its store is held, a history does little, and never runs the user's code.
 @Suite struct HistoriesHoldNothingUpTests {
-    // MARK: - What it costs
+    // MARK: - Cost
 
     #if canImport(Glibc)
-        /// How many pages a thousand actions touch for the first time while a history is full.
+        /// The number of pages that a thousand actions touch for the first time while a history is full.
         ///
-        /// No clock tells: a copy of all that the history keeps is so large that it is mapped and touched page by page.
+        /// No clock is needed: a copy of everything that the history keeps is so large that it is mapped and touched
+        /// page by page.
         static func pagesPerThousandActions(limit: Int) -> Int {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let history = FluxHistory(store, limit: limit)
@@ -29,23 +30,23 @@ import Testing
             await #expect(processExitsWith: .success) {
                 Heap.mapLargeBlocks()
                 let pages = HistoriesHoldNothingUpTests.pagesPerThousandActions(limit: 4_000)
-                // One copy is some 70 pages: a thousand of them are tens of thousands, and a buffer that is made anew
-                // now and then is hundreds.
+                // One copy is about 70 pages, a thousand copies are tens of thousands, and a buffer that is
+                // reallocated now and then is hundreds.
                 #expect(pages < 2_000, "\(pages) pages for a thousand actions")
             }
         }
     #endif
 
-    // MARK: - What it lets go of
+    // MARK: - Release
 
-    /// Dispatches when it goes.
+    /// Runs a closure when it is released.
     final class Farewell: Sendable {
         let body: @Sendable () -> Void
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
         deinit { body() }
     }
 
-    /// Holds what its action says; the history has it longer.
+    /// Holds the thing of its last action; the history keeps it longer.
     struct Holder: FluxState {
         struct Hold: FluxAction { var thing: Farewell? }
         var thing: Farewell?
@@ -55,7 +56,7 @@ import Testing
         }
     }
 
-    /// A store of things with a history, and a counter that each thing adds to when it goes.
+    /// A store of things, and a counter to which each thing adds when it is released.
     struct Rig: Sendable {
         let dispatcher = FluxDispatcher()
         let store: FluxStore<Holder>
@@ -66,7 +67,7 @@ import Testing
             counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         }
 
-        /// What dispatches to the counter, and to the very store whose history forgets it.
+        /// A thing that, when released, dispatches to the counter and to the very store whose history forgets it.
         func thing() -> Farewell {
             Farewell { [dispatcher, weak store] in
                 dispatcher.dispatch(action: Counter.Action.add(1))
@@ -113,7 +114,7 @@ import Testing
         }
     }
 
-    /// Undoes so many of two actions, the last of which holds a thing, and puts another in their place.
+    /// Undoes this many of two actions, the last of which holds a thing, and replaces them with another one.
     private static func replaceWhatWasUndone(_ count: Int) {
         let rig = Rig()
         let history = FluxHistory(rig.store, limit: 5)

@@ -48,7 +48,7 @@ import Testing
         let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: 2))
         #expect(history.it.restart(Log(entries: [7]), 3).start?.entries == [])
         #expect(history.it.start.state.entries == [7] && history.it.start.revision == 3)
-        // What announces nothing has the revision of what was loaded.
+        // A change that is not announced has the revision of the loaded state.
         _ = history.it.record(.action(.addSilently(1)), Log(entries: [7]), nil)
         _ = history.it.record(.action(.add(1)), Log(entries: [7, 1]), 4)
         #expect(history.it.entries.map(\.revision) == [3, 4])

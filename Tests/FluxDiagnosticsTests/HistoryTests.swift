@@ -4,7 +4,7 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// Undo, redo, looking back and running again.
+/// Undo, redo, looking back and replay.
 @Suite struct HistoryTests {
     let dispatcher = FluxDispatcher()
     let store: FluxStore<Log>

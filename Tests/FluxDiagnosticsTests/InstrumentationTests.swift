@@ -6,7 +6,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Instrumentation: what is told, to whom, and what follows an event through its actions.
+/// Instrumentation: what is reported, to which observers, and what follows an event through its actions.
 @Suite struct InstrumentationTests {
     let dispatcher = FluxDispatcher()
 
@@ -64,11 +64,11 @@ import Testing
         #expect(gone.isOpen)
     }
 
-    /// Takes its time, and adds up all times.
+    /// Is slow, and adds up all durations.
     private final class Timing: FluxInstrumentation {
         let sum = Locked(Duration.zero)
 
-        /// Returns once some time has gone by.
+        /// Returns after a while, with the time that this took.
         static func linger() -> Duration {
             let (clock, start) = (ContinuousClock(), ContinuousClock.now)
             while start.duration(to: clock.now) < .milliseconds(20) {}
@@ -96,7 +96,7 @@ import Testing
         #expect(timing.sum.current <= ofDispatcher)
     }
 
-    /// Is not done with an action before its gate opens.
+    /// Does not finish with an action before its gate opens.
     private final class Slow: FluxInstrumentation {
         let gate = Gate()
         func applied(_ action: any FluxAction, to store: FluxStoreInfo, revision: UInt64?, in duration: Duration) {
@@ -130,7 +130,7 @@ import Testing
         for registration in registrations { registration.remove() }
     }
 
-    /// Notes which actions were dispatched, and which of those that were applied had not been.
+    /// Records which actions were dispatched, and which were applied without a report of their dispatch before.
     private final class Pairs: FluxInstrumentation {
         let notes = Locked((dispatched: Set<Int>(), alone: [Int]()))
 
@@ -226,7 +226,7 @@ import Testing
         #expect(watcher.notes.values == [.dispatched(nil), .applied(revision: 1), .dispatched(nil)])
     }
 
-    /// Has a dispatcher apply an action while a store is on its way to another.
+    /// Makes a dispatcher apply an action while a store moves from it to another one.
     final class Meanwhile: FluxDispatcherObserver {
         let former: FluxDispatcher
         let applying = DispatchGroup()
@@ -284,7 +284,7 @@ import Testing
         #expect(recorded.stores.values.map { $0.isOf(more) } == [true, false, false])
         #expect(recorded.stores.values[1].isOf(plain[0]) && recorded.stores.values[2].isOf(plain[1]))
         #expect(own.notes.values == [.dispatched(nil), .applied(revision: 1)] && history.entries.count == 1)
-        // The first of them has nothing to it, the next has: both are told, the first first.
+        // The first of the stores has no observers of its own, the next one has: both are reported, in their order.
         dispatcher.attach(plain[1], priority: 2)
         dispatcher.dispatch(action: Counter.Action.addSilently(1))
         #expect(recorded.stores.values[3].isOf(plain[1]) && recorded.stores.values[4].isOf(more))

@@ -4,14 +4,14 @@ import FluxRouting
 import TestSupport
 import Testing
 
-/// What a window shows of an event on its whole way: one origin, each failure once, and what commands do.
+/// What an observer sees of an event on its whole way: one origin, each failure once, and what commands do.
 @Suite struct OriginTests {
-    /// What was told, in order, with the origin where there is one.
+    /// What was reported, in order, each with its origin if it has one.
     final class Trail: FluxInstrumentation {
         let lines = Recorder<String>()
         let origins = Recorder<FluxOrigin?>()
 
-        /// So that the two have one order, whichever threads tell.
+        /// Keeps both recorders in the same order, whichever threads report.
         private let count = Locked(0)
 
         private func note(_ line: String, _ origin: FluxOrigin?) {
@@ -32,7 +32,7 @@ import Testing
             note("applied \(action)", FluxOrigin.current)
         }
 
-        /// Those of one origin.
+        /// The lines of one origin.
         func lines(of origin: FluxOrigin?) -> [String] {
             zip(origins.values, lines.values).compactMap { $0 == origin ? $1 : nil }
         }

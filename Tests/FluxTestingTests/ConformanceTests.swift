@@ -4,7 +4,7 @@ import FluxTesting
 import TestSupport
 import Testing
 
-/// The checks that users run on their own: they pass what is right, and find what is wrong.
+/// The checks that users run on their own types: they pass correct ones, and find what is wrong with others.
 @Suite struct ConformanceTests {
     static let actions: [Counter.Action] = [.add(1), .addSilently(10), .mark(producer: 1, number: 1), .add(-3)]
 
@@ -57,7 +57,7 @@ import Testing
         #expect(failure?.description.hasPrefix("the snapshot's revision") == true, "\(failure?.description ?? "")")
     }
 
-    /// Cuts off what does not fit.
+    /// Cuts off states that are too long.
     private final class Cutting: FluxPersistence {
         private let disk = Locked<String?>(nil)
         func load() async throws -> String? { disk.current }
@@ -110,11 +110,11 @@ import Testing
 
         let fault: Fault
         private let disk = Locked(FluxLogContents<Marks>())
-        /// Whether what was appended to a snapshot alone, first of all, goes when it is opened again.
+        /// Whether the first actions appended to a bare snapshot are lost when the log is reopened.
         private let isDoomed = Locked(false)
-        /// Whether what was loaded is in memory only, until it is written again; nil before either.
+        /// Whether loaded content is in memory only, until something is written; nil before either.
         private let isTaken = Locked<Bool?>(nil)
-        /// Whether nothing was appended since a snapshot.
+        /// Whether nothing was appended since the last snapshot.
         private let isCompacted = Locked(false)
 
         init(_ fault: Fault) { self.fault = fault }

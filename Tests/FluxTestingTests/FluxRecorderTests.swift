@@ -134,7 +134,7 @@ import Testing
 
     @Test(.timeLimit(.minutes(1))) func `Of many who wait each goes on with the element that it waits for`() async {
         let (recorder, counts) = (FluxRecorder<Int>(), [3, 1, 2, 4, 2, 1])
-        // In a group, so that the end of the time ends the waits as well.
+        // In a group, so that the time limit ends the waits as well.
         await withTaskGroup(of: Int.self) { group in
             for count in counts {
                 group.addTask {

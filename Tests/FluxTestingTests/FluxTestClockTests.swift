@@ -5,7 +5,7 @@ import FluxTesting
 import TestSupport
 import Testing
 
-/// The clock that users test with: it stands still, and it lets nobody sleep who is not to.
+/// The clock that users test with: it stands still, and no task sleeps on it longer than it should.
 @Suite struct FluxTestClockTests {
     let clock = FluxTestClock()
 
@@ -45,7 +45,7 @@ import Testing
         await clock.sleepers(1)
         late.cancel()
         await #expect(throws: CancellationError.self) { try await late.value }
-        // Nobody sleeps, so that this waits until it is cancelled.
+        // No task sleeps, so this waits until it is cancelled.
         let waiting = Task { await clock.sleepers(1) }
         waiting.cancel()
         await waiting.value
@@ -56,7 +56,7 @@ import Testing
             let sleeping = Task { try await clock.sleep(for: .seconds(1)) }
             await clock.sleepers(1)
             sleeping.cancel()
-            // Nobody is counted any more.
+            // The cancelled sleeper is not counted any more.
             let waiting = Task { await clock.sleepers(1) }
             clock.advance(by: .seconds(1))
             await #expect(throws: CancellationError.self) { try await sleeping.value }
@@ -74,7 +74,7 @@ import Testing
             await clock.sleepers(2)
             clock.advance(by: .seconds(1))
             for task in sleeping { _ = await task.result }
-            // It may have begun to wait only now.
+            // The waiting task may have begun to wait only now.
             let again = (0..<2).map { _ in Task { try await clock.sleep(for: .seconds(1)) } }
             await #expect(throws: Never.self) { try await waiting.value }
             again.forEach { $0.cancel() }
@@ -108,7 +108,7 @@ import Testing
             }
             for task in sleeping { await task.value }
             #expect(ends.elements.count == 4)
-            // What was cancelled sleeps no longer: the next is the only one.
+            // A cancelled task sleeps no longer, so the next one is the only sleeper.
             let next = Task { try await clock.sleep(for: .seconds(1)) }
             await clock.sleepers(1)
             clock.advance(by: .seconds(1))
@@ -155,7 +155,7 @@ import Testing
         #expect(message.contains("FluxTestClock.advance: a clock cannot go backwards (-3.0 seconds)"), "\(message)")
     }
 
-    /// In a process of its own, and by its time on processors: so nothing else that runs counts.
+    /// In its own process and by its processor time, so that nothing else that runs counts.
     @Test(.stress) func `What one who is cancelled costs does not grow with how many sleep`() async {
         await #expect(processExitsWith: .success) {
             @Sendable func cost(of count: Int) async -> Int {

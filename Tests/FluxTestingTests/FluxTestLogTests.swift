@@ -3,7 +3,7 @@ import FluxReplication
 import FluxTesting
 import Testing
 
-/// What the log for tests does wrong, and when.
+/// The faults of the log for tests, and when they occur.
 @Suite(.timeLimit(.minutes(1))) struct FluxTestLogTests {
     func log(_ fault: WritableKeyPath<FluxTestLog.Faults, Int>, window: Int = 100) -> FluxTestLog {
         var faults = FluxTestLog.Faults.none
@@ -82,7 +82,7 @@ import Testing
         #expect(await run(1) != run(2))
     }
 
-    /// Reads a log from its beginning; what it has got, and how that ends.
+    /// Reads a log from its beginning; returns a recorder of the entries that it gets, and the task that reads.
     private func reading(_ log: FluxTestLog) -> (FluxRecorder<UInt8>, Task<Void, any Error>) {
         let read = FluxRecorder<UInt8>()
         return (read, Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } })
@@ -96,7 +96,7 @@ import Testing
         let (read, reading) = reading(log)
         for _ in 0..<100 { await Task.yield() }
         #expect(read.elements.isEmpty)
-        // Nor do they know of a trim.
+        // Readers do not learn of a trim either.
         _ = try await log.append([2], key: "b")
         try await log.trim(through: 1)
         for _ in 0..<100 { await Task.yield() }

@@ -3,7 +3,7 @@ import FluxReplication
 import FluxTesting
 import Testing
 
-/// The checks of a shared log pass what is right, and find what is wrong.
+/// The checks of a shared log pass correct logs, and find what is wrong with others.
 @Suite(.timeLimit(.minutes(2))) struct SharedLogConformanceTests {
     @Test("A right log passes, whether it knows keys for long or not at all", arguments: [0, 1, 1_000])
     func right(window: Int) async throws {
@@ -69,7 +69,7 @@ import Testing
             text.hasPrefix("the number of bytes at ") && text.hasSuffix(" is 65000, and should be 100000"), "\(text)")
     }
 
-    /// A log with one thing wrong, or none; a reading of it that was cancelled throws.
+    /// A log with one thing wrong, or none; a reading that is cancelled throws.
     final class WrongSharedLog: FluxSharedLog {
         enum Fault: CaseIterable {
             case oldEnd, swapped, missing, repeated, notLive, onlyOldOnes, samePosition, startsOver, cancelledThrows,
@@ -81,7 +81,7 @@ import Testing
             case emptyMissesFirst, emptyEnds, emptyIsTrimmed, snapshotInTwo
         }
 
-        /// What all clients have together.
+        /// What all clients share.
         private final class Server: Sendable {
             let base = FluxTestLog()
             let trimmed = FluxLock<UInt64>(0)
@@ -137,7 +137,7 @@ import Testing
             if fault == .cancelledThrows { throw CancellationError() }
         }
 
-        /// Whether nobody is told that entries after a position are gone.
+        /// Whether readers are not told that the entries after a position are gone.
         private func isSilent(_ position: UInt64) -> Bool {
             switch fault {
             case .silentTrim: true
@@ -188,7 +188,7 @@ import Testing
 
         func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
             if fault == .savesLate {
-                // It looks, and writes later, the older ones last.
+                // Checks at once and writes later, the older snapshots last.
                 if snapshot.position <= server.newest.withLock({ $0?.position ?? 0 }) { return }
                 for _ in 0..<max(1, 40 * (30 - Int(snapshot.position))) { await Task.yield() }
                 return server.newest.withLock { $0 = snapshot }

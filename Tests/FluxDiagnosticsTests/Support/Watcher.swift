@@ -2,7 +2,7 @@ import FluxCore
 import FluxDiagnostics
 import TestSupport
 
-/// Keeps what it was told.
+/// Records what it is notified of.
 final class Watcher: FluxInstrumentation {
     enum Note: Equatable {
         case fired(FluxOrigin)
