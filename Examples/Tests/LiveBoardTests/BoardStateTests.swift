@@ -4,7 +4,7 @@ import Testing
 
 @testable import live_board
 
-/// The pure part: commands, actions, states, and what is taken back.
+/// The pure part: commands, actions, states, and undo.
 @Suite struct BoardStateTests {
     let limits = BoardLimits()
 
@@ -15,7 +15,7 @@ import Testing
         return state
     }
 
-    /// Carries out a command; returns the revision.
+    /// Performs a command, and returns the revision.
     @discardableResult func perform(
         _ command: BoardCommand, on state: inout BoardState, by client: String = "somebody"
     ) throws -> Int {
@@ -163,7 +163,7 @@ import Testing
         #expect(throws: Refusal.stale(revision: revision, card: card)) {
             try perform(.editCard(card: "c4", title: "B", text: "b", revision: 1), on: &state)
         }
-        // A move or a vote is no change of words.
+        // A move or a vote does not change the words.
         try perform(.moveCard(card: "c4", list: "l3", index: 99), on: &state)
         try perform(.vote(card: "c4", on: true), on: &state)
         try perform(.editCard(card: "c4", title: "B", text: "b", revision: revision), on: &state)
@@ -225,7 +225,7 @@ import Testing
         for seed in 1...3 as ClosedRange<UInt64> {
             var random = SplitMix(seed: seed)
             var servers = [fresh(), fresh()]
-            // What a server looks at may be some commands old.
+            // The state that a server looks at may be some commands old.
             var old = servers[0]
             for number in 0..<300 {
                 let client = "client-\(Int.random(in: 1...3, using: &random))"
@@ -262,7 +262,7 @@ import Testing
             let changed = catalogue.handle(action: action) != nil
             #expect(changed == (title == shown) && catalogue.titles["welcome"] == shown)
         }
-        // As one server has it for itself, and as it was written before several could share a log.
+        // The form for a server without a shared log, which was also written before several servers could share one.
         let action = try JSONDecoder().decode(
             Catalogue.Action.self, from: Data(#"{"name":{"_0":"welcome","_1":"Old"}}"#.utf8))
         _ = catalogue.handle(action: action)

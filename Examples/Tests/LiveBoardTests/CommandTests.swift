@@ -4,7 +4,7 @@ import Testing
 
 @testable import live_board
 
-/// What a browser sends, and what it is told.
+/// What a browser sends, and what it is answered.
 @Suite struct CommandTests {
     let folder: TemporaryFolder
 
@@ -57,7 +57,7 @@ import Testing
             #"{"type":"removeCard","card":"c4"}"#,
             #"{"type":"rename","title":"Ours"}"#,
         ] { try await server.done(command) }
-        // What is so already needs no change.
+        // A rename to the current title is not a change.
         #expect(try await server.done(#"{"type":"rename","title":"Ours"}"#).revision == 11)
 
         let (revision, board) = try await server.board()

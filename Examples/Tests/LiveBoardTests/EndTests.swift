@@ -7,9 +7,9 @@ import Testing
 
 @testable import live_board
 
-/// How the program begins and ends, also where it is not asked, and what hostile clients cannot keep from it.
+/// How the program starts and ends, even if it is killed, and what hostile clients cannot prevent.
 ///
-/// 6 kills; `CRASHES=500 swift test --package-path Examples --filter LiveBoardTests` does it more often.
+/// It is killed 6 times; `CRASHES=500 swift test --package-path Examples --filter LiveBoardTests` does that more often.
 @Suite(.serialized) struct EndTests {
     static let crashes = ProcessInfo.processInfo.environment["CRASHES"].flatMap { Int($0) } ?? 6
 
@@ -17,13 +17,13 @@ import Testing
 
     init() throws { folder = try TemporaryFolder() }
 
-    /// Several clients, each of which counts in the text of a card of its own, one after the other.
+    /// Several clients, each of which counts in the text of its own card, one step at a time.
     final class Counters: Sendable {
         struct Counter { var card: String, revision: Int, acknowledged: Int }
 
         let counters = Mutex<[Counter]>([])
 
-        /// Makes the cards, or looks whether they have what was acknowledged, and at most the one that came after.
+        /// Creates the cards, or checks that each has the count that was acknowledged, or at most the next one.
         func open(_ server: Server, _ what: String) async throws {
             let (revision, board) = try await server.board()
             if counters.withLock({ $0.isEmpty }) {
@@ -50,7 +50,7 @@ import Testing
             }
         }
 
-        /// Counts until the server takes no more.
+        /// Counts until the server accepts no more edits.
         func count(_ server: Server) async {
             await withTaskGroup { group in
                 for index in counters.withLock({ $0.indices }) {
@@ -94,7 +94,7 @@ import Testing
             try await eventually("\(enough) counted") { counters.sum >= enough }
             try await Task.sleep(for: .microseconds(Int.random(in: 0...3_000, using: &random)))
             await server.end(SIGKILL)
-            // Who finds nobody any more would go on trying to connect.
+            // A client that finds no server would otherwise continue to try to connect.
             counting.cancel()
             await counting.value
             let last = await shown.value
@@ -201,12 +201,12 @@ import Testing
         #expect(try await server.ask("GET", "/boards/welcome").problem == "unsaved")
         #expect(await server.end() == 1, "It must not look as if all were saved.")
         let (found, board) = try await Server(folder).board()
-        // What was refused may have come through after all.
+        // The refused edit may have reached the disk after all.
         #expect(found == revision || found == revision + 1)
         #expect(board.card("c4")?.text == text)
     }
 
-    /// Edits a card until the disk takes no more; returns the last revision that is on it.
+    /// Edits a card until the disk accepts no more; returns the last revision that is on it.
     private func fill(_ server: Server, _ text: String = String(repeating: "x", count: 4_000)) async throws -> Int {
         var (revision, refusal) = (1, Server.Answer?.none)
         for number in 1...200 where refusal == nil {
@@ -223,7 +223,7 @@ import Testing
         "A start on a disk that has no room says which file it is about and what may be wrong, and the next goes well")
     func startWithoutRoom() async throws {
         let path = folder.url.appending(component: "data").path
-        // In blocks of 512 bytes, as on a disk that is full: fewer than a page of a database has, and enough for the message.
+        // In blocks of 512 bytes, as on a full disk: less than a page of a database, but enough for the message.
         let start = try Command(
             program: URL(filePath: "/bin/sh"),
             ["-c", "trap '' XFSZ; ulimit -S -f 4; exec \"$@\"", "sh", Command.built("live-board").path]
@@ -242,7 +242,7 @@ import Testing
             let server = try await Server(folder, blocks: 1 << 20, "--idle", "0")
             let id = try #require(try await server.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
             try await server.done(#"{"type":"addList","title":"A"}"#, on: id)
-            let stream = try await server.watch()  // So the welcome board stays open, and the other does not.
+            let stream = try await server.watch()  // Keeps the welcome board open, but not the other one.
             #expect(try await stream.next("state").id == 1)
             try await eventually("the other is put away") {
                 try await server.ask("GET", "/metrics").text.contains("\nlive_board_open_boards 1\n")
@@ -287,12 +287,12 @@ import Testing
         func putAway() async throws {
             let server = try await Server(folder, blocks: 400, "--idle", "0")
             try await {
-                let stream = try await server.watch()  // So it stays open.
+                let stream = try await server.watch()  // Keeps it open.
                 _ = try await fill(server)
                 withExtendedLifetime(stream) {}
             }()
             try await eventually("it is told") { server.program.errors.contains("A board cannot be put away") }
-            // It is to be put away after each.
+            // After each request the board is to be evicted again.
             for _ in 1...5 { #expect(try await server.ask("GET", "/boards/welcome").problem == "unsaved") }
             try await server.setDisk(isFull: false)
             try await eventually("it is put away") { server.program.errors.contains("The board could be put away") }
@@ -342,11 +342,11 @@ import Testing
         }
         #expect(await server.end() == 0)
         server = try await Server(folder)
-        // Who opens one of these waits for a minute.
+        // The server waits for up to a minute to open one of these.
         var held = try ids.map { try SQLiteLog<Held>(path: file(of: $0).path, coding: .json()) }
         let answers = try await withThrowingTaskGroup(of: Server.Answer.self) { [server] group in
             for id in ids { group.addTask { try await server.ask("GET", "/boards/\(id)") } }
-            // They would wait for the threads of the tasks, and those for the boards.
+            // Otherwise these requests would wait for the threads of the tasks, which would wait for the boards.
             for _ in 0..<20 { #expect(try await server.ask("GET", "/health").status == 200) }
             held = []
             return try await group.reduce(into: []) { $0.append($1) }
@@ -424,7 +424,7 @@ import Testing
         #expect(await server.end() == 0)
         #expect(server.program.errors.contains(file.path), "\(server.program.errors)")
 
-        // One that is damaged is told of as well, and where the catalogue is lost it does not begin anew.
+        // A damaged board is reported as well. If the catalogue is lost, the server does not start with a new one.
         try Data(repeating: 7, count: 8_192).write(to: file)
         server = try await Server(folder)
         let damaged = try await server.ask("GET", "/boards/\(id)")

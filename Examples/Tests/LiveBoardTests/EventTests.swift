@@ -4,7 +4,7 @@ import Testing
 
 @testable import live_board
 
-/// The streams of those who watch.
+/// The event streams of clients that watch a board.
 @Suite struct EventTests {
     let folder: TemporaryFolder
 
@@ -53,7 +53,7 @@ import Testing
         #expect(try await stream.next()?.name == "here")
         stream = try await server.watch("?last=\(known[1])")
         #expect(try await stream.next()?.id == 4)
-        // From before the board was made, from a time that has not come, and a number that may be of another copy.
+        // From before the board was created, from the future, and a number that may belong to another copy.
         for last in [-1, 0, 6, .max, 5, Int.min].map({ KnownRevision($0) }) + [
             KnownRevision(1, "x"), KnownRevision(5, ""),
         ] {
@@ -72,7 +72,7 @@ import Testing
         let data = folder.url.appending(component: "data")
         let copy = folder.url.appending(component: "copy")
         var server = try await Server(folder)
-        /// Renames the board so many times; the event that tells of the last.
+        /// Renames the board this many times, and returns the event of the last rename.
         func rename(_ count: Int, _ title: String) async throws -> EventStream.Event {
             let stream = try await server.watch()
             for number in 1...count { try await server.done(#"{"type":"rename","title":"\#(title) \#(number)"}"#) }
@@ -113,7 +113,7 @@ import Testing
         let first = try await ann.next("here").json
         #expect(first.count == 1 && first.names == ["Ann <b>"])
         _ = try await server.watch()
-        // One person with two pages of one client is one.
+        // Two pages of one client count as one person.
         try await {
             let ben = try await server.watch("?client=ben-ben-ben&name=Ben")
             let again = try await server.watch("?client=ben-ben-ben&name=Ben")
@@ -189,7 +189,7 @@ import Testing
             #expect(try await stream.next()?.name == "state")
             #expect(try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 1\n"))
         }()
-        // Sooner than the heartbeats, of which the second would not get through.
+        // Sooner than by the heartbeats, the second of which would not get through.
         try await eventually("nobody watches", within: 12) {
             try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 0\n")
         }
@@ -206,10 +206,10 @@ import Testing
         }
         let stream = try await server.watch()
         let before = memory(of: server)
-        // 16 MB in all, for each of them.
+        // 16 MB in all for each of them.
         for _ in 1...40 { try await change(server) }
         let (revision, board) = try await server.board()
-        // It may have been too slow for some of it, and has the board then.
+        // The stream may have been too slow for some changes, and then has got the whole board.
         try await stream.until("revision \(revision)") { $0.id == revision }
         #expect(memory(of: server) - before < 120_000_000, "\(before) bytes before, \(memory(of: server)) after")
 
@@ -262,7 +262,7 @@ import Testing
         reading.cancel()
     }
 
-    /// Makes a board large.
+    /// Makes the board large.
     private func fill(_ server: Server) async throws {
         let text = String(repeating: "x", count: 4_000)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -280,13 +280,13 @@ import Testing
         }
     }
 
-    /// Brings 400 kB to each who watches a large board.
+    /// Sends 400 kB to each client that watches a large board.
     private func change(_ server: Server) async throws {
         try await server.done(#"{"type":"removeList","list":"l2"}"#)
         try await server.done(#"{"type":"undo"}"#)
     }
 
-    /// How many bytes of memory the program has.
+    /// The number of bytes of memory that the program uses.
     private func memory(of server: Server) -> Int {
         let status = (try? String(contentsOfFile: "/proc/\(server.program.identifier)/status", encoding: .utf8)) ?? ""
         let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") } ?? ""
@@ -305,7 +305,7 @@ import Testing
             "# TYPE http_server_request_duration_seconds histogram", "live_board_store_applied_seconds_count 1",
             #"hb_requests_total{http_route="/boards/{board}/commands",http_request_method="POST",http_response_status_code="200"} 1"#,
         ] {
-            // A request is counted behind its answer.
+            // A request is counted after its answer.
             try await eventually(line) {
                 try await server.ask("GET", "/metrics").text.split(separator: "\n").contains(Substring(line))
             }

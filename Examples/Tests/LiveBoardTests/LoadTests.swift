@@ -4,7 +4,7 @@ import Testing
 
 @testable import board_load
 
-/// What puts the servers under load: a small run of it, and that it would notice clients that disagree.
+/// The program that puts the servers under load: a small run, and that it would notice clients that disagree.
 @Suite struct LoadTests {
     @Test("A hundred clients, two of which read nothing, end on the same board of both servers", arguments: [1, 5])
     func load(boards: Int) async throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import live_board
 
 @Suite struct RuleTests {
-    /// Goes on until it is cancelled, as an edit whose disk is slow.
+    /// Runs until it is cancelled, like an edit on a slow disk.
     private enum Held: FluxAsyncActionConverter {
         typealias Event = Order
         typealias Action = BoardAction

@@ -6,7 +6,7 @@ import Testing
 
 @testable import live_board
 
-/// Two servers on one log, as clients of both see them; the log is a NATS server of each test's own.
+/// Two servers on one log, as clients of both see them; each test has its own NATS server as the log.
 @Suite(.serialized) struct SharedBoardTests {
     let folder: TemporaryFolder
     let log: NatsServer
@@ -21,7 +21,7 @@ import Testing
         try await Server(folder, ["--log", log.address, "--replicas", "1", "--patience", "2"] + options)
     }
 
-    /// Waits until all servers show the same, and looks whether that is so.
+    /// Waits until all servers show the same revision, and checks that they show the same board.
     @discardableResult func settled(_ servers: Server..., on board: String = "welcome") async throws -> Board {
         try await eventually("the same revision at all servers") {
             var revisions: Set<Int> = []
@@ -42,7 +42,7 @@ import Testing
         let event = try await stream.next("change")
         #expect(event.id == 2 && added.revision == 2)
         #expect(try event.json.change?.added == added.id)
-        // What was acknowledged there may be built on here at once.
+        // A change that one server has acknowledged can be built on at the other at once.
         for number in 3...12 {
             let (first, second) = number.isMultiple(of: 2) ? (one, other) : (other, one)
             let card = try await first.done(#"{"type":"addCard","list":"l2","title":"\#(number)"}"#).id!
@@ -58,7 +58,7 @@ import Testing
         try await eventually("the new title at the first") {
             try await one.ask("GET", "/boards").fields?.boards?.contains(["id": id, "title": "Plans, new"]) == true
         }
-        // Who is here is told of each server by itself.
+        // Each server reports only the clients that watch it.
         #expect(try await one.watch("?client=somebody-else").next("here").json.count == 1)
         #expect(await one.end() == 0)
         #expect(await other.end() == 0)
@@ -77,7 +77,7 @@ import Testing
             let event = try #require(try await next.next())
             #expect(event.name == "change" && event.id == revision)
         }
-        // The newest that one server has shown is known to the other, though it may not have read it yet.
+        // The other server knows the newest revision that one server has shown, even if it has not read it yet.
         let shown = try await one.watch()
         for number in 41...60 {
             try await one.done(#"{"type":"rename","title":"\#(number)"}"#)
@@ -85,7 +85,7 @@ import Testing
             let first = try await other.watch(last: known).next()
             #expect(known.revision == number && first?.name != "state", "after \(known)")
         }
-        // One that no server has shown is not.
+        // A revision that no server has shown is not known.
         #expect(try await other.watch(last: KnownRevision(1_000)).next()?.name == "state")
     }
 
@@ -96,7 +96,7 @@ import Testing
             for number in 0..<150 {
                 group.addTask {
                     let vote = #"{"type":"vote","card":"c4","on":true}"#
-                    // Some give theirs at both.
+                    // Some clients vote at both servers.
                     if number % 3 != 1 { try await one.done(vote, by: "client-\(number)") }
                     if number % 3 != 0 { try await other.done(vote, by: "client-\(number)") }
                 }
@@ -157,13 +157,13 @@ import Testing
         #expect(try await settled(one, other).card("c4")?.title == "Ben's")
     }
 
-    /// The cards that were acknowledged, by whichever server.
+    /// The cards that were acknowledged by either server.
     final class Added: Sendable {
         let ids = Mutex<[String]>([])
 
         var count: Int { ids.withLock { $0.count } }
 
-        /// Adds so many cards, or until the server takes no more.
+        /// Adds this many cards, or fewer if the server accepts no more.
         func add(_ count: Int, to server: Server) async {
             for number in 1...count {
                 let add = #"{"type":"addCard","list":"l3","title":"\#(number)"}"#
@@ -185,7 +185,7 @@ import Testing
             let enough = added.count + 10 * round
             try await eventually("\(enough) added") { added.count >= enough }
             await other.end(SIGKILL)
-            // Who finds nobody any more would go on trying to connect.
+            // A client that finds no server would otherwise continue to try to connect.
             addingThere.cancel()
             await addingThere.value
             await adding.value
@@ -208,7 +208,7 @@ import Testing
         let start = ContinuousClock.now
         let refused = try await one.command(#"{"type":"addCard","list":"l1","title":"Unknown"}"#)
         #expect(refused.status == 503 && ["unsaved", "unavailable"].contains(refused.problem), "\(refused.text)")
-        // What looks as if it could not be done may only look so from here.
+        // A command that seems impossible may only seem so at this server.
         let missing = try await other.command(#"{"type":"removeCard","card":"c99"}"#)
         #expect(missing.status == 503 && missing.problem == "unavailable", "\(missing.text)")
         #expect(ContinuousClock.now - start < .seconds(10))
@@ -219,10 +219,10 @@ import Testing
             let health = try await server.ask("GET", "/health")
             #expect(health.status == 200 && health.text.contains(#""status":"read-only""#), "\(health.text)")
         }
-        // It ends and starts as ever.
+        // A server ends and starts as usual.
         #expect(await one.end() == 0)
         async let starting = self.start()
-        // A command that comes before its time is up is done once the log is back.
+        // A command whose time is not up is performed once the log is back.
         async let waiting = other.command(#"{"type":"rename","title":"After"}"#)
         try await Task.sleep(for: .milliseconds(300))
         try log.start()
@@ -245,7 +245,7 @@ import Testing
     func titles() async throws {
         let server = try await start()
         for round in 1...30 {
-            // With others under way the list has a title a little later than the board.
+            // While other requests are under way, the list gets a title a little later than the board does.
             let adding = (1...6).map { _ in
                 Task { while !Task.isCancelled { _ = try? await server.ask("POST", "/boards", #"{"title":"A"}"#) } }
             }
@@ -253,7 +253,7 @@ import Testing
             try await server.done(#"{"type":"undo"}"#)
             for task in adding { task.cancel() }
             for task in adding { await task.value }
-            // For what may be on its way yet; whoever does it right needs no such time.
+            // Leaves time for updates that are still under way; a correct server needs none.
             try await Task.sleep(for: .milliseconds(100))
             try await eventually("the old title in the list, round \(round)") {
                 let boards = try await server.ask("GET", "/boards").fields?.boards

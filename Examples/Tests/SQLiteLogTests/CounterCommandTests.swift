@@ -2,7 +2,7 @@ import Foundation
 import ProgramTesting
 import Testing
 
-/// What durable-counter says to who calls it by hand.
+/// What durable-counter reports to a user who calls it by hand.
 @Suite struct CounterCommandTests {
     private func run(
         _ arguments: String..., to output: FileHandle? = nil

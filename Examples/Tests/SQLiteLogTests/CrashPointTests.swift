@@ -3,9 +3,9 @@ import FluxPersistence
 import SQLiteLog
 import Testing
 
-/// The process is stopped, or the power lost, at each change of the disk in turn; or that change fails.
+/// At each change of the disk in turn, the process stops, the power fails, or the change fails.
 @Suite struct CrashPointTests {
-    /// What the log is given, step by step; what is dispatched is "1", "2" and so on.
+    /// The steps that the log performs; the actions are "1", "2" and so on.
     private static let steps: [Step] = [
         .append(1...1), .append(2...3), .compact(3), .append(4...4), .append(5...7), .compact(6), .append(8...8),
     ]
@@ -40,9 +40,9 @@ import Testing
         try SQLiteLog(path: disk.folder + "log.sqlite", coding: .json())
     }
 
-    /// Goes through the steps, as far as it comes.
+    /// Performs the steps as far as possible.
     ///
-    /// - Returns: How many actions were acknowledged, and how many may be there.
+    /// - Returns: How many actions were acknowledged, and how many may be in the log.
     private static func run(on disk: DatabaseDisk) async -> (acknowledged: Int, attempted: Int) {
         var (acknowledged, attempted) = (0, 0)
         do {
@@ -56,7 +56,7 @@ import Testing
         return (acknowledged, attempted)
     }
 
-    /// The words of a log, which have to be those from "1" on.
+    /// The words in a log, whose entries have to be consecutive.
     private static func words(in log: SQLiteLog<Words>) async throws -> [String] {
         let contents = try await log.load()
         var state = contents.snapshot?.state ?? Words()
@@ -92,7 +92,7 @@ import Testing
         #expect(checked.count > 200)
     }
 
-    /// Opens what a loss of power may have left, and goes on with it.
+    /// Opens what a power loss may have left, and continues with it.
     private func check(_ image: DatabaseDisk.Image, from least: Int, to most: Int) async throws {
         let disk = DatabaseDisk(image)
         var count = 0
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    /// Dispatches durably what the steps have; the first attempt to open the log may fail.
+    /// Dispatches the actions of the steps durably; the first attempt to open the log may fail.
     private func dispatch(on disk: DatabaseDisk, _ nth: Int) async throws {
         let log = try (try? Self.open(disk)) ?? Self.open(disk)
         let store = try await FluxStore.restored(

@@ -4,7 +4,7 @@ import Testing
 
 /// A real process, killed at a random moment and started again: nothing acknowledged is missing, nothing is there twice.
 ///
-/// 200 times in all; `CRASHES=2000 swift test --package-path Examples --filter CrashTests` does it more often.
+/// It is killed 200 times; `CRASHES=2000 swift test --package-path Examples --filter CrashTests` does that more often.
 @Suite struct CrashTests {
     static let crashes = ProcessInfo.processInfo.environment["CRASHES"].flatMap { Int($0) } ?? 200
 
@@ -18,7 +18,7 @@ import Testing
         var acknowledged = [Int](repeating: 0, count: producers)
         var recoveries = 0
         var random = SystemRandomNumberGenerator()
-        // From before it has opened the database to well after it began to count, on this machine as it is now.
+        // From before the database is open to well after the program counts, at the machine's current speed.
         var reach = 0.1
         for crash in 1...(Self.crashes / 2) {
             let patience = Double.random(in: 0...(crash.isMultiple(of: 4) ? reach / 5 : reach), using: &random)
@@ -50,7 +50,7 @@ import Testing
         #expect(acknowledged.allSatisfy { $0 > Self.crashes / 2 }, "and have counted: \(acknowledged)")
     }
 
-    /// Starts the program, kills it after so many seconds, and returns what it has printed until then.
+    /// Starts the program, kills it after this many seconds, and returns what it has printed until then.
     private func run(_ arguments: [String], for seconds: Double) async throws -> [String] {
         let program = try Command(program: Command.built("durable-counter"), arguments)
         DispatchQueue.global().asyncAfter(deadline: .now() + seconds) { program.send(SIGKILL) }

@@ -6,10 +6,10 @@ import Testing
 
 @testable import SQLiteLog
 
-/// Whatever stands in the database: nothing stops the program, and nothing is taken for what was written and is not.
+/// Whatever the database contains, nothing stops the program, and nothing damaged passes for what was written.
 ///
-/// Some seconds of it; `FUZZ=10000000 swift test --package-path Examples --filter FuzzTests` has so many inputs, one of a
-/// thousand of them a whole database.
+/// It runs for some seconds. `FUZZ=10000000 swift test --package-path Examples --filter FuzzTests` runs this many
+/// inputs, one in a thousand of them a whole database.
 @Suite struct FuzzTests {
     private static let inputs = ProcessInfo.processInfo.environment["FUZZ"].flatMap { Int($0) } ?? 20_000
 
@@ -32,7 +32,7 @@ import Testing
                     numbers[0].databaseValue, numbers[1].databaseValue, bytes.databaseValue,
                     SQLiteLogChecksum.of(numbers, bytes).databaseValue,
                 ]
-                // What is whole need not decode, and must not stop the program.
+                // Intact bytes need not decode, and must not stop the program.
                 if input % 2 == 0 {
                     _ = try? coding.decodeAction(Int(numbers[1]), bytes)
                 } else {
@@ -41,7 +41,7 @@ import Testing
                 var values = whole
                 for _ in 0...Int.random(in: 0...2, using: &random) { Self.damage(&values, &random) }
                 let rows = try Row.fetchCursor(select, arguments: StatementArguments(values))
-                // It is where the cursor is, until that goes.
+                // The statement has the row until the cursor is released.
                 defer { withExtendedLifetime(rows) {} }
                 guard try rows.next() != nil else { continue }
                 var read: [Int64] = []
@@ -81,7 +81,7 @@ import Testing
             ] where (try? read(bytes, to: last)) != nil {
                 throw Wrong(description: "input \(input): \(what) is not seen")
             }
-            // Whatever it is, it stops nothing.
+            // Whatever the bytes are, they must not stop the program.
             _ = try? read(Self.bytes(bytes + [0], &random), to: last)
         }
     }
@@ -94,7 +94,7 @@ import Testing
             var damaged = image
             damaged["log.sqlite"] = Self.damaged(image["log.sqlite"]!, &random)
             let disk = DatabaseDisk(damaged)
-            // A database that has become empty is a new one: only the file system can tell that there was another.
+            // An empty file counts as a new database: only the file system can tell that there was another one.
             if damaged["log.sqlite"]!.isEmpty { continue }
             do {
                 let log = try SQLiteLog<Words>(path: disk.folder + "log.sqlite", coding: .json())
@@ -107,7 +107,7 @@ import Testing
         #expect(refused > 50)
     }
 
-    // MARK: - What is damaged
+    // MARK: - Damage
 
     /// A database with a snapshot and actions on several pages, all of it in one file.
     private static func database() async throws -> (DatabaseDisk.Image, [String]) {
@@ -144,7 +144,7 @@ import Testing
             case 2: for index in start..<end { file[index] = 0 }
             case 3: for index in start..<end { file[index] = UInt8.random(in: 0...255, using: &random) }
             case 4: file.removeSubrange(start...)
-            // A page of it, as a disk that loses or mistakes one.
+            // A whole page, as by a disk that loses or misplaces one.
             case 5:
                 for index in start / 4_096 * 4_096..<min(start / 4_096 * 4_096 + 4_096, file.count) { file[index] = 0 }
             default:
@@ -191,7 +191,7 @@ import Testing
         [0, 1, -1, .min, .max, Int64.random(in: 1...1_000, using: &random)].randomElement(using: &random)!
     }
 
-    /// What was written as it is, or with a byte changed, or any bytes.
+    /// The written bytes, either unchanged or with one byte changed, or any other bytes.
     private static func bytes(_ written: Data, _ random: inout Seeded) -> Data {
         var bytes = written
         switch Int.random(in: 0...3, using: &random) {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SQLiteLog
 
-/// The log on SQLite: that it is one, and what it says of a database that it cannot use.
+/// The log on SQLite: it is a correct log, and reports a database that it cannot use.
 @Suite final class SQLiteLogTests {
     let folder = FileManager.default.temporaryDirectory.appending(component: "SQLiteLog-\(UUID().uuidString)")
     var path: String { folder.appending(component: "log.sqlite").path }
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func `A database of something else is refused with its path, and stays as it is`() async throws {
-        // Two of them: with tables of its own, and with nothing but its number in the header.
+        // Two databases: one with its own tables, and one with only its number in the header.
         for sql in ["CREATE TABLE actions (id INTEGER PRIMARY KEY, title TEXT)", "PRAGMA application_id = 7"] {
             try? FileManager.default.removeItem(atPath: path)
             try await DatabaseQueue(path: path).write { try $0.execute(sql: sql) }
@@ -219,7 +219,7 @@ import Testing
         #expect(error?.reason is SQLiteLog<Words>.Damaged)
     }
 
-    /// A database as the first program made it, with a snapshot of "a" and a row for each action after it.
+    /// A database as the first version of the program created it: a snapshot of "a", and a row for each later action.
     private func makeOlder(hasChecksums: Bool, count: Int64 = 1) async throws {
         try await DatabaseQueue(path: path).write { database in
             let checksum = hasChecksums ? ", checksum INTEGER NOT NULL" : ""
@@ -257,14 +257,14 @@ import Testing
             let log = try open()
             for start in stride(from: 0, to: 200, by: size) {
                 let batch = Array(entries[start...].prefix(size))
-                // Again, as after one that was reported as failed.
+                // Twice, as after an append that was reported as failed.
                 for _ in 0..<2 { try await log.append(batch) }
             }
             #expect(try await numbers(in: log) == Array(1...200))
             try await log.compact(FluxSnapshot(state: Words(), number: 150, revision: 150))
             #expect(try await numbers(in: log) == Array(151...200))
         }
-        // Some 25 bytes for each, of 50 and of what is left of those before in the first of them.
+        // About 25 bytes for each action: 50 of them, and in the first row also the rest of those before.
         let rows = try rows()
         #expect((2...3).contains(rows.count), "\(rows)")
         #expect(rows.allSatisfy { ($0["bytes"] as Data).count <= 980 })
@@ -285,7 +285,7 @@ import Testing
         }
     }
 
-    /// By what says which actions are in a row: a page of rows is well whatever that is.
+    /// Damages the columns that say which actions are in a row: the page is intact with any values there.
     @Test(arguments: ["last = last - 128", "last = first - 1, bytes = x''", "first = first + 1"])
     func `A row that looks as if it were covered is reported, and not passed over`(damage: String) async throws {
         do {
@@ -308,7 +308,7 @@ import Testing
             }
             for count in 1...entries.count {
                 try await log.append([entries[count - 1]])
-                // Again, with the one before it, as after one that was reported as failed.
+                // Again, with the one before it, as after an append that was reported as failed.
                 try await log.append(Array(entries[..<count].suffix(2)))
             }
             let read = try await log.load().entries.map { entry -> Int in
@@ -320,7 +320,7 @@ import Testing
         #expect(try rows().map { $0["first"] as Int } == [1, 3, 4, 5, 7, 8, 9])
     }
 
-    /// Words as they are.
+    /// Words as plain bytes.
     private static let plain = SQLiteLog<Words>.Coding(
         encodeState: { try JSONEncoder().encode($0) },
         encodeAction: { action in
@@ -372,7 +372,7 @@ import Testing
         try SQLiteLog(path: path, coding: coding)
     }
 
-    /// Waits for the log that is being let go of, and keeps no thread meanwhile that this may need.
+    /// Opens the database once the released log has closed it, without blocking a thread that the closing may need.
     func reopened(_ coding: SQLiteLog<Words>.Coding = .json()) async throws -> SQLiteLog<Words> {
         let path = path
         return try await withCheckedThrowingContinuation { continuation in

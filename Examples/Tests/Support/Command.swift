@@ -1,12 +1,12 @@
 import Dispatch
 import Foundation
 
-/// A program while it runs.
+/// A running program.
 ///
-/// Its standard error goes to a file, so that it cannot wait for somebody to read it; so does its standard output, unless
-/// the test reads that line by line.
+/// Its standard error goes to a file, so the program never blocks because its errors are not read. Its standard output
+/// goes to a pipe, which ``nextLine()`` and ``finish()`` read, unless a test gives another handle.
 ///
-/// Thread safety: its output is read by one task; the rest may be used from any thread.
+/// Thread safety: one task reads its output; everything else may be used from any thread.
 public final class Command: @unchecked Sendable {
     private let process = Process()
     private let folder: TemporaryFolder
@@ -15,20 +15,20 @@ public final class Command: @unchecked Sendable {
     private let queue = DispatchQueue(label: "Command")
     private let exit = DispatchSemaphore(value: 0)
 
-    /// A program that this package builds.
+    /// Returns the location of a program that this package builds.
     ///
-    /// - Parameter name: Its name.
-    /// - Returns: Where it is.
+    /// - Parameter name: The name of the program.
+    /// - Returns: The location of the program.
     public static func built(_ name: String) -> URL { Bundle.main.bundleURL.appending(component: name) }
 
     /// Starts a program.
     ///
     /// - Parameters:
-    ///   - program: Where it is.
-    ///   - arguments: What it is called with.
-    ///   - input: The file that it reads; nil: an empty one.
-    ///   - other: Where its standard output goes; nil: to who waits for its end, or reads it line by line.
-    /// - Throws: Why it cannot be started.
+    ///   - program: The location of the program.
+    ///   - arguments: The arguments of the program.
+    ///   - input: The file to use as standard input; nil for an empty one.
+    ///   - other: Where standard output goes; nil for the pipe that ``nextLine()`` and ``finish()`` read.
+    /// - Throws: An error if the program cannot be started.
     public init(
         program: URL, _ arguments: [String], input: String? = nil, output other: FileHandle? = nil
     ) throws {
@@ -41,37 +41,37 @@ public final class Command: @unchecked Sendable {
         process.terminationHandler = { [exit] _ in exit.signal() }
         try process.run()
         if other != nil { try output.fileHandleForWriting.close() }
-        // A program that hangs is a test that fails: its output ends. It may well be deaf to other signals. It has the time that
-        // a busy machine takes.
+        // Kills a program that hangs: its output ends, and the test fails. Other signals might be ignored. The time is
+        // long enough for a busy machine.
         DispatchQueue.global().asyncAfter(deadline: .now() + 150) { [weak self] in self?.send(SIGKILL) }
     }
 
     deinit { send(SIGKILL) }
 
-    /// Whether it has not ended.
+    /// Whether the program is still running.
     public var isRunning: Bool { process.isRunning }
 
-    /// Sends it a signal, unless it has ended.
+    /// Sends a signal to the program, unless it has ended.
     ///
-    /// - Parameter signal: Which.
+    /// - Parameter signal: The signal.
     public func send(_ signal: Int32) {
         if process.isRunning { kill(process.processIdentifier, signal) }
     }
 
-    /// Its number.
+    /// The process identifier of the program.
     public var identifier: Int32 { process.processIdentifier }
 
-    /// What it has written to its standard error so far.
+    /// What the program has written to its standard error so far.
     public var errors: String {
         (try? String(contentsOf: folder.url.appending(component: "errors"), encoding: .utf8)) ?? ""
     }
 
-    /// Sends it SIGINT.
+    /// Sends SIGINT to the program.
     public func interrupt() {
         process.interrupt()
     }
 
-    /// Waits for the next line of its standard output; nil at the end.
+    /// Waits for the next line of the program's standard output; returns nil at the end.
     public func nextLine() async -> String? {
         await onQueue { [self] in
             while true {
@@ -86,7 +86,7 @@ public final class Command: @unchecked Sendable {
         }
     }
 
-    /// Waits for its end; returns its exit status and the rest of its standard output.
+    /// Waits for the program to end; returns its exit status, the rest of its standard output, and its standard error.
     public func finish() async -> (status: Int32, output: String, errors: String) {
         await onQueue { [self] in
             let rest = unread + output.fileHandleForReading.readDataToEndOfFile()

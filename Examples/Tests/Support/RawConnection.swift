@@ -4,9 +4,9 @@ import Foundation
     import Glibc
 #endif
 
-/// A connection as a client that means no good would use it: byte by byte, and as slowly as it likes.
+/// A connection as a hostile client would use it: byte by byte, and as slowly as it likes.
 ///
-/// Thread safety: it may be used from any thread; of two that read at once each gets some of it.
+/// Thread safety: it may be used from any thread; two concurrent readers each get a part of the data.
 public final class RawConnection: @unchecked Sendable {
     private let descriptor: Int32
     private let queue = DispatchQueue(label: "RawConnection")
@@ -14,9 +14,9 @@ public final class RawConnection: @unchecked Sendable {
     /// Connects to a port of this machine.
     ///
     /// - Parameters:
-    ///   - port: Which.
-    ///   - hasSmallBuffer: Whether a client that does not read is soon one that nothing can be sent to.
-    /// - Throws: Why that cannot be done.
+    ///   - port: The port.
+    ///   - hasSmallBuffer: Whether a client that does not read soon becomes one to which nothing more can be sent.
+    /// - Throws: An error if the connection cannot be opened.
     public init(port: Int, hasSmallBuffer: Bool = false) throws {
         #if canImport(Glibc)
             descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -28,7 +28,7 @@ public final class RawConnection: @unchecked Sendable {
         var size: Int32 = 4_096
         if hasSmallBuffer {
             setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
-            // With packets of the size that they have between machines, the other side does not have buffers of megabytes.
+            // Packets of the size used between machines keep the other side from having buffers of megabytes.
             size = 1_400
             setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_MAXSEG, &size, socklen_t(MemoryLayout<Int32>.size))
         }
@@ -49,7 +49,7 @@ public final class RawConnection: @unchecked Sendable {
     /// Sends a text.
     ///
     /// - Parameter text: The text.
-    /// - Returns: Whether the other side takes it.
+    /// - Returns: Whether the whole text could be sent.
     @discardableResult public func send(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
         #if canImport(Glibc)
@@ -59,13 +59,13 @@ public final class RawConnection: @unchecked Sendable {
         #endif
     }
 
-    /// Closes the side that sends; the other may go on.
+    /// Closes the sending side; the other side may continue to send.
     public func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
-    /// Reads what is there, or waits for it.
+    /// Reads what is available, or waits for it.
     ///
-    /// - Parameter most: How many bytes of it at most.
-    /// - Returns: What was there; nil at the end of the connection, however that comes.
+    /// - Parameter most: The maximum number of bytes.
+    /// - Returns: The text that was read; nil at the end of the connection, whatever has ended it.
     public func read(atMost most: Int = 65_536) async -> String? {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
@@ -76,25 +76,25 @@ public final class RawConnection: @unchecked Sendable {
         }
     }
 
-    /// Reads all there is to the end.
+    /// Reads everything to the end.
     public func readToEnd() async -> String { await read { _ in false } }
 
     /// Reads until there is enough, or to the end.
     ///
-    /// - Parameter isEnough: Looks at all that was read.
-    /// - Returns: All that was read.
+    /// - Parameter isEnough: Checks everything that was read so far.
+    /// - Returns: Everything that was read.
     public func read(until isEnough: (String) -> Bool) async -> String {
         var text = ""
         while !isEnough(text), let more = await read() { text += more }
         return text
     }
 
-    /// Sends a text, and then one byte after the other, until the other side closes the connection.
+    /// Sends a text, and then one byte after another, until the other side closes the connection.
     ///
     /// - Parameters:
     ///   - text: The text.
-    ///   - byte: What is sent again and again then.
-    /// - Returns: What it has said, and how long that took.
+    ///   - byte: What is sent repeatedly after the text.
+    /// - Returns: What the other side has sent, and how long that took.
     public func trickle(_ text: String, _ byte: String) async -> (said: String, duration: Duration) {
         let start = ContinuousClock.now
         send(text)

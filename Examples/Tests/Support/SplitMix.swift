@@ -4,14 +4,14 @@
 public struct SplitMix: RandomNumberGenerator {
     private var state: UInt64
 
-    /// Begins a series.
+    /// Starts a series.
     ///
-    /// - Parameter seed: Which.
+    /// - Parameter seed: The seed of the series.
     public init(seed: UInt64) {
         state = seed
     }
 
-    /// The next number.
+    /// Returns the next number.
     public mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state

@@ -1,13 +1,13 @@
 import Foundation
 
-/// A folder that goes with the last reference.
+/// A folder that is removed when its last reference is released.
 ///
 /// Thread safety: all of it may be used from any thread.
 public final class TemporaryFolder: Sendable {
-    /// Where it is.
+    /// The location of the folder.
     public let url = FileManager.default.temporaryDirectory.appending(component: "examples-\(UUID())")
 
-    /// Makes one, with nothing in it.
+    /// Creates an empty folder.
     public init() throws {
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     }
@@ -19,10 +19,10 @@ public final class TemporaryFolder: Sendable {
     /// Writes a file.
     ///
     /// - Parameters:
-    ///   - name: Its name.
-    ///   - content: What is in it.
-    /// - Returns: Its path.
-    /// - Throws: Why it cannot be written.
+    ///   - name: The name of the file.
+    ///   - content: The content of the file.
+    /// - Returns: The path of the file.
+    /// - Throws: An error if the file cannot be written.
     public func file(_ name: String, _ content: some DataProtocol) throws -> String {
         let file = url.appending(component: name)
         try Data(content).write(to: file)

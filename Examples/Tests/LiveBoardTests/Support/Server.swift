@@ -6,13 +6,13 @@ import Testing
 
 @testable import live_board
 
-/// The program, started on a port of its own, and asked as browsers ask it.
+/// The program, started on its own port, and called as browsers call it.
 final class Server: Sendable {
-    /// With a connection for each request: the server closes one that is idle, and might do so just when it is used again.
+    /// Uses a connection for each request, because the server might close an idle one just when it is used again.
     static let client: HTTPClient = {
         var configuration = HTTPClient.Configuration()
         configuration.maximumUsesPerConnection = 1
-        // As many at once as a test asks for, where by default there are 8.
+        // As many connections at once as a test needs; the default is 8.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
         return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }()
@@ -33,12 +33,12 @@ final class Server: Sendable {
         address = try #require(await program.nextLine(), "it did not start: \(program.errors)")
     }
 
-    /// Starts it where no file can grow beyond so many blocks of 512 bytes, as on a disk that is full.
+    /// Starts the program with files limited to this many blocks of 512 bytes, as on a full disk.
     convenience init(_ folder: TemporaryFolder, blocks: Int, _ options: String...) async throws {
         try await self.init(folder, after: "trap '' XFSZ; ulimit -S -f \(blocks)", options)
     }
 
-    /// Starts it after commands of the shell, which set what it may have.
+    /// Starts the program after shell commands, which set its limits.
     init(_ folder: TemporaryFolder, after commands: String, _ options: [String] = []) async throws {
         program = try Command(
             program: URL(filePath: "/bin/sh"),
@@ -47,7 +47,7 @@ final class Server: Sendable {
         address = try #require(await program.nextLine(), "it did not start: \(program.errors)")
     }
 
-    /// Lets no file of it be written, as on a disk that is full, or again; it has to be started with `blocks`.
+    /// Makes the program's files unwritable, as on a full disk, or writable again; it must be started with `blocks`.
     func setDisk(isFull: Bool) async throws {
         let limit = try Command(
             program: URL(filePath: "/usr/bin/env"),
@@ -56,13 +56,13 @@ final class Server: Sendable {
         try #require(result.status == 0, "\(result.errors)")
     }
 
-    /// Ends it by a signal; returns its exit status.
+    /// Ends the program with a signal, and returns its exit status.
     @discardableResult func end(_ signal: Int32 = SIGTERM) async -> Int32 {
         program.send(signal)
         return await program.finish().status
     }
 
-    // MARK: - Asking
+    // MARK: - Requests
 
     struct Answer: Sendable {
         var status: Int
@@ -71,14 +71,14 @@ final class Server: Sendable {
 
         var text: String { String(decoding: body, as: UTF8.self) }
         var fields: Fields? { try? JSONDecoder().decode(Fields.self, from: body) }
-        /// What kind of problem it tells of.
+        /// The kind of problem that it reports.
         var problem: String? {
             guard headers["content-type"] == "application/problem+json", fields?.status == status else { return nil }
             return fields?.type.flatMap { $0.hasPrefix("urn:live-board:") ? String($0.dropFirst(15)) : nil }
         }
     }
 
-    /// What answers have, each some of it.
+    /// The fields of answers; each answer has some of them.
     struct Fields: Decodable, Sendable {
         var id, type, title, detail: String?
         var status, revision: Int?
@@ -111,7 +111,7 @@ final class Server: Sendable {
         try await ask("POST", "/boards/\(board)/commands?client=\(client)", body)
     }
 
-    /// Carries out a command that has to succeed.
+    /// Performs a command that has to succeed.
     @discardableResult func done(
         _ body: String, by client: String = "somebody", on board: String = "welcome",
         at location: SourceLocation = #_sourceLocation
@@ -137,7 +137,7 @@ final class Server: Sendable {
 final class EventStream: @unchecked Sendable {
     struct Event: Sendable {
         var name = "message"
-        /// The id that a client comes back with.
+        /// The id with which a client returns.
         var known: KnownRevision?
         var data = ""
 
@@ -145,7 +145,7 @@ final class EventStream: @unchecked Sendable {
         var json: Fields { get throws { try JSONDecoder().decode(Fields.self, from: Data(data.utf8)) } }
     }
 
-    /// What events have, each some of it.
+    /// The fields of events; each event has some of them.
     struct Fields: Decodable {
         var revision, count: Int?
         var client: String?
@@ -157,7 +157,7 @@ final class EventStream: @unchecked Sendable {
     private let response: HTTPClientResponse
     private var bytes: HTTPClientResponse.Body.AsyncIterator
     private var unread = ByteBuffer()
-    /// How many of the unread bytes have no end of a line.
+    /// The number of unread bytes that are known to have no line end.
     private var searched = 0
     private var event = Event()
 
@@ -175,13 +175,13 @@ final class EventStream: @unchecked Sendable {
         try await within(100, "the next event") { try await self.read() }
     }
 
-    /// The next event of a name.
+    /// The next event with a name.
     func next(_ name: String) async throws -> Event {
         while let event = try await next() { if event.name == name { return event } }
         throw Missing("the stream has ended before \(name)")
     }
 
-    /// Passes over all that comes until something does.
+    /// Skips events until one meets a condition.
     func until(_ what: String, _ isThere: @Sendable (Event) throws -> Bool) async throws {
         while let event = try await next() { if try isThere(event) { return } }
         throw Missing("the stream has ended before \(what)")
@@ -204,7 +204,7 @@ final class EventStream: @unchecked Sendable {
 
     private func nextLine() -> String? {
         let length = unread.withUnsafeReadableBytes { bytes -> Int? in
-            // With memchr: an event of a large board comes in thousands of pieces.
+            // With memchr, because an event of a large board comes in thousands of pieces.
             let rest = UnsafeRawBufferPointer(rebasing: bytes[searched...])
             guard let start = rest.baseAddress, let end = memchr(start, 10, rest.count) else { return nil }
             return searched + (UnsafeRawPointer(end) - start)
@@ -219,14 +219,14 @@ final class EventStream: @unchecked Sendable {
     }
 }
 
-/// What did not come.
+/// Reports what did not come.
 struct Missing: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// Waits for something, for so many seconds at most.
+/// Waits for something, for at most this many seconds.
 func within<Value: Sendable>(
     _ seconds: Double, _ what: String, _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
@@ -241,7 +241,7 @@ func within<Value: Sendable>(
     }
 }
 
-/// Looks again and again until something is so, for so many seconds at most.
+/// Checks repeatedly until a condition holds, for at most this many seconds.
 func eventually(
     _ what: String, within seconds: Double = 100, _ isSo: @escaping @Sendable () async throws -> Bool
 ) async throws {

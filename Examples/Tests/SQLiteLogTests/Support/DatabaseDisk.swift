@@ -2,19 +2,19 @@ import Foundation
 import GRDBSQLite
 import Synchronization
 
-/// A disk in memory for SQLite, which knows what was synced: so it can tell what a loss of power may leave of it.
+/// A disk in memory for SQLite that tracks what was synced, so that it knows what a power loss may leave.
 ///
-/// SQLite reaches it by a path that begins with its `folder`, through a VFS that hands all other paths to that of the system.
-/// It counts what changes the disk: each write, sync, truncation and deletion.
+/// SQLite reaches it by a path that begins with its `folder`, through a VFS that passes all other paths to the
+/// system's. It counts the changes of the disk: each write, sync, truncation and deletion.
 final class DatabaseDisk: Sendable {
     /// The content of each file, by its path in the folder.
     typealias Image = [String: [UInt8]]
 
     /// What goes wrong, by the number of the change.
     struct Plan: Sendable {
-        /// From this change on nothing happens any more: the process is gone.
+        /// From this change on nothing happens: the process is gone.
         var stop = Int.max
-        /// This one fails; a write leaves half of it, as on a full disk.
+        /// This change fails; a write leaves half of its bytes, as on a full disk.
         var fault: (number: Int, isFull: Bool)?
     }
 
@@ -25,7 +25,7 @@ final class DatabaseDisk: Sendable {
         case truncation = 6
         case deletion = 10
 
-        /// An error of the disk at such a call, as SQLite has it.
+        /// SQLite's code for a disk error in such a call.
         var code: Int32 { SQLITE_IOERR | rawValue << 8 }
     }
 
@@ -46,14 +46,14 @@ final class DatabaseDisk: Sendable {
 
     private struct File {
         var content: [UInt8] = []
-        /// Nil: a loss of power leaves no such file.
+        /// Nil if a power loss leaves no such file.
         var synced: [UInt8]?
         var isDeleted = false
     }
 
     private struct State {
         var files: [String: File] = [:]
-        /// What was not synced, in the order in which it was done; what a failed sync has forgotten is not in it.
+        /// The unsynced changes in order, without those that a failed sync has forgotten.
         var unsynced: [(file: String, change: Change)] = []
         var plan: Plan
         var changes: [Kind] = []
@@ -73,10 +73,10 @@ final class DatabaseDisk: Sendable {
         DatabaseVFS.remove(folder)
     }
 
-    /// How many changes there were.
+    /// The number of changes so far.
     var changes: Int { state.withLock { $0.changes.count } }
 
-    /// What the planned fault has hit; nil: it was not reached.
+    /// The change that the planned fault has hit; nil if the fault was not reached.
     var failed: Kind? {
         state.withLock { state in
             guard let number = state.plan.fault?.number, number <= state.changes.count else { return nil }
@@ -84,15 +84,15 @@ final class DatabaseDisk: Sendable {
         }
     }
 
-    /// What is there as long as the power is.
+    /// What is there as long as the power is on.
     var current: Image { state.withLock { $0.files.filter { !$0.value.isDeleted }.mapValues(\.content) } }
 
-    // MARK: - A loss of power
+    // MARK: - Power loss
 
-    /// What may be there after a loss of power, and after the end of the process alone.
+    /// What may be there after a power loss, or after only the process has ended.
     ///
-    /// Of what was not synced: all, nothing, all up to any place, all but any one, any one alone, and some by chance; and of
-    /// the last write one sector.
+    /// A power loss keeps all unsynced changes, none, all up to any point, all but any one, any single one, or some at
+    /// random; or all, but only half of the last write.
     func images(random: inout some RandomNumberGenerator) -> Set<Image> {
         state.withLock { state in
             let all = Array(state.unsynced.indices)
@@ -119,9 +119,9 @@ final class DatabaseDisk: Sendable {
         return image
     }
 
-    // MARK: - What SQLite calls
+    // MARK: - Calls from SQLite
 
-    /// Makes a change, unless something else is planned; returns SQLite's code.
+    /// Makes a change unless the plan says otherwise; returns SQLite's code.
     private func perform(_ kind: Kind, _ body: (inout State) -> Void, partly: (inout State) -> Void = { _ in }) -> Int32
     {
         state.withLock { state in
@@ -184,13 +184,13 @@ final class DatabaseDisk: Sendable {
 
     func sync(_ name: String) -> Int32 {
         perform(.sync) { state in
-            // With the first sync of a new file SQLite has the folder synced too, and so what was deleted there.
+            // With the first sync of a new file SQLite also has the folder synced, and with it the deletions there.
             if state.files[name]?.synced == nil { state.files = state.files.filter { !$0.value.isDeleted } }
             let remembered = Self.remembered(state, name)
             state.files[name]?.synced = remembered
             state.unsynced.removeAll { $0.file == name }
         } partly: { state in
-            // It may not have reached the disk, and the system does not try again.
+            // The data may not have reached the disk, and the system does not try again.
             state.unsynced.removeAll { $0.file == name }
         }
     }

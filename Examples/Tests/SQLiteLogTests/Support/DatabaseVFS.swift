@@ -2,17 +2,17 @@ import Foundation
 import GRDBSQLite
 import Synchronization
 
-/// What SQLite asks for files: those in the folder of a ``DatabaseDisk`` are its, all others are the system's.
+/// How SQLite accesses files: those in the folder of a ``DatabaseDisk`` are on that disk, all others are the system's.
 enum DatabaseVFS {
     private struct Known {
         weak var disk: DatabaseDisk?
-        /// What connections share of each region; freed with the disk.
+        /// The memory that connections share for each region; freed with the disk.
         var regions: [Int: UnsafeMutableRawPointer] = [:]
     }
 
     private static let known = Mutex<[String: Known]>([:])
 
-    /// A file as SQLite keeps it: what it knows of every file, and ours.
+    /// A file as SQLite keeps it: SQLite's part, which every file has, and ours.
     private struct Handle {
         var base: sqlite3_file
         var file: UnsafeMutableRawPointer?
@@ -43,7 +43,7 @@ enum DatabaseVFS {
         }
     }
 
-    /// The disk that has a path, and the name of the file there.
+    /// The disk that a path leads to, and the name of the file there.
     private static func place(_ path: UnsafePointer<CChar>?) -> (disk: DatabaseDisk, name: String)? {
         guard let path else { return nil }
         let text = String(cString: path)
@@ -63,10 +63,10 @@ enum DatabaseVFS {
 
     nonisolated(unsafe) private static let system = sqlite3_vfs_find(nil)!
 
-    /// Made the default once, for the program has no other way to name one.
+    /// Registered once, and as the default, because the program cannot name a VFS in any other way.
     private static let isRegistered: Bool = {
         let vfs = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
-        // What is not said below it does as the system does.
+        // Everything that is not set below works as in the system's VFS.
         vfs.initialize(to: system.pointee)
         vfs.pointee.pNext = nil
         vfs.pointee.zName = UnsafePointer(strdup("memory-disk"))
@@ -134,7 +134,7 @@ enum DatabaseVFS {
             size!.pointee = sqlite3_int64(opened.disk.size(of: opened.name))
             return SQLITE_OK
         }
-        // One connection at a time: nobody is ever locked out.
+        // There is one connection at a time, so none is ever locked out.
         methods.pointee.xLock = { _, _ in SQLITE_OK }
         methods.pointee.xUnlock = { _, _ in SQLITE_OK }
         methods.pointee.xCheckReservedLock = { _, result in
@@ -143,7 +143,7 @@ enum DatabaseVFS {
         }
         methods.pointee.xFileControl = { _, _, _ in SQLITE_NOTFOUND }
         methods.pointee.xSectorSize = { _ in 512 }
-        // As the system's own says: a write that is torn leaves what is beside it.
+        // As the system's own VFS reports: a torn write does not damage the bytes next to it.
         methods.pointee.xDeviceCharacteristics = { _ in SQLITE_IOCAP_POWERSAFE_OVERWRITE }
         methods.pointee.xShmMap = { file, region, size, _, result in
             let disk = DatabaseVFS.file(file).disk

@@ -1,4 +1,4 @@
-/// A generator that gives the same numbers each time.
+/// A generator that returns the same numbers each time.
 struct Seeded: RandomNumberGenerator {
     var state: UInt64
 
