@@ -6,7 +6,7 @@ struct AccessLogParserTests {
     static let head = #"192.0.2.7 - - [10/Oct/2000:13:55:36 -0700]"#
 
     static let entries: [(line: String, entry: AccessLogEntry)] = [
-        // The examples of the documentation of mod_log_config.
+        // The examples from the documentation of mod_log_config.
         (
             #"127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326"#,
             AccessLogEntry(path: "/apache_pb.gif", status: 200, bytes: 2326)

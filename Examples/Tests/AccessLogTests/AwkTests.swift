@@ -8,8 +8,8 @@ import Testing
 struct AwkTests {
     /// Prints `lines N`, `bytes N`, `class D N` and `path N PATH`.
     ///
-    /// It cuts a line its own way: nginx records no quote within a field, and in the common format the status and the
-    /// size are the last two words.
+    /// It splits lines in its own way: nginx records no quote within a field, and in the common format the status and
+    /// the size are the last two words.
     private static let program = #"""
         {
             if (format == "combined") { split($0, part, "\""); request = part[2]; split(part[3], word, " ") }

@@ -85,7 +85,7 @@ struct CommandTests {
         }
     }
 
-    /// Runs the program as a line of a shell has it, which names it and the log as `"$0" "$@"`.
+    /// Runs a line of the shell, which names the program and the log as `"$0" "$@"`.
     private func shell(_ line: String) async throws -> (status: Int32, output: String, errors: String) {
         let path = try folder.file("log", Data(goodLine(path: "/a").utf8))
         let shell = URL(filePath: "/bin/sh")
@@ -105,7 +105,7 @@ struct CommandTests {
     func closedPipe(before: String) async throws {
         let pipe = folder.url.appending(component: "pipe").path
         #expect(mkfifo(pipe, 0o600) == 0)
-        // Both ends, then the one to write to alone: there is no reader from the start.
+        // Opens both ends, and then keeps only the one for writing: there is no reader from the start.
         let result = try await shell(#"\#(before) exec 3<>'\#(pipe)' 4>'\#(pipe)' 3<&-; exec "$0" "$@" >&4"#)
         #expect(result.status == SIGPIPE)
         #expect(result.errors == "")

@@ -6,7 +6,7 @@ import Testing
     import FoundationNetworking
 #endif
 
-/// Waits for what the program prints, never for time to pass.
+/// The tests wait for what the program prints, never for time to pass.
 @Suite("access-watch --follow", .serialized, .timeLimit(.minutes(3)))
 struct FollowTests {
     private let folder: TemporaryFolder
@@ -24,7 +24,7 @@ struct FollowTests {
         try file.close()
     }
 
-    /// Reads summaries until one has so many lines.
+    /// Reads summaries until one has this many lines.
     private func summary(of command: Command, lines: Int) async throws -> Report {
         while true {
             let report = try Report(try #require(await command.nextLine(), "\(command.errors)"))
@@ -107,7 +107,7 @@ struct FollowTests {
         _ = try await summary(of: command, lines: 2)
         try FileManager.default.removeItem(atPath: first)
         #expect(mkfifo(first, 0o600) == 0)
-        // Each is told once both were looked at.
+        // Each summary is printed once both files were checked.
         for lines in 3...7 {
             try append(goodLine(path: "/other"))
             _ = try await summary(of: command, lines: lines)

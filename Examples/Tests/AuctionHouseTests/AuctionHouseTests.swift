@@ -6,7 +6,7 @@ import Testing
 
 /// The program, as a process: killed at random moments, closed in order, and started with mistakes.
 ///
-/// 12 kills; `CRASHES=500 swift test --package-path Examples --filter AuctionHouseTests` does it more often.
+/// There are 12 kills; `CRASHES=500 swift test --package-path Examples --filter AuctionHouseTests` makes more of them.
 @Suite(.serialized) final class AuctionHouseTests {
     static let crashes = ProcessInfo.processInfo.environment["CRASHES"].flatMap { Int($0) } ?? 12
 
@@ -28,7 +28,7 @@ import Testing
         for crash in 1...(Self.crashes / 2) {
             let busy = ["--rooms", "12", "--open", "4", "--bids", "1000000", "--watchers", "20", "--latency", "1"]
             let running = try program(["run", folder] + busy)
-            // Some before it has begun, most after so many bids.
+            // Some kills come before the program has begun, most after this many bids.
             if !crash.isMultiple(of: 4) {
                 let enough = known + Int.random(in: 1...60, using: &random)
                 while receipts.count < enough && running.isRunning { try await Task.sleep(for: .milliseconds(1)) }
@@ -167,7 +167,7 @@ import Testing
         }
     #endif
 
-    /// Reads the files as anybody could: a head of 40 bytes, and JSON.
+    /// Reads the files directly: a head of 40 bytes, and JSON.
     private func rooms() throws -> [Int: Room] {
         var rooms: [Int: Room] = [:]
         for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] where name.hasPrefix("room-") {

@@ -10,7 +10,7 @@ import Testing
 
 @testable import auction_house
 
-/// The parts of the house, with a repository that answers when the test says so.
+/// The parts of the house, with a repository that answers when the test lets it.
 @Suite final class HouseTests {
     let folder = FileManager.default.temporaryDirectory.appending(component: "House-\(UUID().uuidString)")
     let repository = HandRepository()
@@ -102,7 +102,7 @@ import Testing
         await repository.asked(1)
         bidder.cancel()
         await #expect(throws: CancellationError.self) { try await bidder.value }
-        // As long as the repository has not answered, the room is not closed.
+        // The room is not closed until the repository has answered.
         await #expect(throws: Failure.self) { try await house.close(within: .milliseconds(100)) }
         repository.open()
         try await house.close()
@@ -132,7 +132,7 @@ import Testing
 
     #if os(Linux)
         @Test func `After a receipt that was cut short there is no other`() async {
-            // In a process of its own, whose files may be so large only.
+            // In a separate process, whose files are limited in size.
             await #expect(processExitsWith: .success) {
                 let path = FileManager.default.temporaryDirectory.appending(component: "receipts-\(UUID())").path
                 let town = Town(
@@ -177,7 +177,7 @@ import Testing
         @Test func `A disk that is full for a moment ends nobody's bid, and one that stays full is told of as that`()
             async
         {
-            // In a process of its own, whose files may be so large only: one bid is saved, and what comes meanwhile is not.
+            // In a separate process, whose files are limited in size: one bid is saved, the bids that follow are not.
             await #expect(processExitsWith: .success) {
                 let path = FileManager.default.temporaryDirectory.appending(component: "room-\(UUID())").path
                 let repository = HandRepository()
@@ -189,7 +189,7 @@ import Testing
                 await repository.asked(40)
                 repository.open()
                 while await desk.store.handle.failure() == nil {}
-                // Nothing of it is over yet, for better or worse.
+                // None of the bids has succeeded or failed yet.
                 let impatient = Task { try await desk.take(Bid(bidder: 41, amount: 41), within: .milliseconds(1)) }
                 let told = await impatient.result
                 limitFiles(to: nil)
@@ -215,7 +215,7 @@ import Testing
         let house = house()
         let path = folder.appending(component: "room-1").path
         try await house.desks.with(1) { desk in
-            // Somebody else writes to the file.
+            // Another writer changes the file.
             try await FluxFile<[UInt8]>(path: path, encode: { $0 }, decode: { $0 }).save([1])
             await #expect(throws: FluxFileError.self) { try await desk.take(Bid(bidder: 1, amount: 5)) }
         }
@@ -231,7 +231,7 @@ import Testing
     }
 }
 
-/// Vouches for all but bidder 0, once it is open.
+/// Vouches for every bidder except 0, once it is open.
 final class HandRepository: Repository {
     private struct State {
         var (asking, most, count) = (0, 0, 0)
@@ -241,7 +241,7 @@ final class HandRepository: Repository {
     }
     private let state = Mutex(State())
 
-    /// How many were asked at once at most, and in all.
+    /// The highest number of questions at the same time, and the number of all questions.
     var most: Int { state.withLock { $0.most } }
     var count: Int { state.withLock { $0.count } }
 
@@ -262,7 +262,7 @@ final class HandRepository: Repository {
         return bidder != 0
     }
 
-    /// Waits until so many were asked.
+    /// Waits until this many questions were asked.
     func asked(_ number: Int) async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in
@@ -273,7 +273,7 @@ final class HandRepository: Repository {
         }
     }
 
-    /// Answers all, and from now on at once.
+    /// Answers all questions, and later ones at once.
     func open() {
         let asked = state.withLock { state in
             state.isOpen = true
@@ -285,7 +285,7 @@ final class HandRepository: Repository {
 }
 
 #if os(Linux)
-    /// Has the process write no file beyond a size; nil: as far as it may.
+    /// Limits the size of the process's files; nil lifts the limit as far as possible.
     private func limitFiles(to size: rlim_t?) {
         let files = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
         var limit = rlimit()

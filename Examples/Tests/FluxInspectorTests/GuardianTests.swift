@@ -6,7 +6,7 @@ import HummingbirdTesting
 import NIOCore
 import Testing
 
-/// A request that seems to come from elsewhere.
+/// A request that seems to come from another address.
 private struct PeerContext: RequestContext, RemoteAddressRequestContext {
     @TaskLocal static var peer: String?
 
@@ -21,7 +21,7 @@ private struct PeerContext: RequestContext, RemoteAddressRequestContext {
 
 @Suite("Who may look", .timeLimit(.minutes(3)))
 struct GuardianTests {
-    /// Asks a router, as if from elsewhere.
+    /// Sends a request to a router, as if from another address.
     private func answer(
         _ method: HTTPRequest.Method = .get, to path: String = "/inspect", from peer: String?, token: String? = nil,
         headers: HTTPFields = [:]
@@ -156,7 +156,7 @@ struct GuardianTests {
         let below = try await answer(to: "/inspect/", from: "127.0.0.1")
         #expect(String(buffer: below.body).contains(#"src="inspector.js""#))
         let script = String(buffer: try await answer(to: "/inspect/inspector.js", from: "127.0.0.1").body)
-        // What comes from the program is only ever text.
+        // Content from the program is only ever inserted as text.
         for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
             #expect(!script.contains(way))
         }

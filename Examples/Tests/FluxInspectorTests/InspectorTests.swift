@@ -72,7 +72,7 @@ struct InspectorTests {
         let dispatcher = FluxDispatcher()
         dispatcher.attach(store)
         let history = FluxHistory(store, limit: 10)
-        // Changes nothing, and so is told of by nobody; the time at which it began is nobody else's.
+        // Changes nothing, so it is not reported, and its start time must not be taken for that of another change.
         let nothing = store.handle.route(Idle.self) { .other($0) { _ in false } }
         dispatcher.dispatch(action: Delivery(item: "bread"))
         dispatcher.dispatch(action: Idle())
@@ -167,7 +167,7 @@ struct InspectorTests {
         }
     }
 
-    // MARK: - What it keeps and costs
+    // MARK: - Memory and cost
 
     @Test("keeps as many rows as it was told, and lets the states of the others go")
     func ring() async throws {
@@ -176,7 +176,7 @@ struct InspectorTests {
         inspector.inspect(store)
         let tokens = Tokens()
         for _ in 1...25 { store.dispatch(action: .put(tokens.make())) }
-        // The ten of the rows, and that of the state before the oldest.
+        // The tokens of the ten rows, and that of the state before the oldest one.
         #expect(tokens.alive == 11)
         try await serving(inspector) { served in
             try await #expect(served.get("/inspect/rows/15").status == .notFound)
@@ -185,7 +185,7 @@ struct InspectorTests {
             try await #expect(served.get("/inspect/rows/26").status == .notFound)
             let stream = try await served.stream()
             let batch: ShownRows = try await stream.next("rows")
-            // Who has just come has missed nothing.
+            // A new client has missed nothing.
             #expect(batch.missed == 0)
             #expect(batch.rows.map(\.number) == Array(16...25))
             for _ in 26...40 { store.dispatch(action: .put(Token())) }
@@ -317,7 +317,7 @@ struct InspectorTests {
         }
     }
 
-    /// Has what is to be hidden in keys, and objects that know each other.
+    /// Has secrets in keys, and objects that refer to each other.
     struct Vault: FluxState {
         struct Key: Hashable { let secret: String }
         final class Node: @unchecked Sendable { var others: [Node] = [] }
@@ -398,7 +398,7 @@ struct InspectorTests {
 
     // MARK: - Large values
 
-    /// Is as deep and as large as one likes.
+    /// Can be as deep and as large as a test needs.
     struct Heap: FluxState {
         indirect enum Chain: Sendable { case end, link(Int, Chain) }
         struct Item: Identifiable { let id: Int; var title = "" }
@@ -501,14 +501,14 @@ struct InspectorTests {
         #expect(made.withLock { $0 } == 1)
     }
 
-    // MARK: - Who reads
+    // MARK: - Readers
 
     @Test("brings every one of thousands of actions to who reads, in order, while they are made")
     func manyActions() async throws {
         inspector.inspect(store)
         try await serving(inspector) { [store] served in
             let stream = try await served.stream()
-            // As fast as a busy program: a thousand a second.
+            // As fast as a busy program: a thousand actions a second.
             let making = Task {
                 for _ in 1...30 {
                     for _ in 1...100 { store.dispatch(action: .add("milk", count: 1)) }
@@ -551,7 +551,7 @@ struct InspectorTests {
                 let head = await client.read { $0.contains("\r\n\r\n") }
                 #expect(head.hasPrefix("HTTP/1.1 413 "), "\(head)")
             }
-            // Nothing of this one has come when the server ends.
+            // The body of this request has not arrived when the server ends.
             let silent = try RawConnection(port: served.port)
             clients.withLock { $0.append(silent) }
             silent.send("GET /inspect/\(path) HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n")
@@ -563,13 +563,13 @@ struct InspectorTests {
     func deafReader() async throws {
         inspector.inspect(store)
         let text = String(repeating: "x", count: 150)
-        // They outlive the server: it is the one that ends.
+        // The readers outlive the server: the server is the side that ends.
         let readers = FluxLock<[any Sendable]>([])
         try await serving(inspector) { [store] served in
             let deaf = try DeafReader(port: served.port)
             let stream = try await served.stream()
             readers.withLock { $0 = [deaf, stream] }
-            // More than all buffers between here and there take.
+            // More than all buffers on the way hold.
             for _ in 1...10_000 { store.dispatch(action: .whisper(text)) }
             let rows = try await stream.rows { $0.number == 10_000 }
             #expect(rows.last?.number == 10_000)

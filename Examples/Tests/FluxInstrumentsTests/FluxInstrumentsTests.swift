@@ -9,7 +9,7 @@ import Testing
 @testable import CoreMetrics
 @testable import FluxInstruments
 
-/// The adapters tell their backends what instrumentation tells them.
+/// The adapters report to their backends what instrumentation reports to them.
 @Suite(.serialized) struct FluxInstrumentsTests {
     struct Clicks: FluxState {
         struct Click: FluxAction {}
@@ -75,7 +75,7 @@ import Testing
     }
 }
 
-/// Keeps the lines of a log.
+/// Records the lines of a log.
 private final class Lines: LogHandler, Sendable {
     private let lines = Mutex<[String]>([])
     var all: [String] { lines.withLock { $0 } }

@@ -5,19 +5,19 @@ import Testing
 
 // MARK: - The recipe: a limit for the whole house
 
-/// A room: what it asks of the database waits for its turn in the room, and then for a place of the house.
+/// A room: its database requests wait for their turn in the room, and then for a place in the house.
 final class Room: Sendable {
     let store = FluxStore(initialState: Offers(), dispatcher: nil)
     let creator: FluxActionCreator<Bidding>
 
     /// - Parameters:
-    ///   - database: What all rooms share.
-    ///   - house: How many requests the database gets at once, and how many may wait, of all rooms together.
+    ///   - database: The database that all rooms share.
+    ///   - house: How many requests of all rooms together the database gets at once, and how many may wait.
     init(database: Database, house: FluxLimit) {
         creator = FluxActionCreator(dependency: database, store: store, rules: [.sequence(), .concurrency(house)])
     }
 
-    /// Returns false where the house is full: say so to the client, who may come again.
+    /// Returns false if the house is full; report that to the client, which may try again.
     func bid(_ amount: Int) async -> Bool {
         await !creator.fire(.bid(amount)).outcome.isDropped
     }
@@ -51,7 +51,7 @@ struct Offers: FluxState {
 
 // MARK: - Its test
 
-/// Counts how many ask at once, and answers when it is told to.
+/// Counts the requests at the same time, and answers once it is opened.
 final class Database: Sendable {
     private struct Desk {
         var asking = 0
@@ -94,7 +94,7 @@ final class Database: Sendable {
         let rooms = (0..<1_000).map { _ in Room(database: database, house: house) }
         let answers = await withTaskGroup(of: Bool.self) { group in
             for (number, room) in rooms.enumerated() { group.addTask { await room.bid(number + 1) } }
-            // Those that are refused are told at once, so they come first.
+            // Refused bids are answered at once, so they come first.
             var answers: [Bool] = []
             for await answer in group {
                 answers.append(answer)

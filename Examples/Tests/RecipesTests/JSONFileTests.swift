@@ -5,7 +5,7 @@ import Testing
 
 /// The recipe of a state as JSON on disk.
 @Suite final class JSONFileTests {
-    /// The state as the first version of a program has it.
+    /// The state in the first version of a program.
     struct OldTodo: FluxState, Codable {
         struct Append: FluxAction { let title: String }
         var titles: [String] = []
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    /// The same in the next version.
+    /// The same state in the next version.
     struct Todo: FluxState, Codable, Equatable {
         struct Item: Codable, Equatable {
             var title: String

@@ -4,7 +4,7 @@ import Foundation
 import OpenCombine
 import Testing
 
-/// The library's publisher, with OpenCombine for Combine.
+/// The library's publisher, with OpenCombine in place of Combine.
 @Suite struct PublisherTests {
     struct Count: FluxState {
         enum Action: FluxAction { case add(Int) }
@@ -113,7 +113,7 @@ import Testing
         DispatchQueue(label: "another").async { pull.request(1_000) }
         isTaken.wait()
         for index in guests.indices {
-            // It leaves whoever watches when it goes.
+            // A guest ends its subscription when it is released.
             let guest = Guest(publisher.sink { _ in })
             guests[index].guest = guest
             store.dispatch(action: .enter(guest))
@@ -123,7 +123,7 @@ import Testing
         mayGoOn.signal()
         while seen.values.last != 101 { await Task.yield() }
         await store.flush()
-        // Whoever has handed on the last may be about to let go of what came with it.
+        // The thread that delivered the last value may be about to release what came with it.
         var turns = 0
         while turns < 100_000, guests.contains(where: { $0.guest != nil }) {
             turns += 1
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    /// Watches the room for as long as it is there.
+    /// Watches the room for as long as the guest exists.
     final class Guest: @unchecked Sendable {
         let watching: AnyCancellable
         init(_ watching: AnyCancellable) { self.watching = watching }
@@ -159,7 +159,7 @@ import Testing
         semaphore.wait(timeout: .now() + 60) == .success
     }
 
-    /// Asks only when it is told to.
+    /// Requests values only when the test calls `request`.
     final class Pull<Input>: Subscriber, @unchecked Sendable {
         typealias Failure = Never
         private var subscription: (any Subscription)?

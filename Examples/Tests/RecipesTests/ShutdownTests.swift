@@ -6,11 +6,11 @@ import Testing
 
 // MARK: - The recipe: a graceful shutdown of everything, in the right order
 
-/// Whoever has stores and creators, and ends them in the order in which nothing is lost.
+/// Owns stores and creators, and ends them in the order in which nothing is lost.
 final class Service: Sendable {
     private let parts = Mutex<(stores: [Ledger], isOpen: Bool)>(([], true))
 
-    /// Opens a ledger; nil once the service has been shut down.
+    /// Opens a ledger; returns nil once the service has been shut down.
     func open(_ path: String) async throws -> Ledger? {
         let ledger = try await Ledger(path: path)
         return parts.withLock { parts in
@@ -19,26 +19,26 @@ final class Service: Sendable {
         }
     }
 
-    /// Ends everything; returns what became of all events, and whether all that they changed is saved.
+    /// Ends everything; returns what became of all events, and whether everything that they changed is saved.
     func shutdown(within duration: Duration) async -> (events: [FluxShutdown], isSaved: Bool) {
-        // 1. Nobody comes in any more.
+        // 1. No new ledgers are opened.
         let ledgers = parts.withLock { parts in
             parts.isOpen = false
             return parts.stores
         }
-        // 2. The creators, all at once: no new events, a while for those in flight, then the rest is cancelled. When this
-        //    returns, every action that there will be has been dispatched.
+        // 2. The creators, all at once: no new events, some time for those in flight, then the rest is cancelled. When
+        //    this returns, every action that there will be has been dispatched.
         let events = await withTaskGroup(of: FluxShutdown.self) { group in
             for ledger in ledgers { group.addTask { await ledger.creator.shutdown(within: duration) } }
             return await group.reduce(into: []) { $0.append($1) }
         }
-        // 3. Then the stores: what was dispatched is handed to every subscription, and saved. Not before the creators, or what
-        //    those dispatch last comes too late for it.
+        // 3. Then the stores: what was dispatched is delivered to every subscription, and saved. This must come after
+        //    the creators, whose last actions would otherwise come too late.
         let isSaved = await withTaskGroup(of: Bool.self) { group in
             for ledger in ledgers { group.addTask { await ledger.store.flush(within: duration) } }
             return await group.reduce(true) { $0 && $1 }
         }
-        // 4. Let go of everything: the files are closed.
+        // 4. Release everything: the files are closed.
         parts.withLock { $0.stores = [] }
         return (events, isSaved)
     }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct ClusterDemoTests {
-    /// One that does not try again to connect: what has ended is known at once.
+    /// A client that does not retry to connect, so an ended server is noticed at once.
     private static let client = {
         var configuration = HTTPClient.Configuration.singletonConfiguration
         configuration.connectionPool.retryConnectionEstablishment = false

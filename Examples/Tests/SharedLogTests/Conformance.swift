@@ -1,7 +1,7 @@
 import FluxReplication
 import Testing
 
-/// Tries for a while what is unavailable at first, such as in an election.
+/// Retries for a while what is unavailable at first, for example during an election.
 func eventually<Value>(_ body: () async throws -> Value) async throws -> Value {
     let deadline = ContinuousClock.now + .seconds(40)
     while true {
@@ -16,7 +16,7 @@ func eventually<Value>(_ body: () async throws -> Value) async throws -> Value {
 
 private struct Enough: Error {}
 
-/// Reads so many entries after a position.
+/// Reads this many entries after a position.
 func entries(
     _ count: Int, of log: some FluxSharedLog<[UInt8]>, after position: UInt64 = 0
 ) async throws -> [FluxSharedEntry<[UInt8]>] {
@@ -31,11 +31,11 @@ func entries(
     return all
 }
 
-/// What every engine has to do that the library's own check cannot see: it takes two logs of one key, on two connections.
+/// Checks what the library's own check of an engine cannot see; takes two logs of one key, on two connections.
 func expectOneLog(
     _ first: some FluxSharedLog<[UInt8]>, _ second: some FluxSharedLog<[UInt8]>
 ) async throws {
-    // Many writers at once: each sees all of them, in one order.
+    // Many writers at once: each log has all entries, in one order.
     let reading = Task { try await entries(400, of: second) }
     let positions = try await withThrowingTaskGroup(of: UInt64.self) { group in
         for number in 0..<200 {
@@ -62,7 +62,7 @@ func expectOneLog(
     try await second.save(FluxSharedSnapshot(position: middle + 1, state: [1]))
     #expect(try await first.snapshot()?.state == [1])
 
-    // What is trimmed is told, and what is behind it is there.
+    // A trim is reported, and the entries after it are still there.
     try await first.trim(through: middle)
     await #expect(throws: FluxSharedLogError.trimmed(through: middle)) {
         try await second.read(after: middle - 1) { _ in }
@@ -75,14 +75,14 @@ func expectOneLog(
     let last = try await entries(1, of: second, after: next - 1)
     #expect(last.map(\.entry) == [[]])
 
-    // A reader that waits is told to end.
+    // A waiting reader ends when its task is cancelled.
     let waiting = Task { try await first.read(after: next) { _ in Issue.record("there is nothing to read") } }
     try await Task.sleep(for: .milliseconds(200))
     waiting.cancel()
     try await waiting.value
 }
 
-/// Expects that each call ends soon once its task is cancelled, where nobody answers; the log has entries up to a position.
+/// Expects that each call ends soon once its task is cancelled if no server answers; the log ends at a position.
 func expectCancelled(_ log: some FluxSharedLog<[UInt8]>, after position: UInt64) async throws {
     let calls: [@Sendable () async throws -> Void] = [
         { _ = try await log.append([2], key: "2") }, { _ = try await log.append([3], key: "3") },
@@ -90,7 +90,7 @@ func expectCancelled(_ log: some FluxSharedLog<[UInt8]>, after position: UInt64)
         { try await log.save(FluxSharedSnapshot(position: position, state: [])) },
         { try await log.read(after: position) { _ in } },
     ]
-    // Before it waits, most of all, and while it does.
+    // Above all before the call waits, and also while it does.
     for pause in [0, 20] { for call in calls { try await expectCancelled(after: .milliseconds(pause), call) } }
 }
 
@@ -106,7 +106,7 @@ func expectCancelled(after pause: Duration, _ call: @escaping @Sendable () async
     }
 }
 
-/// Expects an error whose text begins so.
+/// Expects an error whose text begins with this one.
 func expect(_ start: String, _ body: () async throws -> Void) async {
     do {
         try await body()

@@ -10,11 +10,11 @@ import Testing
         let entries: [[UInt8]] = [[1, 2, 3], [], Array(repeating: 7, count: 70_000)]
         let read = try #require(JetStreamBatch.unpack(JetStreamBatch.pack(entries), at: 5))
         #expect(read.map(\.entry) == entries)
-        // The last of the 1,024 that begin at 5,120.
+        // The last of the 1,024 positions that begin at 5,120.
         let positions: [UInt64] = [6_141, 6_142, 6_143]
         #expect(read.map(\.position) == positions)
         #expect(JetStreamBatch.end(of: 5) == read.last?.position)
-        // Where somebody goes on who has the first, and who has all.
+        // Where a reader that has the first entry continues, and one that has all.
         #expect(JetStreamBatch.place(after: read[0].position) == 5)
         #expect(JetStreamBatch.place(after: read[2].position) == 6)
         #expect(JetStreamBatch.place(after: 0) == 1 && JetStreamBatch.end(of: 0) == 0)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import JetStreamLog
 
-/// What a reader makes of what it is told of its consumer.
+/// How a reader interprets what it hears of its consumer.
 @Suite(.timeLimit(.minutes(1))) struct JetStreamDeliveryTests {
     private let delivery = Delivery(silence: .seconds(2))
 
@@ -10,7 +10,7 @@ import Testing
         NatsConnection.Message(subject: "inbox", reply: "", body: [], status: status, description: "", counts: [:])
     }
 
-    /// What comes next, where time passes as it is told.
+    /// What comes next, while the time is kept at an instant.
     private func next(at instant: ContinuousClock.Instant) async -> String {
         let ticking = Task {
             while !Task.isCancelled {
@@ -42,7 +42,7 @@ import Testing
         #expect(delivery.ask(for: 256) == 256)
         delivery.received(told(503))
         #expect(await next(at: start) == "nobody")
-        // To ask again does not begin the while anew.
+        // To ask again does not restart the period.
         let asked = ContinuousClock.now
         #expect(delivery.ask(for: 256) == 256)
         delivery.received(told(503))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import JetStreamLog
 
-/// Each test has servers of its own.
+/// Each test has its own servers.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct JetStreamLogTests {
     @Test("Two clients of three servers see one log, whose snapshots may be of any size and whose beginning may go")
@@ -22,7 +22,7 @@ struct JetStreamLogTests {
             try await JetStreamLog(servers: cluster.addresses, stream: "boards").log(for: "conformance")
         }
         try await expectOneLog(first.log(for: "b1"), second.log(for: "b1"))
-        // Keys are any texts, and have nothing to do with each other.
+        // Keys are arbitrary texts, and independent of each other.
         for key in ["", "b 1", "b.*.>", "Grüße\n"] {
             let log = first.log(for: key)
             #expect(try await log.end() == 0)
@@ -51,7 +51,7 @@ struct JetStreamLogTests {
         }
         #expect(try await eventually { try await log.end() } == positions.last)
         let read = try await eventually { try await entries(200, of: log) }
-        // An append whose answer was lost may be there twice: its repetition comes right behind it.
+        // An append whose answer was lost may be there twice: its repetition comes directly after it.
         var seen: Set<[UInt8]> = []
         #expect(read.map(\.entry).filter { seen.insert($0).inserted } == (0..<200).map { Array("\($0)".utf8) })
         #expect(Set(positions).isSubset(of: read.map(\.position)))
@@ -75,7 +75,7 @@ struct JetStreamLogTests {
             do {
                 try await log.read(after: 0) { _ in }
             } catch let failure as FluxSharedLogError {
-                // Until it has connected again there is another reason.
+                // Until the log has connected again, there is another reason.
                 error = failure
                 try await Task.sleep(for: .milliseconds(100))
             }
@@ -102,7 +102,7 @@ struct JetStreamLogTests {
             return read.withLock { $0 }
         }
         for await _ in begun { break }
-        // No key leads to such a subject: it is longer than a line may be that a server reads.
+        // No key leads to such a subject, because it is longer than a line that a server reads.
         let lost = "the log is not available: the connection was lost before the answer came"
         await expect("\(lost), and last of all was heard: maximum control line exceeded") {
             _ = try await logs.add([], as: String(repeating: "x", count: 5_000))
@@ -122,7 +122,7 @@ struct JetStreamLogTests {
         let right = try String(contentsOf: settings, encoding: .utf8)
         try (right + "authorization { user: x, password: y }").write(to: settings, atomically: true, encoding: .utf8)
         cluster.servers[0].send(SIGHUP)
-        // The C client tries again until it has been turned away twice.
+        // The C client retries until it has been rejected twice.
         var reason = ""
         while !reason.lowercased().contains("closed") {
             do { _ = try await log.append([1], key: "1") } catch { reason = "\(error)" }
@@ -224,7 +224,7 @@ struct JetStreamLogTests {
                 servers: ["nats://u:p@127.0.0.1:\(cluster.servers[0].port)"], stream: "boards", replicas: 1,
                 timeout: .seconds(100))
         }
-        // The client cuts off what is long.
+        // The client truncates long texts.
         for key in ["b1", String(repeating: "k", count: 300)] {
             let log = logs.log(for: key)
             let reason = #"the log is not available: Permissions Violation for Publish to "boards.\#(key).entry""#
@@ -309,7 +309,7 @@ struct JetStreamLogTests {
     }
 }
 
-/// A stream on one server, once that serves.
+/// A stream on one server, once the server is available.
 private func boards(on cluster: NatsCluster) async throws -> JetStreamLog {
     try await eventually { try await JetStreamLog(servers: cluster.addresses, stream: "boards", replicas: 1) }
 }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import cluster_demo
 
-/// Histories whose answer is known.
+/// Histories whose result is known.
 @Suite struct LinearizabilityTests {
     private func append(_ item: UInt64, at index: Int?, _ call: UInt64, _ end: UInt64) -> Linearizability.Operation {
         .init(kind: .append(item, index: index), call: call, end: end)
@@ -39,7 +39,7 @@ import Testing
     func long() {
         var random = SplitMix(seed: 4)
         for _ in 0..<20 {
-            // Each takes effect at its number times 10, and is called and ends at most 40 around that.
+            // Each operation takes effect at 100 plus 10 times its number, and begins and ends within 40 of that.
             var digest = Digest()
             var operations: [Linearizability.Operation] = []
             for number in 0..<2_000 {

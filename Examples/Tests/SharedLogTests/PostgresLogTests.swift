@@ -8,7 +8,7 @@ import Testing
 
 @testable import PostgresLog
 
-/// Each test has a server of its own.
+/// Each test has its own server.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct PostgresLogTests {
     @Test("Two clients see one log, whose snapshots may be of any size and whose beginning may go")
@@ -70,7 +70,7 @@ struct PostgresLogTests {
             let logs = try await PostgresLog(server.address, name: name)
             let reading = Task { try await entries(2, of: logs.log(for: "b1")).map(\.position) }
             #expect(try await logs.log(for: "b1").append([], key: "1") == 1)
-            // One who reads looks for himself whenever listening begins or fails; this comes after that.
+            // A reader checks the log itself whenever listening begins or fails; this comes after that.
             for _ in 0..<2 { await logs.bell.session.whenFree() }
             #expect(logs.bell.trouble.withLock { $0 } == nil)
             #expect(try await logs.log(for: "b1").append([], key: "2") == 2)
@@ -98,7 +98,7 @@ struct PostgresLogTests {
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
         #expect(positions == Set(1...40_000))
-        // As many go at once.
+        // As many entries are trimmed at once.
         try await log.trim(through: 39_999)
         await #expect(throws: FluxSharedLogError.trimmed(through: 39_999)) {
             try await log.read(after: 39_998) { _ in }
@@ -117,7 +117,7 @@ struct PostgresLogTests {
         #expect(try await log.append([1], key: "1") == 1)
         _ = try await Session(server.address).run("ALTER DATABASE postgres SET statement_timeout = '3s'")
         let other = Session(server.address)
-        // As what is large does, over a line that is slow.
+        // Takes as long as something large over a slow connection.
         _ = try await other.run("SELECT pg_sleep(6)")
         _ = try await other.run("BEGIN; SELECT 1 FROM boards_keys FOR UPDATE")
         await expect("the log is not available: PostgreSQL: ") { _ = try await log.append([2], key: "2") }
@@ -175,7 +175,7 @@ struct PostgresLogTests {
         let server = try PostgresServer(folder: folder.url.path)
         defer { server.end() }
         let logs = try await PostgresLog(server.address, name: "boards")
-        // An index compresses no such key.
+        // A key that no index can compress.
         let key = String((0..<2_601).map { _ in Character(Unicode.Scalar(UInt8.random(in: 0x21...0x7E))) })
         let (log, id) = (logs.log(for: String(key.dropLast())), String(key.prefix(64)))
         #expect(try await log.append([1], key: id) == 1)
@@ -187,7 +187,7 @@ struct PostgresLogTests {
         await expect("the log refused the call: an entry's key of 65 bytes: 64 at most") {
             _ = try await log.append([], key: id + "x")
         }
-        // What cannot be compressed takes longest.
+        // Data that cannot be compressed takes longest.
         let source = try FileHandle(forReadingFrom: URL(filePath: "/dev/urandom"))
         let random = try #require(try source.read(upToCount: 256 << 20))
         #expect(try await log.append(Array(random), key: "1") == 2)
@@ -209,7 +209,7 @@ struct PostgresLogTests {
         try "host all other all scram-sha-256\nhost all all all trust"
             .write(to: folder.url.appending(path: "postgres/pg_hba.conf"), atomically: false, encoding: .utf8)
         _ = try await Session(server.address).run("SELECT pg_reload_conf()")
-        // Until it has read that, it lets everybody in.
+        // Until the server has read the new settings, it accepts every user.
         while (try? await Session(server.address + " user=other").run("SELECT 1")) != nil {}
         let others = [
             server.address + " user=other", server.address + " user=other password=wrong",
@@ -218,7 +218,7 @@ struct PostgresLogTests {
         for address in others {
             await expect("the log refused the call: ") { _ = try await PostgresLog(address, name: "boards") }
         }
-        // What was right once may be right again.
+        // An address that was right once may be right again.
         let session = Session("host=127.0.0.1 port=\(server.port) user=flux dbname=other")
         _ = try await Session(server.address).run("CREATE DATABASE other")
         #expect(try await session.run("SELECT 1").count == 1)

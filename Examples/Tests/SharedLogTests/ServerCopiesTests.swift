@@ -30,11 +30,11 @@ import Testing
     func staleServer() {
         let all: [(UInt64, UInt64)] = [(400, 10), (800, 20), (1_200, 30)]
         #expect(JetStreamKeyLog.newest(all, upTo: 30) == 1_200)
-        // Another has saved a later one before.
+        // Another node has stored a higher position at an earlier place.
         #expect(JetStreamKeyLog.newest([(400, 10), (1_600, 20), (1_200, 30)], upTo: 30) == 1_600)
-        // What comes behind it is no concern of its.
+        // What is stored after the place does not matter.
         #expect(JetStreamKeyLog.newest(all, upTo: 20) == 800)
-        // The server has not got as far as 30: it cannot know what is at 20.
+        // The server has not reached place 30, so it may lack what is at 20.
         #expect(JetStreamKeyLog.newest([(400, 10)], upTo: 30) == nil)
     }
 }

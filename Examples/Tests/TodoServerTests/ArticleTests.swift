@@ -2,9 +2,9 @@ import Foundation
 import ProgramTesting
 import Testing
 
-/// The article shows this program, whole and as it is: whoever types it in has what is tested here.
+/// The article shows this whole program unchanged, so a reader who types it in has what is tested here.
 @Suite struct ArticleTests {
-    /// Each file that the article shows: its blocks one after the other, an empty line between two.
+    /// Each file that the article shows: its blocks in order, with an empty line between them.
     private let shown: [String: String]
     private let examples: URL
 
@@ -17,7 +17,7 @@ import Testing
         var shown: [String: String] = [:]
         let parts = article.components(separatedBy: "```swift\n")
         for (before, after) in zip(parts, parts.dropFirst()) {
-            // A line of its own, with the file's name as code, stands before each block.
+            // A separate line with the file's name as code precedes each block.
             let line = try #require(before.split(separator: "\n").last)
             let name = try #require(line.wholeMatch(of: /`([A-Za-z\/-]+\.swift)`/)?.1, "no name of a file: \(line)")
             let block = after.components(separatedBy: "```\n")[0]
@@ -51,11 +51,11 @@ import Testing
     }
 }
 
-/// What SwiftPM says of a manifest.
+/// What SwiftPM reports about a manifest.
 private struct Manifest {
     struct Target {
         let name: String
-        /// Name and package, of each product that it depends on.
+        /// The name and the package of each product that the target depends on.
         let products: Set<[String]>
     }
 

@@ -4,7 +4,7 @@ import ProgramTesting
 import Synchronization
 import Testing
 
-/// The program, as a process that is asked by HTTP.
+/// The program, as a process that is called over HTTP.
 @Suite(.timeLimit(.minutes(3))) struct TodoServerTests {
     let folder: TemporaryFolder
 
@@ -149,7 +149,7 @@ import Testing
         #expect(refused.all.count == 10)
         let todos = try await server.todos("long")
         #expect(todos.count == 1_000)
-        // One that is there may still change.
+        // An existing todo may still change.
         #expect(try await server.put("long/\(try #require(todos.keys.first))", title: "another") == 204)
     }
 
@@ -164,7 +164,7 @@ import Testing
                     group.addTask {
                         for number in 0..<1_000 {
                             let (list, id) = ("list-\(client % 4)", "\(round)-\(client)-\(number)")
-                            // Ends with the server.
+                            // The loop ends with the server.
                             guard (try? await server.put("\(list)/\(id)", title: id)) == 201 else { return }
                             if answered.insert("\(list)/\(id)") >= enough { server.command.send(SIGKILL) }
                         }
@@ -316,13 +316,13 @@ private let hasIPv6 =
     (try? String(contentsOfFile: "/proc/net/if_inet6", encoding: .utf8))?.contains("00000000000000000000000000000001 ")
     == true
 
-/// What clients have noted, all at the same time.
+/// What clients have recorded, all at the same time.
 private final class Noted: Sendable {
     private let entries = Mutex<Set<String>>([])
 
     var all: Set<String> { entries.withLock { $0 } }
 
-    /// Notes something; returns how much that is by now.
+    /// Records an entry, and returns how many there are now.
     @discardableResult func insert(_ entry: String) -> Int {
         entries.withLock { entries in
             entries.insert(entry)
@@ -331,18 +331,18 @@ private final class Noted: Sendable {
     }
 }
 
-/// A todo as the server tells of it.
+/// A todo as the server returns it.
 private struct Item: Codable, Equatable {
     var title: String
     var isDone: Bool
 }
 
-/// A list as the server tells of it.
+/// A list as the server returns it.
 private struct Page: Codable { var todos: [String: Item] }
 
-/// The program while it runs, and where it listens.
+/// The running program, and the address on which it listens.
 private struct Server {
-    /// A server that is gone is not asked again.
+    /// A client that does not retry to connect to a server that has ended.
     private static let client: HTTPClient = {
         var configuration = HTTPClient.Configuration()
         configuration.connectionPool.retryConnectionEstablishment = false
@@ -368,7 +368,7 @@ private struct Server {
         return try Command(program: URL(filePath: "/usr/bin/env"), settings + [Command.built("todo-server").path])
     }
 
-    /// Asks for something, for 30 seconds at most.
+    /// Sends a request, and waits for the answer for 30 seconds at most.
     func ask(_ method: String, _ path: String, _ body: String? = nil) async throws -> HTTPClientResponse {
         var request = HTTPClientRequest(url: "\(address)/\(path)")
         request.method = .init(rawValue: method)
@@ -376,7 +376,7 @@ private struct Server {
         return try await Self.client.execute(request, timeout: .seconds(30))
     }
 
-    /// Puts a todo; returns the status of the answer.
+    /// Puts a todo, and returns the status of the answer.
     func put(_ path: String, title: String, isDone: Bool = false) async throws -> Int {
         let body = String(decoding: try JSONEncoder().encode(Item(title: title, isDone: isDone)), as: UTF8.self)
         return Int(try await ask("PUT", "lists/\(path)", body).status.code)
@@ -389,14 +389,14 @@ private struct Server {
     }
 }
 
-/// The events of a stream, one after the other.
+/// The events of a stream, in order.
 private struct Events {
     private var chunks: HTTPClientResponse.Body.AsyncIterator
     private var text = ""
 
     init(_ body: HTTPClientResponse.Body) { chunks = body.makeAsyncIterator() }
 
-    /// Waits for the next list; nil at the end.
+    /// Waits for the next list; returns nil at the end.
     mutating func next() async throws -> [String: Item]? {
         while true {
             if let end = text.firstRange(of: "\n\n") {

@@ -6,7 +6,7 @@ import HummingbirdTesting
 import NIOCore
 import Testing
 
-/// What the tests read of the inspector's answers.
+/// What the tests read from the inspector's answers.
 struct ShownRow: Decodable {
     var number: UInt64
     var kind, type, text: String
@@ -36,12 +36,12 @@ struct ShownRows: Decodable {
     var rows: [ShownRow]
 }
 
-/// What did not come in time.
+/// Reports what did not arrive in time.
 struct Late: Error, CustomStringConvertible {
     let description: String
 }
 
-/// Does something, and fails with a message where that takes too long even for a busy machine.
+/// Runs a body, and fails with a message if it takes too long even for a busy machine.
 func within<Value: Sendable>(
     _ what: String, seconds: Int = 120, _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
@@ -56,7 +56,7 @@ func within<Value: Sendable>(
     }
 }
 
-/// Looks again and again until something is so.
+/// Checks repeatedly until a condition holds.
 func eventually(_ what: String, _ isSo: @escaping @Sendable () async throws -> Bool) async throws {
     try await within(what) {
         while try await !isSo() { try await Task.sleep(for: .milliseconds(5)) }
@@ -85,7 +85,7 @@ struct Served: Sendable {
         try JSONDecoder().decode(type, from: Data(try await text(path).utf8))
     }
 
-    /// Begins to read the stream.
+    /// Starts reading the stream.
     func stream(after id: String? = nil) async throws -> EventStream {
         let response = try await get("/inspect/stream", headers: id.map { ["Last-Event-ID": $0] } ?? [:])
         #expect(response.status == .ok)
@@ -120,7 +120,7 @@ final class EventStream: @unchecked Sendable {
         }
     }
 
-    /// The next events of a name.
+    /// The next event with a name.
     func next<Value: Decodable>(_ name: String, as type: Value.Type = Value.self) async throws -> Value {
         while true {
             let event = try await next()
@@ -128,7 +128,7 @@ final class EventStream: @unchecked Sendable {
         }
     }
 
-    /// Reads rows until one is so; returns all that were read.
+    /// Reads rows until one meets a condition; returns all rows that were read.
     func rows(until isLast: @escaping @Sendable (ShownRow) -> Bool) async throws -> [ShownRow] {
         try await within("the row that was waited for") { [self] in
             var rows: [ShownRow] = []
@@ -138,7 +138,7 @@ final class EventStream: @unchecked Sendable {
     }
 }
 
-/// Serves an inspector while a test runs, and shuts down in order after it, whoever still reads.
+/// Serves an inspector while a test runs, and then shuts down in order, even if clients still read.
 func serving(
     _ inspector: FluxInspector, token: String? = nil, _ test: @escaping @Sendable (Served) async throws -> Void
 ) async throws {

@@ -1,12 +1,12 @@
 import FluxCore
 
-/// What the tests look at.
+/// The state that the tests inspect.
 struct Shop: FluxState, Equatable {
     enum Action: FluxAction {
         case add(String, count: Int)
         case signIn(name: String, password: String)
         case look
-        /// Changes the state and announces nothing.
+        /// Changes the state without announcing it.
         case whisper(String)
     }
 
@@ -41,7 +41,7 @@ struct SoldOut: Error {
     var item: String
 }
 
-/// Orders what there is, one by one.
+/// Orders the items one by one; throws if there are none.
 enum OrderConverter: FluxAsyncActionConverter {
     typealias Event = Order
     typealias Action = Shop.Action
@@ -54,10 +54,10 @@ enum OrderConverter: FluxAsyncActionConverter {
     }
 }
 
-/// Says when it goes; a state may have it.
+/// An object for a state, whose release a test can detect.
 final class Token: Sendable {}
 
-/// A state that one can tell the end of.
+/// A state whose release a test can detect.
 struct Bag: FluxState {
     enum Action: FluxAction { case put(Token) }
 

@@ -8,7 +8,7 @@ import FluxCore
     import Musl
 #endif
 
-/// Makes tokens, and counts those that somebody still has.
+/// Creates tokens, and counts those that are still alive.
 final class Tokens: Sendable {
     private struct Weak { weak var token: Token? }
 
@@ -23,7 +23,7 @@ final class Tokens: Sendable {
     var alive: Int { made.withLock { $0.count { $0.token != nil } } }
 }
 
-/// Asks for the stream, and reads nothing of it.
+/// Requests the stream, and reads nothing of it.
 final class DeafReader: Sendable {
     private let descriptor: Int32
 
@@ -34,7 +34,7 @@ final class DeafReader: Sendable {
             let kind = SOCK_STREAM
         #endif
         descriptor = socket(AF_INET, kind, 0)
-        // What fits between here and there is little.
+        // Little fits into the buffers on the way.
         var size: Int32 = 4_096
         setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()
