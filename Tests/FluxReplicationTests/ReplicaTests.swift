@@ -616,7 +616,7 @@ import Testing
     @Test("A save that does not return is told of once the next snapshot is due, until it has returned")
     func saveHangs() async throws {
         let log = HangingLog()
-        // A dispatch after which a checksum is due returns after the checksum, and after the status reflects the save.
+        // A dispatch after which a checksum is due returns once that is taken and the status says whether a save began.
         let replica = try await join(log, checkEvery: 1, snapshotEvery: 1)
         try await replica.dispatch(action: [1, 1])
         #expect(replica.status.state.snapshotFailure == nil)
@@ -858,7 +858,7 @@ import Testing
         log.isCut.withLock { $0 = true }
         for number in UInt8(1)...20 { try await wrong.dispatch(action: [2, number]) }
         log.isCut.withLock { $0 = false }
-        // The objections of the right replica must not make the wrong one forget what it had.
+        // The right replica's objections must not push out the checksums of the wrong one that they are compared with.
         let lines = [[1, 1]] + (1...20).map { [2, $0] as Journal.Action }
         // The wrong replica may have all lines while further objections are under way, and then examine another. So the
         // test waits for both replicas.

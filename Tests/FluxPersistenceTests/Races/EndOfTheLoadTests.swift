@@ -150,7 +150,7 @@ import Testing
         #expect(store.state.count == 32_000)
     }
 
-    /// More durable callers than room, some cancelled as the load ends: none hangs, and "not applied" is always true.
+    /// Too many durable callers, some cancelled as the load ends: none hangs, and none reported as not applied was.
     @Test func `Durable callers that wait for the load, cancelled as it ends`() async throws {
         for round in 0..<40 {
             let (log, gate) = (MemoryLog<Counter>(), Gate())

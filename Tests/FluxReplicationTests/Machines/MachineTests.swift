@@ -239,7 +239,7 @@ import Testing
         effects { $0.checked(sum, &$1) }
     }
 
-    // Otherwise many objections would leave no other checksum to compare with.
+    // A checksum after each objection would push out those with which later objections are compared.
     @Test func `After an entry without an action no checksum is due`() throws {
         for number in UInt64(1)...2 { try receive(number, other(number)) }
         #expect(try !receive(3, other(3, acts: false)).isCheckDue)

@@ -2,7 +2,7 @@ import FluxCore
 import FluxRouting
 import TestSupport
 
-/// A test's member, with its key and its number among all desks of that key.
+/// A test's member, with its key and the number of the attempt that created it.
 final class Desk: Sendable {
     let key: String
     let number: Int

@@ -445,7 +445,7 @@ import Testing
         #expect(await flushing.value == false)
     }
 
-    /// Fails the first check of whether it is saved; its first flush waits for the gate, which a cancellation may open.
+    /// Reports a failure at the first check; its first flush waits for the gate, which a cancellation may open.
     final class Recovering: FluxStoreObserver {
         let (asked, flushes, gate) = (Recorder<Bool>(), Recorder<Bool>(), Gate())
         let endsWhenCancelled: Bool
@@ -492,7 +492,7 @@ import Testing
         #expect(made.values == [false, true])
     }
 
-    /// Fails the first three checks of whether it is saved, the third of them after a new change.
+    /// Reports a failure at the first three checks, the third of which applies a new change.
     final class Busy: FluxStoreObserver {
         let asked = Recorder<Bool>()
         let handle: FluxStoreHandle<Counter>
