@@ -48,11 +48,11 @@ nonisolated extension FluxStorage {
 
 /// The result of a load that the waiting task may give up on: the first answer counts.
 ///
-/// | answer             | from                                | its result is |
-/// |--------------------|-------------------------------------|---------------|
-/// | a value            | the load                            | counts        |
-/// | an error           | the load, or its time limit         | void          |
-/// | CancellationError  | the waiting task, if it is cancelled | void         |
+/// | answer            | from                                 | what was read |
+/// |-------------------|--------------------------------------|---------------|
+/// | a value           | the load                             | counts        |
+/// | an error          | the load, or its time limit          | is void       |
+/// | CancellationError | the waiting task, if it is cancelled | is void       |
 nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
     let mark: FluxCancellationFlag
     private let latch = FluxLatch()

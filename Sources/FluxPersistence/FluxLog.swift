@@ -9,7 +9,7 @@
 ///
 /// `append` and `compact` each take effect as a whole or not at all, and their result survives a crash once they
 /// return. A call that failed may have taken effect after all, and is tried again, so an action whose number is already
-/// there is not added a second time. The file or database belongs to one store of one process at a time: lock it.
+/// there must not be added a second time. The file or database belongs to one store of one process at a time: lock it.
 ///
 /// Thread safety: one task at a time uses it, on any thread.
 nonisolated public protocol FluxLog<State>: Sendable {
@@ -34,7 +34,7 @@ nonisolated public protocol FluxLog<State>: Sendable {
 
     /// Atomically stores a snapshot and drops the older one, together with all actions up to the new snapshot's number.
     ///
-    /// If such an action remains nevertheless, the next load skips it, but takes longer.
+    /// If such an action remains nevertheless, the store skips it after the next load, which takes longer.
     ///
     /// - Parameter snapshot: A state to which all actions up to its number have been applied. Some of these may not
     ///   have been appended, and never will be.
@@ -121,7 +121,7 @@ nonisolated public struct FluxLogGap: Swift.Error, CustomStringConvertible {
 
     /// A one-line description of the gap.
     public var description: String {
-        "the log has a gap: action \(expected) should come next, and \(found) does"
+        "the log has a gap: action \(expected) was expected, but \(found) was found"
     }
 }
 
@@ -131,13 +131,13 @@ nonisolated public struct FluxLogGap: Swift.Error, CustomStringConvertible {
 nonisolated public enum FluxDurabilityError: Swift.Error, CustomStringConvertible {
     /// The task was cancelled before the action was applied, so it has not been applied and will not be.
     case cancelled
-    /// The task was cancelled after the action was applied with this revision; it is still written, unless the log
-    /// fails permanently.
+    /// The task was cancelled after the action was applied with this revision; the action will still be written, unless
+    /// the log fails permanently.
     case unconfirmed(revision: UInt64?)
     /// The log could not be read or accepts no more writes, so the action has not been applied.
     ///
-    /// The `failure()` of a store's handle returns this error too. There, changes may have been applied, but they are
-    /// never written.
+    /// The `failure()` of a store's handle returns this error too, also for a change that was applied after the store was
+    /// released. Such a change has been applied, but is never written.
     case logNotRead(FluxRestoration)
     /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
     case notWritten(any Swift.Error, revision: UInt64?)
@@ -145,12 +145,13 @@ nonisolated public enum FluxDurabilityError: Swift.Error, CustomStringConvertibl
     /// A one-line description of the error.
     public var description: String {
         switch self {
-        case .cancelled: "the task was cancelled before the action was applied: it will not be"
+        case .cancelled: "the task was cancelled before the action was applied, and it will not be applied"
         case .unconfirmed(let revision):
-            "the task was cancelled after the action was applied\(Self.suffix(revision)): it will be on disk soon"
+            "the task was cancelled after the action was applied\(Self.suffix(revision)); "
+                + "it will still be written, unless the log fails permanently"
         case .logNotRead(.failed(let error)): "the action was not applied, as nothing is written to the log: \(error)"
-        case .logNotRead(.restored), .logNotRead(.empty): "nothing is written any more, as the store was let go"
-        case .logNotRead(let restoration): "the action was not applied, as the log was not read (\(restoration))"
+        case .logNotRead(.restored), .logNotRead(.empty): "nothing is written any more, because the store was released"
+        case .logNotRead(let restoration): "nothing is written, because the log was not read (\(restoration))"
         case .notWritten(let error, let revision):
             "the action was applied\(Self.suffix(revision)) and will never be on disk: \(error)"
         }

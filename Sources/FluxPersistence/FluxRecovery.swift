@@ -84,5 +84,5 @@ nonisolated struct FluxLogOverflow: Swift.Error, CustomStringConvertible {
 nonisolated struct FluxLoadTimeout: Swift.Error, CustomStringConvertible {
     let limit: Swift.Duration
 
-    var description: String { "it took longer than \(limit)" }
+    var description: String { "the load took longer than \(limit)" }
 }

@@ -36,12 +36,11 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
         }
         if compactEvery < 1 {
             fatalError(
-                "FluxCore: compactEvery: \(compactEvery) asks for a snapshot after less than one action. Give 1 or more."
-            )
+                "FluxCore: compactEvery is \(compactEvery), but has to be 1 or more.")
         }
         if capacity < 1 {
             fatalError(
-                "FluxCore: with a capacity of \(capacity) no action could be dispatched durably. Give it 1 or more.")
+                "FluxCore: with a capacity of \(capacity) no action could be dispatched durably. Give 1 or more.")
         }
         let persistence = (log as? FluxStateOnlyLog<State>)?.persistence
         (self.log, isLog) = (FluxStorageLog(log), persistence == nil)

@@ -2,10 +2,11 @@
     import FluxCore
 #endif
 
-/// Loads the state of a store, holds back changes until then, and writes what has changed; each store has its own.
+/// Loads the state of a store, holds back changes until it is loaded, and writes what has changed; each store has its
+/// own.
 ///
-/// Its lock is taken while the store's lock is held, never the other way round, so changes are noted in the order in
-/// which the store applied them. The coordinator and the handle of its store keep each other until the store has ended.
+/// Its lock may be taken while the store's lock is held, never the other way round. Changes are noted with both locks
+/// held, so they are noted in the order in which the store applied them. The coordinator and the handle of its store keep each other until the store has ended.
 /// While anything is pending, the writer keeps both.
 ///
 /// The code that runs for each action is inlinable: with 256 callers, the unspecialised code costs as much as the

@@ -42,7 +42,8 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var restoration = FluxRestoration.loading
     /// Whether all held changes have been applied.
     @usableFromInline var isReady = false
-    /// Whether nothing is ever written again: the log could not be read, an error is permanent, or the store had gone.
+    /// Whether nothing is ever written again: the log could not be read, an error is permanent, or a change came after
+    /// the store had gone.
     @usableFromInline var isClosed = false
     /// Whether the store was released with nothing pending: its log may belong to another store from here on.
     @usableFromInline var hasGone = false

@@ -173,15 +173,16 @@ nonisolated extension FluxStore {
     ///
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce.
-    /// - Throws: If the task was cancelled, an error that says whether the action was applied; otherwise, that the log
-    ///   could not be read or accepts no more writes.
+    /// - Throws: ``FluxDurabilityError``. If the task was cancelled, it says whether the action was applied. Otherwise
+    ///   the log could not be read or accepts no more writes, and the action was not applied; or the log failed
+    ///   permanently after the action was applied.
     @inlinable @discardableResult
     public func dispatch(durably action: State.Action) async throws(FluxDurabilityError) -> UInt64? {
         guard let coordinator = handle.featureIfAny(FluxStorageCoordinator<State>.self), coordinator.storage.isLog
         else {
             Swift.fatalError(
                 """
-                FluxCore: dispatch(durably:) was used on a store without a log. Make the store with \
+                FluxCore: dispatch(durably:) was used on a store without a log. Create the store with \
                 FluxStore(initialState:log:), or use dispatch(action:) and then flush().
                 """)
         }

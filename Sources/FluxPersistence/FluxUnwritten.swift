@@ -39,7 +39,7 @@ nonisolated struct FluxUnwritten: Sendable {
     }
 
     static let shared = FluxLock(FluxUnwritten())
-    /// The load or write that the task runs for; an unstructured task inherits it permanently.
+    /// The load or write that the task runs for; a task created with `Task { … }` inherits it permanently.
     @TaskLocal static var scope: Scope?
     /// The load or write that the task runs for, unless that is over.
     static var running: Scope? { scope.flatMap { $0.isOver ? nil : $0 } }
@@ -95,7 +95,7 @@ nonisolated struct FluxUnwritten: Sendable {
         return try await $scope.withValue(scope) { try await body() }
     }
 
-    /// Waits until the stores that come before a store have no pending writes at a place, or the task is cancelled.
+    /// Waits until the stores that come before a store have written what was pending at a place, or the task is cancelled.
     static func settle(at place: String?, before store: Path = path) async {
         guard let place else { return }
         // Waits for each entry once. A store that then writes newer changes stays registered, because other loads wait

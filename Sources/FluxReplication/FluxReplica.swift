@@ -87,7 +87,9 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     /// How many positions the state is behind the log, as far as this node knows; 0 if it knows of nothing newer.
     public var lag: UInt64 { core.lag }
 
-    /// Waits for every action acknowledged on any node before the call; a read after it is linearizable.
+    /// Waits until the state includes every action that was acknowledged on any node before the call.
+    ///
+    /// A read after it is linearizable.
     ///
     /// - Parameter duration: How long to wait; a negative duration has already elapsed.
     /// - Returns: The position of the state.
@@ -112,9 +114,9 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///   - action: The change to make.
     ///   - duration: How long to retry and to wait; a negative duration has already elapsed.
     /// - Returns: The position of the action in the log, or of a snapshot that includes it.
-    /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` if the time is up, the task is cancelled, or the replica is
-    ///   closed or has stopped, after the action was sent; any other error if the action was not applied and never will
-    ///   be.
+    /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` if the action was sent and its fate is not known: the time is up,
+    ///   the task is cancelled, the replica is closed or has stopped, a snapshot replaced the entries, or the log refused
+    ///   a repeated attempt. Any other error if the action was not applied and never will be.
     @discardableResult public func dispatch(
         action: State.Action, within duration: Swift.Duration = .seconds(10)
     ) async throws(FluxReplicaError) -> UInt64 {

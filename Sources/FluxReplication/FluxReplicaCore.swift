@@ -142,7 +142,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         // Expires every wait whose time is up by now. Otherwise each would need its own alarm.
         let time = Swift.max(end, clock.end(after: .zero))
         let late = jobs.withLock { jobs -> [UInt64: End] in
-            // This alarm woke just before it was cancelled.
+            // Then this alarm woke just before it was cancelled or replaced.
             if jobs.isClosed || jobs.alarm?.end != end { return [:] }
             let late = jobs.ends.filter { $0.value.end <= time }
             for id in late.keys { jobs.ends[id] = nil }
@@ -322,7 +322,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             isSaved = true
             if trim > 0 { try await log.trim(through: trim) }
         } catch {
-            failure = isSaved ? "saved, but the entries before it were not trimmed: \(error)" : "\(error)"
+            failure = isSaved ? "it was saved, but the entries before it were not trimmed: \(error)" : "\(error)"
         }
         perform { $0.saved(failure, &$1) }
     }

@@ -10,7 +10,7 @@
 ///
 /// - An entry below its writer's floor is no longer applied, so only the numbers from the floor on are kept. A number
 ///   that its writer has given up is not applied either. So an action whose dispatch has ended unconfirmed is never
-///   applied after the client's later actions.
+///   applied after later actions of the same writer.
 /// - If more than `spread` numbers are kept, the floor is raised past the older half of them.
 /// - An entry that comes more than `window` entries after its base is passed over. So a writer that was silent for that
 ///   long can be forgotten: any of its entries that are still under way come too late.

@@ -76,7 +76,7 @@ nonisolated struct FluxReplicaMachine {
     private var checksumFailure: String?
     /// The count of entries of the checksum that this node sent last.
     private var told: UInt64 = 0
-    /// Divergences up to this count of entries have already led this node to read the log again.
+    /// Checksums up to this count of entries are no longer compared: this node has already started over because of one.
     private var settled: UInt64 = 0
     /// The position at which the last snapshot was due.
     private var lastDue: UInt64 = 0

@@ -132,9 +132,9 @@ nonisolated public enum FluxReplicaError: Swift.Error, Equatable, CustomStringCo
         case .unconfirmed(let reason): "it is not known whether the action was applied: \(reason)"
         case .unavailable(let reason): "the log is not available: \(reason)"
         case .diverged(let divergence): "nothing was done: \(divergence)"
-        case .stopped(let stop): "nothing was done, as the replica has stopped: \(stop)"
-        case .closed: "nothing was done, as the replica was closed"
-        case .cancelled: "nothing was done, as the task was cancelled"
+        case .stopped(let stop): "nothing was done, because the replica has stopped: \(stop)"
+        case .closed: "nothing was done, because the replica was closed"
+        case .cancelled: "nothing was done, because the task was cancelled"
         }
     }
 }

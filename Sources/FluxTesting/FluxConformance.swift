@@ -171,6 +171,6 @@ nonisolated public enum FluxConformance {
         let texts = [actual, expected].map { text in
             text.count <= 500 ? text : (start > 0 ? "…" : "") + text.dropFirst(start).prefix(500) + "…"
         }
-        return "\(what) is \(texts[0]), and should be \(texts[1])"
+        return "\(what) is \(texts[0]), but should be \(texts[1])"
     }
 }

@@ -269,8 +269,8 @@ import Testing
                 let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
                 #expect(
                     error?.description
-                        == "\(folder.state): the file was not written by FluxFile; it is left in its place, for it could "
-                        + "not be renamed: open \(folder.state).new: Permission denied")
+                        == "\(folder.state): the file was not written by FluxFile; it was left in place, because it "
+                        + "could not be renamed: open \(folder.state).new: Permission denied")
                 #expect(error?.keptAt == nil)
                 if getuid() == 0 { try #require(seteuid(0) == 0 && setegid(0) == 0) }
                 chmod(folder.path, 0o755)

@@ -81,7 +81,7 @@ import Testing
         default: try FileManager.default.createDirectory(atPath: new, withIntermediateDirectories: false)
         }
         let error = await #expect(throws: FluxFileError.self) { _ = try await folder.file().load() }
-        #expect(error?.description == "\(folder.state): there is something else than a file at \(new)")
+        #expect(error?.description == "\(folder.state): there is something other than a file at \(new)")
         #expect(error?.path == folder.state)
         #expect(error?.isPermanent == true)
         #expect(folder.names == ["state.new"])
@@ -150,7 +150,7 @@ import Testing
             path.isEmpty
             ? "\"\": the path is empty"
             : "\"\(path.split(separator: "\0", omittingEmptySubsequences: false).joined(separator: "\\0"))\": "
-                + "the path has a zero byte in it"
+                + "the path contains a zero byte"
         #expect(await refused(path) { _ = try await file.load() } == says)
         #expect(await refused(path) { try await file.save("new") } == says)
     }
@@ -158,7 +158,7 @@ import Testing
     @Test func `The path of another's new file is refused, and what is there is not touched`() async throws {
         let path = folder.state + ".new"
         folder.write(Array("precious".utf8), to: "state.new")
-        let says = "\"\(path)\": the path ends in .new, which is for what a save of another file writes first"
+        let says = "\"\(path)\": the path ends in .new, which is reserved for the temporary file of a save"
         #expect(await refused(path) { _ = try await Folder.file(at: path).load() } == says)
         #expect(await refused(path) { try await Folder.file(at: path).save("new") } == says)
         #expect(folder.names == ["state.new"])
@@ -176,6 +176,6 @@ import Testing
         let other = Folder.file(at: folder.path + "/other")
         #expect(
             await refused(folder.path) { _ = try await other.load() }
-                == "\(folder.path)/other: there is something else than a file")
+                == "\(folder.path)/other: there is something other than a file")
     }
 }

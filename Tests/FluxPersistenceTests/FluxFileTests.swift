@@ -85,7 +85,7 @@ import Testing
         folder.write(bytes)
         let file = folder.file()
         let error = await #expect(throws: FluxFileError.self) { try await file.load() }
-        #expect(error?.description == "\(folder.state): \(says); it has been kept as \(folder.state).unreadable")
+        #expect(error?.description == "\(folder.state): \(says); it was renamed to \(folder.state).unreadable")
         #expect(folder.names == ["state.unreadable"])
         #expect(folder.read("state.unreadable") == bytes)
         try await file.save("new")
@@ -143,7 +143,7 @@ import Testing
         let file = folder.file()
         for attempt in [{ _ = try await file.load() }, { try await file.save("new") }] as [() async throws -> Void] {
             let error = await #expect(throws: FluxFileError.self) { try await attempt() }
-            #expect(error?.description == "\(folder.state): there is something else than a file")
+            #expect(error?.description == "\(folder.state): there is something other than a file")
         }
         #expect(folder.names == ["state"])
     }
@@ -230,7 +230,7 @@ import Testing
         try await folder.file(version: 1).save("old")
         let bytes = folder.read()
         let error = await #expect(throws: FluxFileError.self) { try await folder.file(version: 2).load() }
-        #expect(error?.description.contains("there is no migration from version 1; it has been kept as") == true)
+        #expect(error?.description.contains("there is no migration from version 1; it was renamed to") == true)
         #expect(folder.read("state.unreadable") == bytes)
     }
 
@@ -249,7 +249,7 @@ import Testing
         for attempt in [{ _ = try await file.load() }, { try await file.save("old") }] as [() async throws -> Void] {
             let error = await #expect(throws: FluxFileError.self) { try await attempt() }
             #expect(
-                error?.description == "\(folder.state): a newer program has written the file, as version 2")
+                error?.description == "\(folder.state): a newer program wrote the file, as version 2")
         }
         #expect(folder.read() == bytes)
         #expect(folder.names == ["state"])
@@ -261,7 +261,7 @@ import Testing
         let later = FluxFileFormat.mark + bytes + (0..<8).map { UInt8(truncatingIfNeeded: sum >> (8 * $0)) }
         folder.write(later)
         let newer = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
-        #expect(newer?.description == "\(folder.state): a newer program has written the file, as version 1")
+        #expect(newer?.description == "\(folder.state): a newer program wrote the file, as version 1")
         #expect(newer?.isPermanent == true && folder.names == ["state"])
         try await Folder.file(at: folder.path + "/other").save("")
         var damaged = folder.read("other")
@@ -270,7 +270,7 @@ import Testing
         let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
         #expect(
             error?.description
-                == "\(folder.state): the content of the file is damaged; it has been kept as \(folder.state).unreadable"
+                == "\(folder.state): the content of the file is damaged; it was renamed to \(folder.state).unreadable"
         )
     }
 

@@ -199,7 +199,7 @@ import Testing
         let error = await #expect(throws: FluxLogGap.self) {
             try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
         }
-        #expect(error?.description == "the log has a gap: action 3 should come next, and 4 does")
+        #expect(error?.description == "the log has a gap: action 3 was expected, but 4 was found")
     }
 
     @Test(arguments: [(.max, 3), (3, .max), (.max / 2 + 1, 3)] as [(UInt64, UInt64)])

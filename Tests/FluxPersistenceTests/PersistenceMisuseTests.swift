@@ -30,7 +30,7 @@ import Testing
             _ = FluxStore(initialState: Counter(), dispatcher: nil, log: MemoryLog<Counter>(), compactEvery: 0)
         }
         expect(
-            result, says: "FluxCore: compactEvery: 0 asks for a snapshot after less than one action. Give 1 or more.")
+            result, says: "FluxCore: compactEvery is 0, but has to be 1 or more.")
     }
 
     @Test func `Room for no action is refused, by the form that waits too`() async {
@@ -39,7 +39,7 @@ import Testing
                 from: MemoryLog<Counter>(), initialState: Counter(), dispatcher: nil, capacity: -3)
         }
         expect(
-            result, says: "FluxCore: with a capacity of -3 no action could be dispatched durably. Give it 1 or more.")
+            result, says: "FluxCore: with a capacity of -3 no action could be dispatched durably. Give 1 or more.")
     }
 
     @Test func `A version below zero is refused, with the number`() async {

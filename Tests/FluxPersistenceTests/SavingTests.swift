@@ -115,7 +115,7 @@ import Testing
         #expect(await handle.failure() == nil)
         _ = handle.withAccess { $0.apply(.action(.add(1))) }
         let error = await handle.failure().map { "\($0)" }
-        #expect(error == "nothing is written any more, as the store was let go")
+        #expect(error == "nothing is written any more, because the store was released")
         let finish = try #require(last.finish.withLock { $0 })
         finish()
         #expect(persistence.saved.values.map(\.count) == [1])

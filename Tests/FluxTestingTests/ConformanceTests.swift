@@ -71,7 +71,7 @@ import Testing
         }
         let text = failure?.description ?? ""
         #expect(
-            text.count < 1_000 && text.contains("aaa\")…, and should be …") && text.contains("athe end\")"), "\(text)")
+            text.count < 1_000 && text.contains("aaa\")…, but should be …") && text.contains("athe end\")"), "\(text)")
     }
 
     @Test func `Too little to check with is said`() async {

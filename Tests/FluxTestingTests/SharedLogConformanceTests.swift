@@ -66,7 +66,7 @@ import Testing
         }
         let text = failure?.description ?? ""
         #expect(
-            text.hasPrefix("the number of bytes at ") && text.hasSuffix(" is 65000, and should be 100000"), "\(text)")
+            text.hasPrefix("the number of bytes at ") && text.hasSuffix(" is 65000, but should be 100000"), "\(text)")
     }
 
     /// A log with one thing wrong, or none; a reading that is cancelled throws.

@@ -21,9 +21,10 @@ import Dispatch
 /// The cost of a save is proportional to the size of the state. For a state that changes often and must lose nothing,
 /// use ``FluxLog``.
 ///
-/// A save never overwrites a file that this object has not read or written:
-/// - A file that cannot be read is renamed, with `.unreadable` at its end and a number if that is taken, and reported.
-///   Such a file is empty, cut off, damaged, foreign, of a version without a migration, or makes a closure throw.
+/// No file is overwritten that this object has not read or written, except one that ends in `.new`:
+/// - A file that a load cannot read is renamed, with `.unreadable` at its end and a number if that is taken, and
+///   reported. Such a file is empty, cut off, damaged, foreign, of a version without a migration, or makes `decode` or
+///   `migrate` throw.
 /// - A file that a save finds, and that was never read, gets such a name as a second one and keeps its own until the
 ///   new file takes it. On a file system without hard links, it is renamed just before.
 /// - A file of a newer version stays in its place, and saves are refused.
@@ -40,8 +41,8 @@ import Dispatch
 /// Thread safety: all of it may be used from any thread; it reads and writes on its own queue, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     private let access: FluxFileAccess<State>
-    /// Does not target a global queue, as the core's queues do: Swift tasks run on the threads of those, and a read or
-    /// a write blocks its thread.
+    /// Unlike the core's queues, it does not target a global queue: Swift tasks run on the threads of the global queues,
+    /// and a read or a write blocks its thread.
     private let queue = DispatchQueue(label: "FluxFile")
 
     /// Creates an object for a file, which need not exist; nothing is read yet.

@@ -54,8 +54,8 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         }
     }
 
-    /// Renames a file that a load could not read and returns the new name; nil: it is no longer there, or the load is
-    /// void.
+    /// Renames a file that a load could not read and returns the new name; nil: another file or none is in its place by
+    /// now, or the load is void.
     private func keepAside(
         _ read: FluxFileCalls.Identity, for load: FluxCancellationFlag
     ) throws(FluxFileError) -> String? {
@@ -266,7 +266,7 @@ nonisolated enum FluxFileKnown: Sendable {
         return load.isVoid ? before : .file(file)
     }
 
-    /// The case before a load and its other parts.
+    /// What was known before a load, and before the earlier loads that are part of the same whole.
     func before(_ load: FluxCancellationFlag) -> FluxFileKnown {
         guard case .found(_, let earlier, let before) = self, earlier.isPart(with: load) else { return valid }
         return before

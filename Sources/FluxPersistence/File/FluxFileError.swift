@@ -2,7 +2,10 @@
     import FluxCore
 #endif
 
-/// Why a ``FluxFile`` could not be read or written; its old content is still there, or in the file at ``keptAt``.
+/// Why a ``FluxFile`` could not be read or written.
+///
+/// A file that could not be read is still there, or at ``keptAt``. After a failed save, the file has the old content or
+/// the new one.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvertible {
@@ -56,8 +59,8 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
     /// A one-line description that begins with the path.
     public var description: String {
         var line = "\(name): \(explanation)"
-        if let keptAt { line += "; it has been kept as \(keptAt)" }
-        if let obstacle { line += "; it is left in its place, for it could not be renamed: \(obstacle)" }
+        if let keptAt { line += "; it was renamed to \(keptAt)" }
+        if let obstacle { line += "; it was left in place, because it could not be renamed: \(obstacle)" }
         return line
     }
 
@@ -72,18 +75,18 @@ nonisolated public struct FluxFileError: FluxPermanentError, CustomStringConvert
         case .system(let call, let code):
             "\(call)\(place.map { " " + $0 } ?? ""): \(Self.text(of: code))"
         case .notAPath where path.isEmpty: "the path is empty"
-        case .notAPath where path.utf8.contains(0): "the path has a zero byte in it"
+        case .notAPath where path.utf8.contains(0): "the path contains a zero byte"
         case .notAPath:
-            "the path ends in \(FluxFileCalls.newEnding), which is for what a save of another file writes first"
-        case .notAFile: "there is something else than a file\(place.map { " at " + $0 } ?? "")"
+            "the path ends in \(FluxFileCalls.newEnding), which is reserved for the temporary file of a save"
+        case .notAFile: "there is something other than a file\(place.map { " at " + $0 } ?? "")"
         case .empty: "the file is empty"
         case .foreign: "the file was not written by FluxFile"
         case .truncated: "the file is incomplete"
         case .damaged: "the content of the file is damaged"
         case .noMigration(let version): "there is no migration from version \(version)"
-        case .newer(let version): "a newer program has written the file, as version \(version)"
-        case .coding(let error): "the content does not convert: \(error)"
-        case .changedByAnother: "something else has written the file in the meantime; it is left as it is"
+        case .newer(let version): "a newer program wrote the file, as version \(version)"
+        case .coding(let error): "the content could not be encoded, decoded or migrated: \(error)"
+        case .changedByAnother: "something else has written the file in the meantime, so it was not overwritten"
         }
     }
 

@@ -41,7 +41,7 @@ nonisolated enum FluxFileFormat {
         let content = Array(file[headSize...])
         let isWhole = number(in: file, at: 32) == checksum(Array(file[8..<32]), content)
         if !isWhole || number(in: file, at: 8) < format { throw FluxFileError(path, .damaged) }
-        // Checked last: in a damaged file, this number is no format.
+        // Checked last: in a damaged file, this number may be anything.
         if number(in: file, at: 8) > format { throw FluxFileError(path, .newer(version: version)) }
         return (version, content)
     }
