@@ -95,8 +95,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     ///
     /// Any change that is applied in between, announced or not, makes this impossible.
     ///
-    /// - Returns: The new revision, which no entry has. Nil if there is nothing to redo, or while the store holds
-    ///   changes back.
+    /// - Returns: The new revision, which is not that of the redone entry. Nil if there is nothing to redo, or while
+    ///   the store holds changes back.
     /// - Complexity: O(1).
     @discardableResult
     public func redo() -> UInt64? { move { $0.redo() } }

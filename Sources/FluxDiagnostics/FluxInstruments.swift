@@ -5,7 +5,7 @@
 nonisolated extension FluxDispatcher {
     /// Adds instrumentation for what happens on this dispatcher.
     ///
-    /// What a child dispatcher does is reported by that child only.
+    /// What a child dispatcher does is not reported here, but by instrumentation of that child.
     ///
     /// - Parameter instrumentation: The instrumentation to add.
     /// - Returns: A registration, to remove the instrumentation. Releasing it removes nothing.

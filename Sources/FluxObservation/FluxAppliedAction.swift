@@ -21,7 +21,7 @@ nonisolated public struct FluxAppliedAction<Action: Sendable>: Sendable {
 }
 
 nonisolated extension FluxStore {
-    /// Calls a handler with every action of the state's own type that this store applies from now on, after it was applied.
+    /// Calls a handler with every action of the state's own type, after this store has applied it, from now on.
     ///
     /// Actions are delivered in the order applied, each exactly once and never two at a time. They include actions that
     /// the state did not announce. Actions of other types that the store reacts to, and commands, are delivered by
@@ -46,7 +46,7 @@ nonisolated extension FluxStore {
         return observer.token
     }
 
-    /// Calls a handler on the main actor with every action of the state's own type that this store applies from now on.
+    /// Calls a handler on the main actor with every action of the state's own type, after this store has applied it.
     ///
     /// - Parameters:
     ///   - main: The main queue.

@@ -11,7 +11,8 @@ import Dispatch
 /// | `.buffered(newest:)` | the newest waiting changes, in order | up to the limit; counts those it drops    |
 /// | `.buffered(oldest:)` | the oldest waiting changes, in order | up to the limit; counts those it drops    |
 ///
-/// To miss no change either, subscribe with `failingAfter:`.
+/// If no change may be missed, subscribe with `failingAfter:`: the subscription then ends with an error rather than
+/// miss one.
 ///
 /// Thread safety: a value.
 nonisolated public struct FluxBuffered: Sendable, Hashable {
@@ -28,7 +29,7 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
     @usableFromInline
     static func of(_ delivery: FluxDelivery) -> FluxBuffered { .init(rule: delivery == .latest ? .latest : .every) }
 
-    /// Delivers changes in order, of which at most `limit` wait; when another arrives, the oldest is dropped.
+    /// Delivers changes in order, of which at most `limit` wait; if one too many arrives, the oldest is dropped.
     ///
     /// - Parameter limit: How many changes may wait; at least 1.
     /// - Returns: The delivery.
@@ -36,7 +37,7 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
         FluxBuffered(rule: .newest(checked(limit)))
     }
 
-    /// Delivers changes in order, of which at most `limit` wait; when another arrives, it is dropped.
+    /// Delivers changes in order, of which at most `limit` wait; one too many is dropped.
     ///
     /// - Parameter limit: How many changes may wait; at least 1.
     /// - Returns: The delivery.
@@ -74,8 +75,8 @@ nonisolated extension FluxSource {
     /// Calls a handler with the states announced from now on, with a limit on how many may wait.
     ///
     /// - Parameters:
-    ///   - delivery: How many may wait, and which one is dropped when another arrives;
-    ///     `FluxSubscription.dropped` counts these.
+    ///   - delivery: How many may wait, and which one is dropped if one too many arrives;
+    ///     `FluxSubscription.dropped` counts the dropped ones.
     ///   - queue: The queue to call the handler on; by default a serial queue of the source.
     ///   - startingWithCurrent: True to deliver the current state first, atomically with the start (C5).
     ///   - handler: Receives the state after the change.
@@ -99,7 +100,7 @@ nonisolated extension FluxSource {
     /// Calls a handler on the main actor with the states announced from now on, with a limit on how many may wait.
     ///
     /// - Parameters:
-    ///   - delivery: How many may wait, and which one is dropped when another arrives.
+    ///   - delivery: How many may wait, and which one is dropped if one too many arrives.
     ///   - main: The main queue.
     ///   - startingWithCurrent: True to deliver the current state first, atomically with the start (C5).
     ///   - handler: Receives the state after the change.

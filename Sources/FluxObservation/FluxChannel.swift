@@ -6,7 +6,7 @@
 ///
 /// | input    | nothing waits              | something waits                  | over                                  |
 /// |----------|----------------------------|----------------------------------|---------------------------------------|
-/// | `push`   | kept; settle               | kept according to the rule       | dropped, counted before error; settle |
+/// | `push`   | kept; settle               | kept according to the rule       | dropped; counted until error; settle  |
 /// | `take`   | nil; may keep the iterator | the first; the one with `latest` | the waiting elements, then the end    |
 /// | `finish` | over; settle               | over, after the waiting elements | nothing                               |
 /// | `cancel` | over; settle               | over immediately; settle         | over immediately; settle              |

@@ -16,7 +16,7 @@
     ///
     /// Thread safety: may be used from any thread, and a subscriber is called by one thread at a time. Values arrive on
     /// a serial queue of the source. A value that was kept until it was requested arrives on the thread that requests
-    /// it, and so do values announced meanwhile.
+    /// it, and so may values announced meanwhile; while another thread delivers, they arrive on that one.
     nonisolated public struct FluxPublisher<Output: Sendable>: Publisher, Sendable {
         /// The publisher cannot fail.
         public typealias Failure = Never

@@ -30,11 +30,11 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         case none
         /// Only the newest element waits: it replaces the one before, which was not delivered.
         case latest
-        /// At most this many elements wait, at least 1; the oldest is dropped for a new one.
+        /// At most this many elements wait, at least 1; if another arrives, the oldest is dropped.
         case newest(Int)
-        /// At most this many elements wait, at least 1; a new one is dropped.
+        /// At most this many elements wait, at least 1; if another arrives, it is dropped.
         case oldest(Int)
-        /// At most this many elements wait, at least 1; a new one is dropped, the waiting ones are
+        /// At most this many elements wait, at least 1; if another arrives, it is dropped, the waiting ones are
         /// delivered, then `last`, then nothing.
         case failing(Int, last: Value)
 
@@ -158,7 +158,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     @usableFromInline let turns: FluxTurns
     /// Whether no further call is decided on, even for elements already taken for delivery.
     @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
-    /// How many batches a turn delivers; with `latest` on a user's queue, one per turn of that queue.
+    /// How many batches a turn delivers at most; with `latest` on a user's queue, one per turn of that queue.
     @usableFromInline let limit: Int
     /// Does a job in the code specialised by the module that created the delivery.
     private let work: @Sendable (FluxQueueDelivery, Job) -> Bool

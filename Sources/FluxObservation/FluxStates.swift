@@ -123,7 +123,7 @@ nonisolated extension FluxSource {
     /// The newest state, repeatedly: each iterator starts with the current state and never goes back.
     ///
     /// A slow iterator skips states and keeps none; it always ends on the newest (C5). An iterator of a view keeps the
-    /// value it returned last, and returns none while the value announced last counts as equal to that one.
+    /// value it returned last, and waits as long as the value announced last counts as equal to that one.
     @inlinable public var states: FluxStates<State, Never> { states(.latest) }
 
     /// Returns the states of the source with the delivery of your choice.
@@ -164,15 +164,15 @@ nonisolated extension FluxSource {
     /// Returns the states of the source, with a limit on how many may wait for an iterator.
     ///
     /// - Parameters:
-    ///   - delivery: How many may wait, and which one is dropped when another arrives; the
-    ///     iterator counts these as `dropped`.
+    ///   - delivery: How many may wait, and which one is dropped if one too many arrives; the
+    ///     iterator counts the dropped ones as `dropped`.
     ///   - startingWithCurrent: True if each iterator starts with the current state.
     /// - Returns: A sequence that starts afresh for each iterator.
     public func states(_ delivery: FluxBuffered, startingWithCurrent: Bool = true) -> FluxStates<State, Never> {
         sequence(of: { $0 }, by: nil, again: difference, delivery.rule, startingWithCurrent)
     }
 
-    /// Returns every state of the source; an iterator ends with an error rather than miss one.
+    /// Returns a sequence of all states of the source; an iterator ends with an error rather than miss one.
     ///
     /// - Parameters:
     ///   - limit: How many changes may wait for an iterator; at least 1.
@@ -184,7 +184,7 @@ nonisolated extension FluxSource {
         sequence(of: { $0 }, by: nil, again: nil, .failing(FluxBuffered.checked(limit)), startingWithCurrent)
     }
 
-    /// Returns the values of a part of the state, whenever that part has changed.
+    /// Returns a sequence of the values of a part of the state: one each time that part has changed.
     ///
     /// An iterator never returns a part that counts as equal to the one it returned last,
     /// whatever it skipped in between.
@@ -202,7 +202,8 @@ nonisolated extension FluxSource {
         values(of: select, by: { $0 == $1 }, delivery, startingWithCurrent: startingWithCurrent)
     }
 
-    /// Returns the values of a part of the state that is not Equatable, whenever your function says it has changed.
+    /// Returns a sequence of the values of a part that is not Equatable: one each time your function says it has
+    /// changed.
     ///
     /// An iterator never returns a part that counts as equal to the one it returned last,
     /// whatever it skipped in between.
@@ -222,14 +223,14 @@ nonisolated extension FluxSource {
         values(of: select, by: isSame, FluxBuffered.of(delivery), startingWithCurrent: startingWithCurrent)
     }
 
-    /// Returns the values of a part of the state whenever your function says it has changed, with
-    /// a limit on how many may wait.
+    /// Returns a sequence of the values of a part, one each time your function says it has changed, with a limit on how
+    /// many may wait.
     ///
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
     ///   - isSame: Returns whether two parts count as equal; must be as pure as `select`.
-    ///   - delivery: How many may wait, and which one is dropped when another arrives; the
-    ///     iterator counts these as `dropped`.
+    ///   - delivery: How many may wait, and which one is dropped if one too many arrives; the
+    ///     iterator counts the dropped ones as `dropped`.
     ///   - startingWithCurrent: True if each iterator starts with the current part.
     /// - Returns: A sequence that starts afresh for each iterator.
     public func values<Value: Sendable>(
@@ -241,12 +242,12 @@ nonisolated extension FluxSource {
         sequence(of: select, by: isSame, again: isSame, delivery.rule, startingWithCurrent)
     }
 
-    /// Returns the values of a part of the state whenever that part has changed, with a limit on how many may wait.
+    /// Returns a sequence of the values of a part, one each time it has changed, with a limit on how many may wait.
     ///
     /// - Parameters:
     ///   - select: A key path or closure that selects the part. It must be fast, and as pure as `handle(action:)`.
-    ///   - delivery: How many may wait, and which one is dropped when another arrives; the
-    ///     iterator counts these as `dropped`.
+    ///   - delivery: How many may wait, and which one is dropped if one too many arrives; the
+    ///     iterator counts the dropped ones as `dropped`.
     ///   - startingWithCurrent: True if each iterator starts with the current part.
     /// - Returns: A sequence that starts afresh for each iterator.
     public func values<Value: Equatable & Sendable>(

@@ -319,8 +319,8 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
 
     /// Reports every change of a source without computing anything; the value may be the same after it.
     ///
-    /// - Parameter changed: Called at each change while the lock of a store is held. Returns the object to
-    ///   settle once the lock is free.
+    /// - Parameter changed: Called at each change, while the lock of a store may be held. Returns the object to
+    ///   settle once no lock is held.
     /// - Returns: The token. Watching ends when it is released.
     public func watch(_ changed: @escaping @Sendable () -> (any FluxSettling)?) -> FluxSubscription {
         core.sources.watch(changed)

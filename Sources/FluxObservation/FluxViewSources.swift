@@ -196,9 +196,9 @@ nonisolated final class FluxViewAlarm: FluxSettling {
 
     /// Marks the work as pending; returns the object to settle, or nil if the work was pending already.
     func ring() -> (any FluxSettling)? {
-        // Relaxed: the caller holds the lock of the source that has changed, and the work takes that lock after it has
-        // cleared the mark. A caller that finds the mark set therefore comes before the work, which will see the
-        // change. The exchange only picks one of several callers.
+        // Relaxed: the caller holds, or has held since, the lock of the source that has changed, and the work takes
+        // that lock after it has cleared the mark. A caller that finds the mark set therefore comes before the work,
+        // which will see the change. The exchange only picks one of several callers.
         isDue.load(ordering: .relaxed) || isDue.exchange(true, ordering: .acquiringAndReleasing) ? nil : self
     }
 

@@ -6,8 +6,8 @@
 /// own.
 ///
 /// Its lock may be taken while the store's lock is held, never the other way round. Changes are noted with both locks
-/// held, so they are noted in the order in which the store applied them. The coordinator and the handle of its store keep each other until the store has ended.
-/// While anything is pending, the writer keeps both.
+/// held, so they are noted in the order in which the store applied them. The coordinator and the handle of its store
+/// keep each other until the store has ended. While anything is pending, the writer keeps both.
 ///
 /// The code that runs for each action is inlinable: with 256 callers, the unspecialised code costs as much as the
 /// database.

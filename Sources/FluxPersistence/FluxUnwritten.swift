@@ -95,7 +95,8 @@ nonisolated struct FluxUnwritten: Sendable {
         return try await $scope.withValue(scope) { try await body() }
     }
 
-    /// Waits until the stores that come before a store have written what was pending at a place, or the task is cancelled.
+    /// Waits until the stores that come before a store have written what was pending at a place, or the task is
+    /// cancelled.
     static func settle(at place: String?, before store: Path = path) async {
         guard let place else { return }
         // Waits for each entry once. A store that then writes newer changes stays registered, because other loads wait

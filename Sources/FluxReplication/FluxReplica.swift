@@ -115,8 +115,8 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///   - duration: How long to retry and to wait; a negative duration has already elapsed.
     /// - Returns: The position of the action in the log, or of a snapshot that includes it.
     /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` if the action was sent and its fate is not known: the time is up,
-    ///   the task is cancelled, the replica is closed or has stopped, a snapshot replaced the entries, or the log refused
-    ///   a repeated attempt. Any other error if the action was not applied and never will be.
+    ///   the task is cancelled, the replica is closed or has stopped, a snapshot replaced the entries, or the log
+    ///   refused a repeated attempt. Any other error if the action was not applied and never will be.
     @discardableResult public func dispatch(
         action: State.Action, within duration: Swift.Duration = .seconds(10)
     ) async throws(FluxReplicaError) -> UInt64 {

@@ -23,8 +23,8 @@
 /// changes.
 ///
 /// An action that the middleware itself dispatches is applied at once, with all its middleware: before the current
-/// action if it is dispatched before `next`, and after it if after `next` (C6). Middleware that dispatches the action it handles
-/// never ends.
+/// action if it is dispatched before `next`, and after it if after `next` (C6). Middleware that dispatches the action
+/// it handles never ends.
 ///
 /// Thread safety: it is called on any thread that dispatches, on several at once.
 nonisolated public protocol FluxMiddleware<Action>: Sendable {

@@ -63,8 +63,8 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// (C3). Inside `handle(action:)` it stops the program with a message (C6).
     ///
     /// - Parameter action: The change to make.
-    /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce, or if the action was held
-    ///   back: see ``FluxStoreAccess/hold(by:)``.
+    /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce, or if the action was
+    ///   held back: see ``FluxStoreAccess/hold(by:)``.
     /// - Complexity: That of `handle(action:)`, plus one step per queue that has subscriptions.
     @inlinable @inline(__always) @discardableResult public func dispatch(action: State.Action) -> UInt64? {
         let thread = handle.threads.requireImpure("dispatch(action:)")

@@ -64,8 +64,9 @@ nonisolated extension FluxStore {
     /// Runs a command on this store.
     ///
     /// If no rule holds the command back, the changes of `begin` are in the state when this returns. Commands that one
-    /// thread runs begin in that order, even if their types differ. Commands that rules hold back begin later, in no
-    /// particular order relative to others (C3). Each change is announced like that of an action.
+    /// thread runs begin in that order, even if their types differ. Commands that rules hold back begin when the rules
+    /// let them, in no particular order relative to commands that these rules do not cover (C3). Each change is
+    /// announced like that of an action.
     ///
     /// Cancelling the task leaves the state as it is at that moment. While the store is still loading, `begin` is held
     /// back like an action, and is applied later even if the task is cancelled. Once a store has ended, rules no longer

@@ -62,7 +62,7 @@ nonisolated func fluxChanges(_ part: @autoclosure () -> String, _ body: () throw
 ///
 /// A store that loads its state holds changes back, so `send` may return before the change is applied.
 nonisolated final class FluxCommandMark: Sendable {
-    /// A struct around the closure, as `FluxLock` requires.
+    /// A struct around the closure, as `FluxLock` advises.
     private struct Next { let body: @Sendable () -> Void }
 
     /// Nil after the call, so that whatever keeps the action, such as a history, does not keep the work.

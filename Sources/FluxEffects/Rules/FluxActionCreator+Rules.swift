@@ -7,7 +7,7 @@ nonisolated extension FluxActionCreator {
     ///
     /// - Parameters:
     ///   - dependency: The dependency that the converter needs from outside. Every conversion gets it.
-    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - rules: The rules that decide which events wait, replace others or are retried. They apply in this order.
     ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
     ///     held and must not use a store.
     ///   - onFailure: Receives each error that a conversion ended with, and its event.
@@ -33,7 +33,7 @@ nonisolated extension FluxActionCreator {
     /// - Parameters:
     ///   - dependency: The dependency that the converter needs from outside. Every conversion gets it.
     ///   - dispatcher: The destination of the actions. The creator and its events in flight keep it alive.
-    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - rules: The rules that decide which events wait, replace others or are retried. They apply in this order.
     ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
     ///     held and must not use a store.
     ///   - onFailure: Receives each error that a conversion ended with, and its event.
@@ -55,7 +55,7 @@ nonisolated extension FluxActionCreator {
     /// - Parameters:
     ///   - dependency: The dependency that the converter needs from outside. Every conversion gets it.
     ///   - store: The destination of the actions. The creator and its events in flight keep it alive.
-    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - rules: The rules that decide which events wait, replace others or are retried. They apply in this order.
     ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
     ///     held and must not use a store.
     ///   - onFailure: Receives each error that a conversion ended with, and its event.
@@ -76,7 +76,7 @@ nonisolated extension FluxActionCreator {
     ///
     /// - Parameters:
     ///   - dispatcher: The destination of the actions. The creator and its events in flight keep it alive.
-    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - rules: The rules that decide which events wait, replace others or are retried. They apply in this order.
     ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
     ///     held and must not use a store.
     ///   - onFailure: Receives each error that a conversion ended with, and its event.
@@ -94,7 +94,7 @@ nonisolated extension FluxActionCreator {
     ///
     /// - Parameters:
     ///   - store: The destination of the actions. The creator and its events in flight keep it alive.
-    ///   - rules: The rules for which events wait, replace others or are retried. They apply in this order.
+    ///   - rules: The rules that decide which events wait, replace others or are retried. They apply in this order.
     ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
     ///     held and must not use a store.
     ///   - onFailure: Receives each error that a conversion ended with, and its event.

@@ -87,7 +87,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
         FluxRule(ofAny(condition).map { .sequence($0) } ?? .concurrency(1, waiting: nil), for: key)
     }
 
-    /// Lets an event proceed once no other event of its key was fired for a while; earlier events are dropped.
+    /// Lets an event proceed once no other event of its key was fired for a while; drops it if one is fired before.
     ///
     /// - Parameters:
     ///   - key: Which events belong together; by default all events of the creator.
@@ -260,7 +260,8 @@ nonisolated public enum FluxDecision: Sendable {
     case start
     /// The event is dropped.
     case drop
-    /// The events with these ids are cancelled, and the event proceeds once they have ended.
+    /// The events with these ids are cancelled, and the event proceeds once they have ended; ids that are not in
+    /// flight, and its own, are ignored.
     case cancel([UInt64])
     /// The event proceeds once those with these ids have ended; ids that are not in flight, and its own, are ignored.
     case wait([UInt64])

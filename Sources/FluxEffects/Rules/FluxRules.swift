@@ -230,7 +230,7 @@ nonisolated final class FluxRuleRunner: Sendable {
     /// Decides while the lock is held; afterwards releases keys and cancels sleeps.
     @discardableResult private func decide<Result>(_ body: (inout Table) -> Result) -> Result {
         let (result, woken, gone) = table.withLock { table in
-            let result = FluxPureCode.run("a key, condition or FluxRuling of a FluxRule, or now of its clock") {
+            let result = FluxPureCode.run("a key, condition or FluxRuling of a FluxRule, or the clock of one") {
                 body(&table)
             }
             // While the lock is held, so that a task is recorded before it wakes up, and never replaces a later task.

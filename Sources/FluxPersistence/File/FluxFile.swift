@@ -41,8 +41,8 @@ import Dispatch
 /// Thread safety: all of it may be used from any thread; it reads and writes on its own queue, one at a time.
 nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
     private let access: FluxFileAccess<State>
-    /// Unlike the core's queues, it does not target a global queue: Swift tasks run on the threads of the global queues,
-    /// and a read or a write blocks its thread.
+    /// Unlike the core's queues, it does not target a global queue: Swift tasks run on the threads of the global
+    /// queues, and a read or a write blocks its thread.
     private let queue = DispatchQueue(label: "FluxFile")
 
     /// Creates an object for a file, which need not exist; nothing is read yet.
