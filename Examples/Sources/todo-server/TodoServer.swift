@@ -11,10 +11,10 @@ struct TodoServer: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "todo-server", abstract: "A server for to-do lists.",
         discussion: """
-            It reads three environment variables: HOST, the address to listen on (127.0.0.1 if not set); PORT (8080); and \
-            FOLDER, the folder of the lists (lists), which is created if it does not exist. It prints its address once it \
-            listens. SIGTERM or SIGINT shuts it down cleanly. The exit status is 0; 1 after an error, with the reason in \
-            the log; or 64 if it is given arguments, because it takes none.
+            It reads three environment variables: HOST, the address to listen on (127.0.0.1 if not set); PORT \
+            (8080); and FOLDER, the folder of the lists (lists), which is created if missing. It prints its address \
+            once it listens. SIGTERM or SIGINT shuts it down cleanly. The exit status is 0; 1 after an error, with \
+            the reason in the log; or 64 if it is given arguments, because it takes none.
             """)
 
     func run() async throws {
