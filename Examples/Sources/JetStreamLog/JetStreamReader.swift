@@ -187,7 +187,7 @@ final class Delivery: Sendable {
             guard state.waiter != nil else { return }
             if state.isUnknown { state.isStirred = true }
             if now - state.heard > silence {
-                state.lost = state.isUnknown ? "nobody knows the consumer" : "the consumer is not heard any more"
+                state.lost = state.isUnknown ? "no server knows the consumer" : "the consumer has gone silent"
             }
         }
     }
@@ -212,7 +212,7 @@ extension Delivery.State {
         guard words.count >= 9, words.count > first + 1, let place = UInt64(words[first]),
             let number = UInt64(words[first + 1])
         else {
-            lost = "a delivery that cannot be read: \(message.reply)"
+            lost = "unreadable delivery: \(message.reply)"
             return
         }
         guard number == last + 1 else {
@@ -222,7 +222,7 @@ extension Delivery.State {
         last = number
         outstanding -= 1
         guard let batch = JetStreamBatch.unpack(message.body, at: place) else {
-            lost = "what is stored at \(place) is none of ours"
+            lost = "the message at \(place) was not written by this program"
             return
         }
         entries += batch
@@ -233,7 +233,7 @@ extension Delivery.State {
     /// The answer that a consumer is made can arrive before the servers have told each other where it is. So one that was never
     /// heard is asked again for a while; of another it means that its server has gone.
     fileprivate mutating func foundNobody() {
-        if isHeard { lost = "nobody knows the consumer any more" } else { (outstanding, isUnknown) = (0, true) }
+        if isHeard { lost = "no server knows the consumer any more" } else { (outstanding, isUnknown) = (0, true) }
     }
 
     /// Takes what the consumer says of itself.

@@ -55,8 +55,8 @@ import Testing
         #expect(unlike.replay(Decoding()) == nil)
         #expect(
             unlike.complaints == [
-                "/boards/b: the state of revision 2 is not what the changes make",
-                "/boards/b: nobody has seen revision 3",
+                "/boards/b: the state of revision 2 differs from the result of the changes",
+                "/boards/b: no client has seen revision 3",
             ])
     }
 
