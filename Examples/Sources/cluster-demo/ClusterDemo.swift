@@ -36,8 +36,7 @@ struct Run: AsyncParsableCommand {
     @Flag(help: "With --chaos: no nodes; the C client of NATS appends directly. Whatever is lost then, NATS has lost.")
     var bare = false
 
-    @Option(help: ArgumentHelp("Only the faults with these numbers, from 0.", visibility: .hidden)) var fault: [Int] =
-        []
+    @Option(help: ArgumentHelp("Only faults with these numbers, from 0.", visibility: .hidden)) var fault: [Int] = []
 
     func validate() throws {
         if let chaos, chaos < 1 { throw ValidationError("--chaos must be at least 1.") }
