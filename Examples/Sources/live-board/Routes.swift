@@ -98,7 +98,7 @@ struct Routes: Sendable {
     private func perform(_ request: Request, _ context: BoardContext) async throws -> Response {
         let id = try board(context)
         let command = try await decode(BoardCommand.self, request)
-        guard let client = try client(request) else { throw Problem.invalid("The query needs a client.") }
+        guard let client = try client(request) else { throw Problem.invalid("The query parameter client is missing.") }
         return .json(try await boards.perform(command, on: id, by: client))
     }
 

@@ -82,7 +82,7 @@ extension BoardCommand {
         case .rename(let title): return .rename(title: try Self.checked(title))
         case .editCard(let card, let title, let text, let revision):
             let title = try Self.checked(title)
-            if text.count > 4_000 { throw .invalid("A text can have at most 4,000 characters, not \(text.count).") }
+            if text.count > 4_000 { throw .invalid("A text must have at most 4,000 characters, not \(text.count).") }
             return .editCard(card: card, title: title, text: text, revision: revision)
         case .moveList(_, let index), .moveCard(_, _, let index):
             if index < 0 { throw .invalid("An index must be 0 or more, not \(index).") }
