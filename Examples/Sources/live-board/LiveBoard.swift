@@ -47,7 +47,7 @@ struct LiveBoard: AsyncParsableCommand {
     @Option(help: "The name of the log and its stream on those servers; programs with the same name share the boards.")
     var stream = "live-board"
     @Option(help: "How many of the NATS servers keep a copy: 1, 3 or 5.") var replicas = 3
-    @Option(help: "How long a command waits for the log, in seconds; then its client receives an error.") var patience = 10
+    @Option(help: "How long a command waits for the log, in seconds; then the client gets an error.") var patience = 10
     @Option(help: "The maximum number of connections; further clients wait until one ends.")
     var connections = 10_000
     @Option(help: "How long a client may take to read waiting data, in seconds; then it is disconnected.")
