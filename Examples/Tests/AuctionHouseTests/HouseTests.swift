@@ -169,7 +169,7 @@ import Testing
                 limitFiles(to: nil)
                 var isRight = false
                 if case .failure(let error) = told {
-                    isRight = "\(error)".hasPrefix("the room is not saved yet: ") && "\(error)".contains("File too large")
+                    isRight = "\(error)".hasPrefix("the room is not saved yet") && "\(error)".contains("File too large")
                     if !isRight { print(error) }
                 }
                 for bid in bids {
