@@ -54,7 +54,7 @@ public final class FluxInspector: Sendable {
     ///     when a value is viewed.
     public init(limit: Int = 1_000, hiding hides: (@Sendable (_ name: String, _ value: Any) -> Bool)? = nil) {
         guard limit > 0 else {
-            fatalError("FluxInspector(limit: \(limit)) would keep nothing. Give a limit of 1 or more.")
+            fatalError("FluxInspector(limit: \(limit)) would keep nothing. Pass a limit of 1 or more.")
         }
         recorder = Recorder(limit: limit)
         rendering = Rendering(hides: hides)

@@ -11,7 +11,7 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
 
     init(token: String?) {
         if token == "" {
-            fatalError("FluxInspector.mount(token: \"\") lets everybody in: give a token that is not empty.")
+            fatalError("FluxInspector.mount(token: \"\") admits everyone: pass a token that is not empty.")
         }
         self.token = token
     }
@@ -73,7 +73,7 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
             {
                 return nil
             }
-            return refusal(.unauthorized, "Add ?token= and the token to the address of the inspector.")
+            return refusal(.unauthorized, "Add ?token= and the token to the inspector's address.")
         }
         let isForwarded = request.headers.contains { field in
             let name = field.name.canonicalName
@@ -83,7 +83,7 @@ struct Guardian<Context: RemoteAddressRequestContext>: RouterMiddleware {
             return nil
         }
         return refusal(
-            .forbidden, "Without a token the inspector is for this machine alone: ask for it by localhost or 127.0.0.1."
+            .forbidden, "Without a token the inspector is for this machine alone: open it as localhost or 127.0.0.1."
         )
     }
 

@@ -69,7 +69,7 @@ extension FluxInspector {
         get("stores") { _, _ in try Self.json(self.openStores) }
         get("stores/:id") { request, context in
             let store = try self.recorder.stores.all[context.parameters.require("id", as: Int.self)]
-            guard let store else { throw HTTPError(.notFound, message: "This store is not open any more.") }
+            guard let store else { throw HTTPError(.notFound, message: "This store is no longer open.") }
             return Self.answer(to: request, Self.plain) { try await self.rendering.state(store.info.state) }
         }
         get("rows/:number") { request, context in
@@ -80,7 +80,7 @@ extension FluxInspector {
         }
         get("rows/:number/state") { request, context in
             guard case .applied(let applied) = try self.row(context).content, let states = applied.states else {
-                throw HTTPError(.notFound, message: "This row announced no state.")
+                throw HTTPError(.notFound, message: "No state was announced with this row.")
             }
             return Self.answer(to: request, Self.plain) { try await self.rendering.state(states.after) }
         }
@@ -125,7 +125,7 @@ extension FluxInspector {
 
     private func row(_ context: some RequestContext) throws -> Row {
         if let row = recorder.row(try context.parameters.require("number", as: UInt64.self)) { return row }
-        throw HTTPError(.notFound, message: "This row is not kept any more.")
+        throw HTTPError(.notFound, message: "This row is no longer kept.")
     }
 
     /// The page; it names its files relative to the last component of its own address.

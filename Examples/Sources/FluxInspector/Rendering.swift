@@ -137,7 +137,7 @@ struct Rendering: Sendable {
         }
         let text = cut(diff(sides.0.value, sides.1.value) ?? "", to: Self.longestText)
         guard sides.0.isCut || sides.1.isCut else { return text }
-        return "  // Too much to compare all of it: what differs where something is left out is not told.\n" + text
+        return "  // Too large to compare completely: differences in omitted parts are not shown.\n" + text
     }
 
     private static func lines(of value: Any) -> Set<Substring> {

@@ -39,7 +39,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
     /// Refuses a key that is too long: a line that exceeds the server's limit would end the connection, for all keys.
     private func requireKey() throws(FluxSharedLogError) {
         guard token.utf8.count <= Self.largestToken else {
-            throw .refused("a key of \(token.utf8.count) bytes as a word of a subject: 2,600 at most")
+            throw .refused("the key takes \(token.utf8.count) bytes in a subject; the limit is 2,600")
         }
     }
 
@@ -58,7 +58,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
         // Leaves room for headers and framing.
         guard entry.count <= logs.connection.limit - 512 else {
             throw .refused(
-                "\(entry.count) bytes for \(entries) are more than the \(logs.connection.limit) that the servers take")
+                "\(entry.count) bytes for \(entries) exceed the servers' limit of \(logs.connection.limit)")
         }
         return try await appender.append(entry).get()
     }
@@ -122,7 +122,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
                 // The server that answered does not have the mark yet.
                 try await Task.sleep(for: .milliseconds(20))
             }
-            return .failure(.unavailable("no server has what a majority of them has acknowledged"))
+            return .failure(.unavailable("no server that answers has everything that a majority has acknowledged"))
         } catch let error as FluxSharedLogError {
             return .failure(error)
         } catch {
@@ -171,11 +171,11 @@ public final class JetStreamKeyLog: FluxSharedLog {
             do {
                 let head = try JSONDecoder().decode(Head.self, from: stored.data ?? Data())
                 guard head.parts >= 0, head.bytes >= 0 else {
-                    throw FluxSharedLogError.refused("\(head.parts) parts of \(head.bytes) bytes")
+                    throw FluxSharedLogError.refused("it claims \(head.parts) parts with \(head.bytes) bytes")
                 }
                 heads.append((head, stored.seq))
             } catch {
-                throw .refused("what is stored as \(head) is none of ours: \(error)")
+                throw .refused("the message stored as \(head) was not written by this program: \(error)")
             }
         }
         return heads
@@ -199,7 +199,7 @@ public final class JetStreamKeyLog: FluxSharedLog {
             if state.count == head.bytes { return FluxSharedSnapshot(position: head.position, state: state) }
             // A part is missing: a newer snapshot has replaced this one in the meantime.
         }
-        throw .unavailable("the parts of the newest snapshot are not there")
+        throw .unavailable("parts of the newest snapshot are missing")
     }
 
     /// Stores a snapshot, in as many messages as it needs, unless one of this position or a newer one exists.

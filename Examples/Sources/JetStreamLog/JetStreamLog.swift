@@ -52,7 +52,7 @@ public final class JetStreamLog: Sendable {
         servers: [String], stream: String, replicas: Int = 3, timeout: Swift.Duration = .seconds(5)
     ) async throws(FluxSharedLogError) {
         guard !stream.isEmpty, stream.utf8.allSatisfy({ isPlain($0) }) else {
-            throw .refused("\"\(stream)\" is no name for a stream: letters, digits, - and _")
+            throw .refused("\"\(stream)\" is not a valid stream name: use letters, digits, - and _")
         }
         self.stream = stream
         connection = try await NatsConnection(servers: servers, timeout: timeout)
@@ -116,7 +116,7 @@ public final class JetStreamLog: Sendable {
         compare("max_msgs_per_subject", \.max_msgs_per_subject)
         compare("allow_rollup_hdrs", \.allow_rollup_hdrs)
         if !differences.isEmpty {
-            throw .refused("the stream \(wanted.name) is there, and its \(differences.joined(separator: ", its "))")
+            throw .refused("the stream \(wanted.name) exists, but its \(differences.joined(separator: ", its "))")
         }
     }
 

@@ -130,7 +130,7 @@ enum JetStream {
             return try JSONDecoder().decode(type, from: bytes)
         } catch {
             let start = String(decoding: message.body.prefix(200), as: UTF8.self)
-            throw .other(.unavailable("an answer that cannot be read: \(start)"))
+            throw .other(.unavailable("unreadable answer: \(start)"))
         }
     }
 
@@ -144,8 +144,8 @@ extension JetStream.Failure {
     /// Returns the error for a caller that did not expect this failure.
     func failure(_ what: String) -> FluxSharedLogError {
         switch self {
-        case .notFound: .unavailable("\(what) is not there")
-        case .exists: .refused("\(what) is there, and made otherwise")
+        case .notFound: .unavailable("\(what) does not exist")
+        case .exists: .refused("\(what) exists with other settings")
         case .other(let error): error
         }
     }

@@ -188,7 +188,7 @@ final class Delivery: Sendable {
             guard state.waiter != nil else { return }
             if state.isUnknown { state.isStirred = true }
             if now - state.heard > silence {
-                state.lost = state.isUnknown ? "nobody knows the consumer" : "the consumer is not heard any more"
+                state.lost = state.isUnknown ? "no server knows the consumer" : "the consumer has gone silent"
             }
         }
     }
@@ -215,7 +215,7 @@ extension Delivery.State {
         guard words.count >= 9, words.count > first + 1, let place = UInt64(words[first]),
             let number = UInt64(words[first + 1])
         else {
-            lost = "a delivery that cannot be read: \(message.reply)"
+            lost = "unreadable delivery: \(message.reply)"
             return
         }
         guard number == last + 1 else {
@@ -225,7 +225,7 @@ extension Delivery.State {
         last = number
         outstanding -= 1
         guard let batch = JetStreamBatch.unpack(message.body, at: place) else {
-            lost = "what is stored at \(place) is none of ours"
+            lost = "the message at \(place) was not written by this program"
             return
         }
         entries += batch
@@ -236,7 +236,7 @@ extension Delivery.State {
     /// The answer that a consumer was created can arrive before the servers know from each other where it is. So a
     /// consumer that was never heard is asked again for a while. If it was heard before, its server is gone.
     fileprivate mutating func foundNobody() {
-        if isHeard { lost = "nobody knows the consumer any more" } else { (outstanding, isUnknown) = (0, true) }
+        if isHeard { lost = "no server knows the consumer any more" } else { (outstanding, isUnknown) = (0, true) }
     }
 
     /// Takes a status message of the consumer.

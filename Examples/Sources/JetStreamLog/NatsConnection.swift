@@ -97,7 +97,7 @@ final class NatsConnection: Sendable {
         _ subject: String, _ body: [UInt8], headers: [(String, String)] = [], within duration: Swift.Duration? = nil
     ) async throws(FluxSharedLogError) -> Message {
         guard body.count + headers.reduce(64, { $0 + $1.0.utf8.count + $1.1.utf8.count + 4 }) <= limit else {
-            throw .refused("\(body.count) bytes for \(subject) are more than the \(limit) that the servers take")
+            throw .refused("\(body.count) bytes for \(subject) exceed the servers' limit of \(limit)")
         }
         let number = answers.newNumber()
         let answer = await withTaskCancellationHandler {
@@ -114,7 +114,7 @@ final class NatsConnection: Sendable {
         }
         answers.forget(number)
         let message = try answer.get()
-        if message.status == 503 { throw .unavailable("nobody answers for \(subject) at present") }
+        if message.status == 503 { throw .unavailable("no server answers for \(subject) at present") }
         return message
     }
 
@@ -387,7 +387,7 @@ private final class Answers: Sendable {
         /// The last error, until an answer arrives.
         var trouble: String?
 
-        func explained(_ text: String) -> String { trouble.map { "\(text), and last of all was heard: \($0)" } ?? text }
+        func explained(_ text: String) -> String { trouble.map { "\(text); the last error was: \($0)" } ?? text }
     }
 
     private let state = Mutex(State())
@@ -466,7 +466,7 @@ private final class Answers: Sendable {
     func lostConnection() {
         let (all, text) = state.withLock { state in
             defer { state.expected = [:] }
-            return (state.expected.values, state.explained("the connection was lost before the answer came"))
+            return (state.expected.values, state.explained("the connection was lost before the answer arrived"))
         }
         for expected in all { expected.continuation.resume(returning: .failure(.unavailable(text))) }
     }
@@ -477,7 +477,7 @@ private final class Answers: Sendable {
             for number in late.keys { state.expected[number] = nil }
             return (
                 late.values.map {
-                    ($0, state.explained("no answer in time for what was sent to \($0.subject)"))
+                    ($0, state.explained("no answer in time to a message for \($0.subject)"))
                 }, state.watchers.values
             )
         }

@@ -29,7 +29,7 @@ public final class NatsServer: Sendable {
         let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
         process.waitUntilExit()
         guard let version = text.firstMatch(of: /v(\d+\.\d+\.\d+)/)?.1 else {
-            throw ServerFailure(description: "nats-server does not tell its version: \(text)")
+            throw ServerFailure(description: "nats-server does not report its version: \(text)")
         }
         return String(version)
     }

@@ -33,7 +33,7 @@ public final class PostgresServer: Sendable {
         if geteuid() == 0 {
             let other = try findProgram("setpriv", package: "util-linux")
             guard let user = getpwnam("postgres") else {
-                throw ServerFailure(description: "there is no user postgres: install postgresql (Debian's name of it)")
+                throw ServerFailure(description: "there is no user postgres: install postgresql (Debian's name)")
             }
             chown(data, user.pointee.pw_uid, user.pointee.pw_gid)
             chmod(folder, 0o755)

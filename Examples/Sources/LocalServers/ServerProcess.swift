@@ -93,7 +93,7 @@ public func findProgram(_ name: String, package: String, in folders: [String] = 
     let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
     let candidates = (path.split(separator: ":").map(String.init) + ["/usr/sbin"] + folders).map { "\($0)/\(name)" }
     guard let found = candidates.first(where: FileManager.default.isExecutableFile(atPath:)) else {
-        throw ServerFailure(description: "there is no \(name): install \(package) (Debian's name of it)")
+        throw ServerFailure(description: "\(name) was not found: install \(package) (Debian's name)")
     }
     return found
 }
@@ -117,7 +117,7 @@ public func freePort() throws(ServerFailure) -> Int {
         let port = portsOfServers.lowerBound + next % portsOfServers.count
         if try isFree(port) { return port }
     }
-    throw ServerFailure(description: "there is no free port on the loopback from \(portsOfServers)")
+    throw ServerFailure(description: "there is no free port on the loopback address in \(portsOfServers)")
 }
 
 /// Returns different ports of the loopback at which nothing listens at the moment.
@@ -137,7 +137,7 @@ private func isFree(_ port: Int) throws(ServerFailure) -> Bool {
     #else
         let descriptor = socket(AF_INET, SOCK_STREAM, 0)
     #endif
-    guard descriptor >= 0 else { throw ServerFailure(description: "no socket can be opened, to look for a free port") }
+    guard descriptor >= 0 else { throw ServerFailure(description: "cannot open a socket to look for a free port") }
     defer { close(descriptor) }
     // As a server does, so that a connection closed a moment ago does not block the port.
     var yes: Int32 = 1

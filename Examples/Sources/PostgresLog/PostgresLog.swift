@@ -29,7 +29,7 @@ public final class PostgresLog: Sendable {
         // A name in PostgreSQL has at most 63 bytes, including the suffix `_entries`.
         guard name.wholeMatch(of: /[a-z_][a-z0-9_]{0,54}/) != nil else {
             throw .refused(
-                "\"\(name)\" is no name for tables: 1 to 55 lower-case letters, digits and _, no digit first")
+                "\"\(name)\" is not a valid table prefix: use 1 to 55 of a-z, 0-9 and _, no digit first")
         }
         self.name = name
         (writer, reader) = (Session(address), Session(address))
@@ -91,9 +91,11 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Throws: The reason why it was not committed, or may not have been.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
         // Checked here, so that entries of other callers are not refused with it.
-        guard entry.count <= Self.largest else { throw .refused("an entry of \(entry.count) bytes: 256 MB at most") }
+        guard entry.count <= Self.largest else {
+            throw .refused("the entry has \(entry.count) bytes; the limit is 256 MB")
+        }
         guard key.utf8.count <= Self.largestKey else {
-            throw .refused("an entry's key of \(key.utf8.count) bytes: \(Self.largestKey) at most")
+            throw .refused("the entry's key has \(key.utf8.count) bytes; the limit is \(Self.largestKey)")
         }
         let answer = Answer<UInt64>()
         let isFirst = appends.withLock { appends in
@@ -129,7 +131,7 @@ public final class PostgresKeyLog: FluxSharedLog {
                     "SELECT \(log.name)_append($1, $2, $3)",
                     [.array(batch.map(\.id)), .array(batch.map(\.entry))], on: log.writer)
                 guard rows.count == batch.count else {
-                    throw .unavailable("\(rows.count) of \(batch.count) were answered")
+                    throw .unavailable("only \(rows.count) of \(batch.count) appends were answered")
                 }
                 for (append, row) in zip(batch, rows) { append.answer.give(.success(row[0].number)) }
             } catch {
@@ -233,8 +235,8 @@ public final class PostgresKeyLog: FluxSharedLog {
     private func run(
         _ statement: String, _ parameters: [Parameter] = [], on session: Session, sending size: Int? = nil
     ) async throws(FluxSharedLogError) -> [Row] {
-        guard !key.utf8.contains(0) else { throw .refused("a key with a zero byte") }
-        guard key.utf8.count <= 2_600 else { throw .refused("a key of \(key.utf8.count) bytes: 2,600 at most") }
+        guard !key.utf8.contains(0) else { throw .refused("the key contains a zero byte") }
+        guard key.utf8.count <= 2_600 else { throw .refused("the key has \(key.utf8.count) bytes; the limit is 2,600") }
         return try await session.run(statement, [.text(key)] + parameters, sending: size)
     }
 }

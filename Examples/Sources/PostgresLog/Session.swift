@@ -130,7 +130,7 @@ final class Session: @unchecked Sendable {
         let values = parameters.map(\.bytes)
         // The limit of a message to the server.
         let size = values.reduce(0) { $0 + $1.count }
-        guard size < 1 << 30 else { throw .refused("more than PostgreSQL takes: 1 GB") }
+        guard size < 1 << 30 else { throw .refused("the statement exceeds PostgreSQL's limit of 1 GB") }
         let copies = values.map { value in
             let copy = UnsafeMutableBufferPointer<CChar>.allocate(capacity: max(1, value.count))
             UnsafeMutableRawBufferPointer(copy).copyBytes(from: value)

@@ -89,34 +89,34 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
         /// The version of the coding.
         public let known: Int
         /// One line with both versions.
-        public var description: String { "it is of version \(stored), and this program knows \(known)" }
+        public var description: String { "the database has version \(stored), but this program knows only \(known)" }
     }
 
     /// The database belongs to another program, or to another part of this one; it is refused and left unchanged.
     public struct Foreign: Error, CustomStringConvertible {
         /// One line with this message.
-        public var description: String { "it is a database of something else" }
+        public var description: String { "the database belongs to something else" }
     }
 
     /// Another log of this or another process has the database open, and a database belongs to one log.
     public struct InUse: Error, CustomStringConvertible {
         /// One line that says what to do.
         public var description: String {
-            "the database is locked: another store or process has it open; close that one, or wait longer, by `patience`"
+            "the database is locked: another store or process has it open; close that one, or pass a longer `patience`"
         }
     }
 
     /// The path is empty or has a zero byte: SQLite would create a temporary database, or one of another name.
     public struct NotAPath: Error, CustomStringConvertible {
         /// One line with this message.
-        public var description: String { "a path must not be empty, and must not have a zero byte" }
+        public var description: String { "a path must not be empty or contain a zero byte" }
     }
 
     /// The file was deleted, moved or replaced while the database was open: what is written to it would be lost.
     public struct Moved: Error, CustomStringConvertible {
         /// One line that says what to do.
         public var description: String {
-            "the file was deleted, moved or replaced while it was open; put it back, or open the log anew"
+            "the file was deleted, moved or replaced while it was open; put it back, or reopen the log"
         }
     }
 
@@ -253,7 +253,9 @@ public final class SQLiteLog<State: FluxState>: FluxLog {
     private static func requireWhole(_ database: Database) throws {
         // Without "main" SQLite would create a temporary database to check that too, and keep 90 KB for it.
         let findings = try String.fetchAll(database, sql: "PRAGMA main.quick_check(1)")
-        if findings != ["ok"] { throw Damaged(description: "it is damaged: \(findings.joined(separator: "; "))") }
+        if findings != ["ok"] {
+            throw Damaged(description: "the database is damaged: \(findings.joined(separator: "; "))")
+        }
     }
 
     private static func has(_ column: String, _ table: String, _ database: Database) throws -> Bool {
@@ -459,7 +461,7 @@ enum SQLiteLogChecksum {
     /// A row that differs from what was written.
     struct Mismatch: Error, CustomStringConvertible {
         let number: Int64?
-        var description: String { "the row \(number.map { "of number \($0)" } ?? "without a number") is damaged" }
+        var description: String { "the row \(number.map { "with number \($0)" } ?? "without a number") is damaged" }
     }
 
     static func of(_ numbers: [Int64], _ bytes: Data) -> Int64 {

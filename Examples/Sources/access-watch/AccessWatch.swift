@@ -7,32 +7,32 @@ import Terminal
 struct AccessWatch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "access-watch",
-        abstract: "Summarises the access log of a web server, live if you like.",
+        abstract: "Summarises the access logs of web servers, live with --follow.",
         discussion: """
             Reads Common and Combined Log Format, as Apache httpd and nginx write them. Every line counts as a request \
-            or as malformed; a malformed one is reported on standard error with its number and the reason.
+            or as malformed. Each malformed line is reported on standard error with its number and the reason.
 
-            The exit status is 0, also where lines are malformed, 1 if the summary cannot be written, 2 if a file \
-            cannot be read, or the port of --inspect cannot be had, and 64 for arguments that are none.
+            The exit status is 0, even if lines are malformed; 1 if the summary cannot be written; 2 if a file cannot \
+            be read, or the port of --inspect cannot be used; and 64 for invalid arguments.
             """
     )
 
-    @Argument(help: "The logs to read; - is the standard input, which is also read if none is named.")
+    @Argument(help: "The logs to read; - is standard input, which is also read if no log is named.")
     var files: [String] = []
 
-    @Flag(help: "Go on at the end, also if a file is rotated or truncated, until SIGINT, SIGTERM or SIGHUP comes.")
+    @Flag(help: "Keep reading at the end, even if a file is rotated or truncated, until SIGINT, SIGTERM or SIGHUP.")
     var follow = false
 
     @Flag(help: "Print the summary as one line of JSON, for programs.")
     var json = false
 
-    @Option(help: "How many of the busiest paths to name.")
+    @Option(help: "How many of the busiest paths to list.")
     var paths = 10
 
-    @Option(help: "How many malformed lines to report at most. (default: all)")
+    @Option(help: "The maximum number of malformed lines to report. (default: all)")
     var reports: Int?
 
-    @Option(help: "Show what happens inside, at /inspect on this port of 127.0.0.1; 0 is any that is free.")
+    @Option(help: "Serve the inspector at /inspect on this port of 127.0.0.1; 0 for any free port.")
     var inspect: Int?
 
     func validate() throws {
@@ -64,7 +64,7 @@ struct AccessWatch: AsyncParsableCommand {
         guard let inspect else { return nil }
         do {
             let inspection = try await Inspection(port: inspect)
-            console.note("what happens inside: \(inspection.address)")
+            console.note("inspector: \(inspection.address)")
             return inspection
         } catch {
             console.note("--inspect \(inspect): \(error)")

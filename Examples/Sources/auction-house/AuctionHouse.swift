@@ -8,18 +8,18 @@ import Terminal
 struct AuctionHouseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "auction-house",
-        abstract: "An auction house of many rooms, with bidders and watchers that it makes up itself.",
+        abstract: "An auction house with many rooms, and simulated bidders and watchers.",
         discussion: """
-            Run it, kill it at any moment, run it again: no bid that was acknowledged is lost, and check proves it. SIGINT, \
-            SIGTERM and SIGHUP close the house in order. The exit status is 0; 1 with a line on standard \
-            error; or 64 for arguments that are none.
+            Run it, kill it at any moment, and run it again: no acknowledged bid is lost, and check proves it. SIGINT, \
+            SIGTERM and SIGHUP shut it down cleanly. The exit status is 0; 1 after an error, with a line on standard \
+            error; or 64 for invalid arguments.
             """,
         subcommands: [Run.self, Check.self])
 }
 
 /// The folder of the rooms, and the file with what was acknowledged.
 struct Place: ParsableArguments {
-    @Argument(help: "The folder of the rooms; made by run if it is not there.") var folder: String
+    @Argument(help: "The folder of the rooms; run creates it if it is missing.") var folder: String
 
     var receipts: String { "\(folder)/receipts" }
 }
@@ -27,16 +27,16 @@ struct Place: ParsableArguments {
 struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract:
-            "Opens the house for a while. What is acknowledged goes to the file receipts, as room, bidder and amount.")
+            "Opens the house for a while. Acknowledged bids go to the file receipts, as room, bidder and amount.")
 
     @OptionGroup var place: Place
     @Option(help: "How many rooms there are.") var rooms = 1_000
-    @Option(help: "How many of them are open at once, as long as nobody is in more.") var open = 200
-    @Option(help: "How many bids are made in all.") var bids = 10_000
-    @Option(help: "How many bidders make them, all at the same time.") var bidders = 100
-    @Option(help: "How many watchers look on; every fourth is slow.") var watchers = 1_000
-    @Option(help: "How many bids the repository is asked about at once.") var questions = 40
-    @Option(help: "How long it takes to answer, in milliseconds.") var latency = 5
+    @Option(help: "How many rooms stay open at once, unless more are in use.") var open = 200
+    @Option(help: "How many bids are made in total.") var bids = 10_000
+    @Option(help: "How many bidders make the bids, all at the same time.") var bidders = 100
+    @Option(help: "How many watchers there are; every fourth is slow.") var watchers = 1_000
+    @Option(help: "How many bids the repository checks at once.") var questions = 40
+    @Option(help: "How long each check takes, in milliseconds.") var latency = 5
 
     func validate() throws {
         for (name, value, least) in [
@@ -66,7 +66,7 @@ struct Run: AsyncParsableCommand {
             let showing = Task {
                 defer { ending.finish() }
                 for await board in house.board.states {
-                    let text = "\(board.rooms) rooms, \(board.bids) bids in them, \(board.highest) the highest"
+                    let text = "\(board.rooms) rooms with \(board.bids) bids, the highest \(board.highest)"
                     try Output.standard.write("open      \(text)\n")
                     // Changes during this pause are skipped.
                     try? await Task.sleep(for: .seconds(1))
@@ -95,7 +95,7 @@ struct Run: AsyncParsableCommand {
             let tally = town.tally
             try Output.standard.write(
                 """
-                bids      \(tally.taken) taken, \(tally.outbid) outbid, \(tally.refused) refused
+                bids      \(tally.taken) accepted, \(tally.outbid) outbid, \(tally.refused) refused
                 watchers  \(tally.shown) states shown, \(tally.skipped) skipped
                 closed
 
@@ -106,7 +106,7 @@ struct Run: AsyncParsableCommand {
 
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Opens the rooms again and looks for what was acknowledged.")
+        abstract: "Opens the rooms again and looks for every acknowledged bid.")
 
     @OptionGroup var place: Place
 
@@ -123,7 +123,7 @@ struct Check: AsyncParsableCommand {
                 throw Failure("\(lost.count) acknowledged bids are lost, such as \(first.bid) in room \(first.room)")
             }
             if let wrong = lines.firstIndex(of: nil) {
-                throw Failure("\(place.receipts):\(wrong + 1): is no receipt; no bid of the other lines is lost")
+                throw Failure("\(place.receipts):\(wrong + 1): is not a receipt; no bid on the other lines is lost")
             }
             try Output.standard.write("\(receipts.count) bids were acknowledged, and none is lost\n")
         }

@@ -53,8 +53,8 @@ final class Desk: Sendable {
             let failure = Task { [store] in await store.handle.failure() }
             failure.cancel()
             guard let error = await failure.value else { return }
-            let cause = error is CancellationError ? "it takes longer than \(patience)" : "\(error)"
-            throw Failure("the room is not saved: \(cause); it is still tried")
+            let cause = error is CancellationError ? "saving takes longer than \(patience)" : "\(error)"
+            throw Failure("the room is not saved yet: \(cause); saving is retried")
         }
     }
 }

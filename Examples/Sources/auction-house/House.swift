@@ -27,8 +27,8 @@ final class House: Sendable {
             let name = "room-\(room)"
             // Refused as long as that file exists: a room without bids would look as if there had never been any.
             if FileManager.default.fileExists(atPath: "\(folder)/\(name).unreadable") {
-                let what = "what it had is in \(name).unreadable"
-                throw Failure("room \(room): \(what): move that back mended, or remove it to go on")
+                let what = "its content is in \(name).unreadable"
+                throw Failure("room \(room): \(what): repair and restore it, or remove it to continue")
             }
             return try await Desk(path: "\(folder)/\(name)", repository: repository, limit: limit)
         } close: { desk in
@@ -48,7 +48,7 @@ final class House: Sendable {
         let report = await desks.shutdown(within: duration)
         if let (room, error) = report.failed.first { throw Failure("room \(room) was not closed: \(error)") }
         if let room = report.late.first {
-            throw Failure("room \(room) was not closed in time: somebody is in it, or it cannot be saved")
+            throw Failure("room \(room) was not closed in time: it is in use, or cannot be saved")
         }
     }
 

@@ -10,15 +10,15 @@ import Terminal
 struct BareBoard: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bare-board",
-        abstract: "The boards of live-board on bare actors, to measure that beside it.",
+        abstract: "The boards of live-board on plain actors, for comparison.",
         discussion: """
-            It has the same commands, the same streams and the same durability, and answers through the same layers of \
-            HTTP. It has no page, does not limit what is under way, and leaves boards open.
+            It has the same commands, the same streams, the same durability and the same HTTP layers. It has no page, \
+            does not limit concurrent work, and leaves boards open.
             """)
 
-    @Option(help: "The address to listen at.") var host = "127.0.0.1"
-    @Option(help: "The port to listen at; 0: any that is free.") var port = 8_080
-    @Option(help: "The folder of the boards; made if it is not there.") var data = "bare-board-data"
+    @Option(help: "The address to listen on.") var host = "127.0.0.1"
+    @Option(help: "The port to listen on; 0 for any free port.") var port = 8_080
+    @Option(help: "The folder of the boards; created if missing.") var data = "bare-board-data"
 
     func run() async throws {
         // A client that disconnects during a write must not end the program.

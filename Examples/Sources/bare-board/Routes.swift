@@ -35,7 +35,7 @@ func makeRouter(_ boards: SharedBoards, _ metrics: Prometheus) -> Router<BoardCo
         let board = try await board(context, boards)
         let command = try await decode(BoardCommand.self, request)
         guard let client = request.uri.queryParameters.get("client") else {
-            throw Problem.invalid("The query has to have a client.")
+            throw Problem.invalid("The query parameter client is missing.")
         }
         return json(try await board.perform(command, by: client))
     }

@@ -7,23 +7,23 @@ import Terminal
 struct BoardLoad: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "board-load",
-        abstract: "Puts servers of boards under load, one after the other, and measures them beside each other.",
+        abstract: "Puts board servers under load, one after another, and compares them.",
         discussion: """
-            It starts each program, connects clients that watch, a few of which read nothing, and sends commands at a \
-            steady rate. All who read have to end on the same revision and the same board. A delay is from the moment \
-            that a command was due to that at which one client has its change, or a state that has it, over all clients.
+            It starts each program, connects watching clients, a few of which read nothing, and sends commands at a \
+            steady rate. All clients that read must end on the same revision and the same board. A delay is the time \
+            from when a command was due until one client has its change, or a state with it; all clients count.
 
-            The exit status is 1 if clients disagree or a program fails, and with --check if the first program is slower \
-            or larger than the second.
+            The exit status is 1 if clients disagree or a program fails or, with --check, if the first program is \
+            slower or larger than the second.
             """)
 
-    @Argument(help: "The programs, by their names beside this one or by their paths.")
+    @Argument(help: "The programs: names of programs beside this one, or paths.")
     var programs = ["live-board", "bare-board"]
     @Option(help: "How many clients watch.") var clients = 2_000
     @Option(help: "How many of them read nothing.") var silent = 5
     @Option(parsing: .upToNextOption, help: "How many boards they share, one measurement each.") var boards = [1, 200]
-    @Option(help: "How many commands are sent in a second.") var rate = 200
-    @Option(help: "For how many seconds.") var seconds = 10
+    @Option(help: "How many commands are sent per second.") var rate = 200
+    @Option(help: "For how many seconds commands are sent.") var seconds = 10
     @Option(help: "How often each program is measured, in turn.") var rounds = 2
     @Flag(help: "Fail if the first program's 99th percentile or memory is above 1.1 times the second's.")
     var check = false

@@ -50,7 +50,7 @@ final class Crowd: @unchecked Sendable {
 
     /// Waits until every client that reads has received something.
     func isThere() async throws {
-        try await wait("some clients got no state") { $0.watchers.allSatisfy { $0.watcher.revision != nil } }
+        try await wait("some clients received no state") { $0.watchers.allSatisfy { $0.watcher.revision != nil } }
     }
 
     /// Waits until every client that reads has reached the last revision of its board.
@@ -58,7 +58,7 @@ final class Crowd: @unchecked Sendable {
         try await loop.submit {
             for (ledger, revision) in zip(self.ledgers, revisions) { ledger.last = revision }
         }.get()
-        try await wait("some clients did not get all changes") { crowd in
+        try await wait("some clients did not receive all changes") { crowd in
             crowd.watchers.allSatisfy { !$0.watcher.isOpen || $0.watcher.revision == $0.ledger.last }
         }
     }
@@ -76,14 +76,14 @@ final class Crowd: @unchecked Sendable {
         try await loop.submit {
             var findings = Findings()
             for (watcher, ledger) in self.watchers {
-                if !watcher.isOpen { ledger.complain("a client was cut off") }
+                if !watcher.isOpen { ledger.complain("a client was disconnected") }
                 if watcher.revision != ledger.last {
                     ledger.complain("a client ended on revision \(watcher.revision ?? 0), not \(ledger.last ?? 0)")
                 }
             }
             let decoding = Decoding()
             for (ledger, board) in zip(self.ledgers, boards) {
-                if ledger.replay(decoding) != board { ledger.complain("the changes make another board") }
+                if ledger.replay(decoding) != board { ledger.complain("the changes lead to a different board") }
                 findings.delays.add(ledger.delays)
                 findings.skipped += ledger.skipped
                 findings.complaints += ledger.complaints

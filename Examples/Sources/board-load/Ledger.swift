@@ -73,11 +73,11 @@ final class Ledger {
             } else if let next = states.keys.filter({ $0 >= revision }).min(), let known = decoder.board(states[next]) {
                 (revision, board) = (next, known)
             } else {
-                complain("nobody has seen revision \(revision)")
+                complain("no client has seen revision \(revision)")
                 return nil
             }
             if let state = states[revision], decoder.board(state) != board {
-                complain("the state of revision \(revision) is not what the changes make")
+                complain("the state of revision \(revision) differs from the result of the changes")
             }
         }
         return board

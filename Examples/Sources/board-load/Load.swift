@@ -41,7 +41,7 @@ struct Load {
 
     private func run(_ command: Command, _ watching: any EventLoop, _ calling: any EventLoop) async throws -> Outcome {
         guard let port = await command.nextLine()?.split(separator: ":").last.flatMap({ Int($0) }) else {
-            throw Failure("it does not listen")
+            throw Failure("it printed no address to connect to")
         }
         let server = try SocketAddress(ipAddress: "127.0.0.1", port: port)
         let commands = Commands(settings.rate * settings.seconds)

@@ -10,12 +10,12 @@ import Terminal
 struct ClusterDemo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster-demo",
-        abstract: "Three NATS servers and three nodes on this machine, and what goes wrong among them.",
+        abstract: "Runs three NATS servers and three nodes on this machine, and can make them fail.",
         discussion: """
-            Prints the addresses, and runs until SIGINT, SIGTERM or SIGHUP; then everything it has started ends too. Its files \
-            are in a temporary folder, which goes. It needs nats-server.
+            Prints the addresses, and runs until SIGINT, SIGTERM or SIGHUP; then everything it has started ends too. \
+            Its files are in a temporary folder, which is removed at the end. It needs nats-server.
 
-            The exit status is 0, or 1 with a line for each thing that did not hold.
+            The exit status is 0, or 1 with a line for each failed check.
             """,
         subcommands: [Run.self, Node.self], defaultSubcommand: Run.self)
 }
@@ -27,22 +27,22 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Kills, pauses and cuts off servers and nodes for so long, and checks that nothing is lost.",
+            "Kills, pauses and disconnects servers and nodes for this time, and checks that nothing is lost.",
             valueName: "seconds"))
     var chaos: Int?
-    @Option(help: "What to take at random begins with this number.") var seed = UInt64.random(in: 1...999_999)
-    @Flag(help: "Leaves out the figures of --chaos, which take a minute.") var noFigures = false
+    @Option(help: "The seed of all random choices.") var seed = UInt64.random(in: 1...999_999)
+    @Flag(help: "Leaves out the measurements of --chaos, which take a minute.") var noFigures = false
 
-    @Flag(help: "With --chaos: no nodes, and the C client of NATS by itself appends. What is lost then, NATS has lost.")
+    @Flag(help: "With --chaos: no nodes; the C client of NATS appends directly. Whatever is lost then, NATS has lost.")
     var bare = false
 
-    @Option(help: ArgumentHelp("Only faults of these numbers, from 0.", visibility: .hidden)) var fault: [Int] = []
+    @Option(help: ArgumentHelp("Only faults with these numbers, from 0.", visibility: .hidden)) var fault: [Int] = []
 
     func validate() throws {
         if let chaos, chaos < 1 { throw ValidationError("--chaos must be at least 1.") }
-        if bare, chaos == nil { throw ValidationError("--bare goes with --chaos.") }
+        if bare, chaos == nil { throw ValidationError("--bare requires --chaos.") }
         if fault.contains(where: { !Faults.Kind.allCases.indices.contains($0) }) {
-            throw ValidationError("--fault is 0 to \(Faults.Kind.allCases.count - 1).")
+            throw ValidationError("--fault must be 0 to \(Faults.Kind.allCases.count - 1).")
         }
     }
 
@@ -88,8 +88,8 @@ struct Run: AsyncParsableCommand {
         if !problems.isEmpty { throw ExitCode(1) }
         tell(
             bare
-                ? "all of it held: every server has every acknowledged message"
-                : "all of it held: the same state at all nodes, each action once and in order, linearizable, own writes read"
+                ? "all checks passed: every server has every acknowledged message"
+                : "all checks passed: the same state on all nodes, each action once and in order, linearizable, own writes read"
         )
     }
 
@@ -104,7 +104,7 @@ struct Run: AsyncParsableCommand {
             _ = try await figures.start()
             #if !DEBUG
                 if ratio < 0.8 {
-                    problems.append("appends through a replica are \(ratio) times those of the bare client, not 0.8")
+                    problems.append("appends through a replica reach \(ratio) of the bare client's rate, not 0.8")
                 }
             #else
                 _ = ratio

@@ -17,20 +17,20 @@ import Terminal
 struct DurableCounter: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "durable-counter",
-        abstract: "Counts in an SQLite database until it is killed, and goes on where it was.",
+        abstract: "Counts in an SQLite database until it is killed, and resumes where it stopped.",
         discussion: """
-            Prints a line with what it has recovered, then one for each number that is safe on disk: "acknowledged", the \
-            producer and the number.
+            Prints one line about the recovered state, then a line for each number that is safe on disk: \
+            "acknowledged", the producer and the number.
 
-            The exit status is 1 if a line cannot be written, 2 if the database cannot be used, and 64 for arguments that \
-            are none.
+            The exit status is 1 if a line cannot be written, 2 if the database cannot be used, and 64 for invalid \
+            arguments.
             """
     )
 
-    @Argument(help: "The database; made if there is none.")
+    @Argument(help: "The database; created if there is none.")
     var path: String
 
-    @Argument(help: "How many count, at the same time and each for itself.")
+    @Argument(help: "How many producers count at the same time, each on its own.")
     var producers = 1
 
     func validate() throws {

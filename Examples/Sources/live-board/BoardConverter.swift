@@ -90,7 +90,7 @@ private struct SharedOrder {
 
         let state = replica.store.state
         guard let changes = state.changes(after: revision) else {
-            throw Problem.unconfirmed("So much has changed since that what became of it is not known any more.")
+            throw Problem.unconfirmed("Too many changes have followed to tell whether the command was applied.")
         }
         if let made = changes.last(where: { $0.order == order.id }) {
             return Receipt(revision: made.revision, id: made.change.added)

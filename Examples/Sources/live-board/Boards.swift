@@ -138,7 +138,7 @@ final class Boards: Sendable {
     func add(title: String) async throws -> BoardID {
         if isClosing.withLock({ $0 }) { throw Problem.closing }
         let id = BoardID.random()
-        let full = Refusal.full("There are \(settings.boards) boards at most.")
+        let full = Refusal.full("There can be at most \(settings.boards) boards.")
         if catalogue.store.state.titles.count >= settings.boards { throw full }
         // A board that cannot be saved waits in memory, and so would each one after it.
         if let failure = place.disk?.waiting { throw Unsaved(.refused, failure) }
@@ -257,22 +257,22 @@ extension Problem {
     /// The board existed, but its database is missing or empty.
     static func lost(_ board: BoardID) -> Problem {
         Problem(
-            kind: "lost", status: .internalServerError, title: "What there was of this board is not there any more",
+            kind: "lost", status: .internalServerError, title: "The data of this board is missing",
             detail:
-                "The board is \(board.rawValue). The log of the server names the file that would have to be put back.")
+                "The board is \(board.rawValue). The server's log names the file to restore.")
     }
 
     /// The database of a board was removed or replaced while it was open, and the next write noticed.
     static let gone = Problem(
-        kind: "lost", status: .internalServerError, title: "What was stored is not there any more",
-        detail: "Its file was deleted, moved or replaced while the server had it open; the log of the server names it. "
-            + "What was sent may come yet, if that very file is put back.")
+        kind: "lost", status: .internalServerError, title: "The stored data is missing",
+        detail: "Its file was deleted, moved or replaced while the server had it open; the server's log names it. "
+            + "The command may still be applied if that same file is restored.")
 
     /// The database of a board cannot be read, although the disk works.
     static func damaged(_ board: BoardID) -> Problem {
         Problem(
             kind: "damaged", status: .internalServerError, title: "This board cannot be read",
-            detail: "The board is \(board.rawValue). The log of the server names the file, and says why.")
+            detail: "The board is \(board.rawValue). The server's log names the file and the reason.")
     }
 }
 
@@ -287,10 +287,10 @@ extension Unsaved: KnownError {
 extension FluxReplicaError: KnownError {
     var problem: Problem {
         switch self {
-        case .unconfirmed: .unconfirmed("The log has not answered in time. What was sent may come yet.")
-        case .notApplied, .unavailable: .unavailable("It is asked again and again.")
-        case .diverged: .unavailable("This server has found its copy to be wrong, and is mending it.")
-        case .stopped: .unavailable("This server is too old for what others have written.")
+        case .unconfirmed: .unconfirmed("The log has not answered in time. The command may still be applied.")
+        case .notApplied, .unavailable: .unavailable("The server keeps retrying.")
+        case .diverged: .unavailable("This server's copy of the board is wrong and is being repaired.")
+        case .stopped: .unavailable("This server is too old to read what other servers have written.")
         case .closed, .cancelled: .closing
         }
     }

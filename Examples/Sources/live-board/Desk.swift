@@ -85,11 +85,11 @@ final class Desk: Sendable {
             if case .disk = storage { _ = try await storage.kept() }
         } catch {
             if !isStuck.exchange(true, ordering: .relaxed) {
-                logger.error("A board cannot be put away", metadata: ["error": "\(error)"])
+                logger.error("A board cannot be closed", metadata: ["error": "\(error)"])
             }
             throw error
         }
-        if isStuck.load(ordering: .relaxed) { logger.notice("The board could be put away") }
+        if isStuck.load(ordering: .relaxed) { logger.notice("The board has been closed") }
         showing.cancel()
         // The task holds the store and thus the database, which must be free when the board is next opened.
         await showing.value
@@ -128,7 +128,7 @@ final class Desk: Sendable {
             let condition = replica.status.state.condition
             feed.show(isWritable: condition.isWritable)
             if case .diverged(let divergence) = condition {
-                logger.critical("A board differs from that of another server", metadata: ["why": "\(divergence)"])
+                logger.critical("A board differs from another server's copy", metadata: ["why": "\(divergence)"])
                 continue
             }
             let (state, isAnew) = replica.store.handle.withAccess { ($0.state, replacements.take()) }

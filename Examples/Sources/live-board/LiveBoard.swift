@@ -16,56 +16,56 @@ struct LiveBoard: AsyncParsableCommand {
         commandName: "live-board",
         abstract: "A board of lists and cards that several people change at the same time, in their browsers.",
         discussion: """
-            Prints its address once it listens. Everything that was acknowledged to a client is on disk, and is there \
-            again after any end of the program. SIGINT and SIGTERM close it in order: it takes no more commands, ends \
-            the streams of those who watch, and saves. Logs go to standard error, GET /metrics has figures for \
-            Prometheus, and GET /health answers while it runs, with the status "ok"; or "read-only" while the disk takes \
-            nothing.
+            Prints its address once it listens. Every change that was acknowledged to a client is on disk, and survives \
+            any end of the program. SIGINT and SIGTERM shut it down cleanly: it accepts no more commands, ends the \
+            streams of its watchers, and saves. Logs go to standard error. GET /metrics returns metrics for Prometheus. \
+            GET /health returns the status "ok", "read-only" while the disk accepts no writes, or "failed", with 503, if \
+            a board is lost or damaged.
 
-            With --log the boards are not on disk here, but on a log in NATS JetStream, and any number of servers have the \
-            same: what one acknowledges shows at all of them. While the log does not answer, boards are shown and cannot be \
-            changed: a command waits for --patience, streams tell it by an event "access", and GET /health has the status \
-            "read-only" instead of "ok"; it has "failed", and 503, where a board cannot be shown as it is. Who is here is \
-            told of each server by itself.
+            With --log the boards are not on this server's disk but on a log in NATS JetStream, which any number of \
+            servers can share: a change that one of them acknowledges appears on all. While the log does not answer, \
+            boards are shown but cannot be changed: a command waits for --patience, streams send an event "access", and \
+            GET /health returns the status "read-only". It returns "failed", with 503, if a board cannot be shown, or \
+            can no longer change. Each server lists only its own watchers.
 
-            The token of --inspect and the addresses of --log, with a password in them, may stand in LIVE_BOARD_INSPECT and \
-            LIVE_BOARD_LOG of the environment instead: arguments are read by everybody on the machine.
+            The token of --inspect, and the addresses of --log with any password, can be set in the environment \
+            variables LIVE_BOARD_INSPECT and LIVE_BOARD_LOG instead: every user of the machine can read arguments.
 
-            The exit status is 0; 1 with a line on standard error; or 64 for options that are none.
+            The exit status is 0; 1 after an error, with a line on standard error; or 64 for invalid options.
             """)
 
-    @Option(help: "The address to listen at.") var host = "127.0.0.1"
-    @Option(help: "The port to listen at; 0: any that is free.") var port = 8_080
+    @Option(help: "The address to listen on.") var host = "127.0.0.1"
+    @Option(help: "The port to listen on; 0 for any free port.") var port = 8_080
     @Option(
-        help: "The folder of the boards, one database each; made if it is not there. One program uses it at a time.")
+        help: "The folder of the boards, one database each; created if missing. Only one program can use it at a time.")
     var data = "live-board-data"
     @Option(
         help: ArgumentHelp(
-            "The NATS servers that have the boards, instead of --data: nats://HOST:PORT[,nats://HOST:PORT…].",
+            "The NATS servers that store the boards, instead of --data: nats://HOST:PORT[,nats://HOST:PORT…].",
             valueName: "addresses"))
     var log: String?
-    @Option(help: "The name of the log there, and of its stream; who gives the same has the same boards.")
+    @Option(help: "The name of the log and its stream on those servers; programs with the same name share the boards.")
     var stream = "live-board"
-    @Option(help: "How many of the NATS servers have everything: 1, 3 or 5.") var replicas = 3
-    @Option(help: "How long a command waits for the log, in seconds; then its client is told so.") var patience = 10
-    @Option(help: "How many connections there are at once; who comes then waits until one ends.")
+    @Option(help: "How many of the NATS servers keep a copy: 1, 3 or 5.") var replicas = 3
+    @Option(help: "How long a command waits for the log, in seconds; then the client gets an error.") var patience = 10
+    @Option(help: "The maximum number of connections; further clients wait until one ends.")
     var connections = 10_000
-    @Option(help: "How long a client may take for what waits for it to read, in seconds; then it is cut off.")
+    @Option(help: "How long a client may take to read waiting data, in seconds; then it is disconnected.")
     var slow = 60
-    @Option(help: "How long closing may take, in seconds.") var deadline = 10
-    @Option(help: "How long a board that nobody watches stays open, in seconds.") var idle = 60
-    @Option(help: "How many boards are open at once, as long as nobody is in more.") var openBoards = 1_000
-    @Option(help: "How many boards there may be.") var boards = 1_000
-    @Option(help: "How many cards there may be on a board.") var cards = 1_000
-    @Option(help: "How many bytes there may be on a board, about.") var boardBytes = 1_000_000
-    @Option(help: "How many commands are under way at once, on all boards together.") var commands = 256
-    @Option(help: "How many more may wait for that; who comes then is told to try again.") var waiting = 4_096
+    @Option(help: "How long the shutdown may take, in seconds.") var deadline = 10
+    @Option(help: "How long an unused board stays open, in seconds.") var idle = 60
+    @Option(help: "How many boards stay open at once, unless more are in use.") var openBoards = 1_000
+    @Option(help: "The maximum number of boards.") var boards = 1_000
+    @Option(help: "The maximum number of cards on a board.") var cards = 1_000
+    @Option(help: "The approximate maximum size of a board, in bytes.") var boardBytes = 1_000_000
+    @Option(help: "How many commands run at once, on all boards together.") var commands = 256
+    @Option(help: "How many more commands may wait; beyond that, they are refused.") var waiting = 4_096
     @Option(
         help: ArgumentHelp(
-            "Shows at /inspect what happens inside, to whoever knows the token.",
-            discussion: "Open it with ?token= and the token.", valueName: "token"))
+            "Serves the inspector at /inspect to anyone with the token.",
+            discussion: "Add ?token= and the token to the address.", valueName: "token"))
     var inspect: String?
-    @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
+    @Option(help: "The lowest level that is logged: trace, debug, info, notice, warning, error or critical.")
     var logLevel = Logger.Level.notice
 
     mutating func validate() throws {
@@ -79,11 +79,11 @@ struct LiveBoard: AsyncParsableCommand {
             throw ValidationError("--\(name) must be at least \(least).")
         }
         if data.isEmpty { throw ValidationError("--data needs a folder.") }
-        if inspect == "" { throw ValidationError("--inspect needs a token that is not empty.") }
+        if inspect == "" { throw ValidationError("--inspect needs a non-empty token.") }
         if ![1, 3, 5].contains(replicas) { throw ValidationError("--replicas must be 1, 3 or 5.") }
         if !servers.allSatisfy({ $0.hasPrefix("nats://") || $0.hasPrefix("tls://") }) {
             throw ValidationError(
-                "--log needs addresses such as nats://127.0.0.1:4222, and has \"\(JetStreamLog.shown(servers))\".")
+                "--log needs addresses such as nats://127.0.0.1:4222, not \"\(JetStreamLog.shown(servers))\".")
         }
         if port > 65_535 { throw ValidationError("--port must be at most 65535.") }
     }
@@ -139,7 +139,7 @@ struct LiveBoard: AsyncParsableCommand {
         let (connections, openBoards) = fitted(to: files)
         if connections < self.connections {
             logger.warning(
-                "There may be fewer connections than asked for: the system allows too few open files",
+                "The server allows fewer connections than requested: the system allows too few open files",
                 metadata: ["files": "\(files)", "connections": "\(connections)"])
         }
         let metrics = Prometheus()
@@ -161,7 +161,7 @@ struct LiveBoard: AsyncParsableCommand {
         do {
             boards = try await Boards(settings, at: place, logger: logger)
         } catch let error as Unsaved {
-            throw Failure("\(error): the disk may be full, or not writable, and a start needs some room")
+            throw Failure("\(error): the disk may be full or not writable, and a start needs some free space")
         }
         let server = Application(
             router: Routes(boards: boards, metrics: metrics, inspection: inspection).makeRouter(),
@@ -185,7 +185,7 @@ struct LiveBoard: AsyncParsableCommand {
         do {
             try await ServiceGroup(configuration: group).run()
         } catch is CancellationError {
-            logger.notice("Some clients were cut off")
+            logger.notice("Some clients were disconnected")
         } catch let error as IOError {
             throw Failure("\(host):\(port): \(error)")
         }

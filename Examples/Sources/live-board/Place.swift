@@ -23,7 +23,7 @@ enum Place: Sendable {
             let code = (error.underlying as? POSIXError)?.code
             if code == .EEXIST { throw Failure("\(folder): it is not a folder") }
             let reason = code.map { String(cString: strerror($0.rawValue)) }
-            throw Failure("\(folder): the folder cannot be made: \(reason ?? error.localizedDescription)")
+            throw Failure("\(folder): the folder cannot be created: \(reason ?? error.localizedDescription)")
         }
         self = .folder(folder, try FolderLock(folder), Disk())
     }
@@ -81,7 +81,7 @@ enum Place: Sendable {
                     from: watched, initialState: initialState, dispatcher: nil, compactEvery: 1_000
                 ) { failure in
                     logger.error(
-                        "What was changed cannot be saved", metadata: ["path": "\(path)", "error": "\(failure)"])
+                        "Changes cannot be saved", metadata: ["path": "\(path)", "error": "\(failure)"])
                 }
                 disk.note(nil, at: path)
                 return .disk(store, DiskFile(path: path, disk: disk) { [weak watched] in watched?.close() })
@@ -229,8 +229,8 @@ extension Place {
         }
         guard let board else { return }
         throw Failure(
-            "\(folder): there is \(board), and catalogue.sqlite knows of no board: it was lost, or emptied. Put it back, or "
-                + "move the boards elsewhere to begin anew.")
+            "\(folder): \(board) exists, but catalogue.sqlite lists no boards: it was lost or emptied. Restore it, or move "
+                + "the boards elsewhere to start over.")
     }
 
     /// Removes a board that was created in vain and is not listed.
@@ -260,7 +260,7 @@ extension Place {
                 throw Problem.damaged(id)
             }
         }
-        let loss = "A board is lost: its file is not there, or has nothing in it"
+        let loss = "A board is lost: its file is missing or empty"
         disk.noteLost("\(path): \(loss)", at: path)
         logger.error("\(loss)", metadata: ["path": "\(path)"])
         throw Problem.lost(id)
@@ -404,8 +404,8 @@ struct Unsaved: Error, CustomStringConvertible {
     enum Outcome: String {
         case refused = "Nothing was changed. Try again later."
         case unopened = "The board cannot be opened, and nothing was changed. Try again later."
-        case pending = "It is tried again, so what was sent may come yet."
-        case hidden = "There are changes that are not saved yet, and nothing is shown that is not. Try again later."
+        case pending = "Saving is retried, so the command may still be applied."
+        case hidden = "Some changes are not saved yet, and unsaved changes are not shown. Try again later."
     }
 
     let outcome: Outcome

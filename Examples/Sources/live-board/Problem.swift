@@ -22,19 +22,19 @@ struct Problem: Error {
     static let tooSlow = Problem(
         kind: "too-slow", status: .requestTimeout, title: "The request took too long to arrive", endsConnection: true)
     static let mediaType = Problem(
-        kind: "media-type", status: .unsupportedMediaType, title: "The body has to be application/json")
+        kind: "media-type", status: .unsupportedMediaType, title: "The body must be application/json")
     static let busy = Problem(
-        kind: "busy", status: .tooManyRequests, title: "Another edit of this card is under way",
+        kind: "busy", status: .tooManyRequests, title: "Another edit of this card is in progress",
         detail: "Nothing was changed. Try again.")
     static let overloaded = Problem(
-        kind: "overloaded", status: .serviceUnavailable, title: "Too many commands are under way",
+        kind: "overloaded", status: .serviceUnavailable, title: "Too many commands are in progress",
         detail: "Nothing was changed. Try again in a moment.")
     static let overtaken = Problem(
-        kind: "overtaken", status: .conflict, title: "Somebody else has changed the board meanwhile",
+        kind: "overtaken", status: .conflict, title: "The board has been changed in the meantime",
         detail: "Nothing was changed. Try again.")
-    static let closing = Problem(kind: "closing", status: .serviceUnavailable, title: "The server is closing")
+    static let closing = Problem(kind: "closing", status: .serviceUnavailable, title: "The server is shutting down")
     static let failed = Problem(
-        kind: "failed", status: .internalServerError, title: "Something went wrong here", detail: "It was logged.")
+        kind: "failed", status: .internalServerError, title: "Internal error", detail: "The error was logged.")
 
     /// The disk does not accept the change.
     static func unsaved(_ detail: String) -> Problem {
@@ -45,7 +45,7 @@ struct Problem: Error {
     /// The command may already be on the shared log, or may still reach it.
     static func unconfirmed(_ detail: String) -> Problem {
         Problem(
-            kind: "unsaved", status: .serviceUnavailable, title: "It is not known whether this is saved",
+            kind: "unsaved", status: .serviceUnavailable, title: "It is not known whether this was saved",
             detail: detail)
     }
 
@@ -67,13 +67,13 @@ struct Problem: Error {
     static func tooLarge(_ limit: Int) -> Problem {
         Problem(
             kind: "too-large", status: .contentTooLarge, title: "The body is too large",
-            detail: "It may have \(limit) bytes.")
+            detail: "The limit is \(limit) bytes.")
     }
 
     static func method(allow: String) -> Problem {
         Problem(
-            kind: "method", status: .methodNotAllowed, title: "That cannot be done here", detail: "Allowed: \(allow).",
-            allow: allow)
+            kind: "method", status: .methodNotAllowed, title: "This method is not allowed here",
+            detail: "Allowed: \(allow).", allow: allow)
     }
 }
 
@@ -97,7 +97,7 @@ extension Problem {
             self.init(kind: "http", status: error.status, title: error.status.reasonPhrase, detail: error.body ?? "")
         case let error as DecodingError: self = .malformed(error.reason)
         case is HTTPParserError:
-            self = .malformed("Its body is no HTTP, or ends too early.")
+            self = .malformed("Its body is not valid HTTP, or ends too early.")
             endsConnection = true
         default: return nil
         }
@@ -107,17 +107,17 @@ extension Problem {
         switch refusal {
         case .unknownList(let id):
             self.init(
-                kind: "unknown-list", status: .notFound, title: "There is no such list", detail: "It was \(id).")
+                kind: "unknown-list", status: .notFound, title: "There is no such list", detail: "The id was \(id).")
         case .unknownCard(let id):
             self.init(
-                kind: "unknown-card", status: .notFound, title: "There is no such card", detail: "It was \(id).")
+                kind: "unknown-card", status: .notFound, title: "There is no such card", detail: "The id was \(id).")
         case .stale(let revision, let card):
             self.init(
-                kind: "stale", status: .conflict, title: "Somebody else has changed this card",
-                detail: "The edit was made of another revision of the card than the newest, \(card.revision).",
+                kind: "stale", status: .conflict, title: "This card has been changed in the meantime",
+                detail: "The edit is not based on the newest revision of the card, \(card.revision).",
                 revision: revision, card: card)
         case .nothingToUndo:
-            self.init(kind: "nothing-to-undo", status: .conflict, title: "There is nothing to take back")
+            self.init(kind: "nothing-to-undo", status: .conflict, title: "There is nothing to undo")
         case .full(let detail):
             self.init(
                 kind: "full", status: HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage"),
@@ -135,13 +135,13 @@ extension DecodingError {
         }
         return switch self {
         case .keyNotFound(let key, _): "\(key.stringValue) is missing."
-        case .typeMismatch(_, let context): "\(place(context.codingPath)) is of another type than it should be."
+        case .typeMismatch(_, let context): "\(place(context.codingPath)) has the wrong type."
         case .valueNotFound(_, let context): "\(place(context.codingPath)) is null."
         case .dataCorrupted(let context):
             context.codingPath.isEmpty
-                ? "It is not JSON, or has a number that does not fit."
-                : "\(place(context.codingPath)) is none that is known."
-        @unknown default: "It is not as it should be."
+                ? "The body is not JSON, or has a number out of range."
+                : "\(place(context.codingPath)) has an invalid value."
+        @unknown default: "The body is not valid."
         }
     }
 }
@@ -192,7 +192,7 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
             let known = Problem(error)
             if known == nil {
                 context.logger.error(
-                    "A request has failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+                    "A request failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
             }
             let problem = known ?? .failed
             // A client that asked for the head alone would take a body for the next response.

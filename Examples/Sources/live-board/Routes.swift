@@ -83,7 +83,7 @@ struct Routes: Sendable {
         struct New: Decodable { var title: String }
         let title = try await decode(New.self, request).title.trimmingCharacters(in: .whitespacesAndNewlines)
         guard (1...200).contains(title.count) else {
-            throw Problem.invalid("A title has 1 to 200 characters, and this has \(title.count).")
+            throw Problem.invalid("A title must have 1 to 200 characters, not \(title.count).")
         }
         let id = try await boards.add(title: title).rawValue
         return .json(["id": id], status: .created, headers: [.location: "/boards/\(id)"])
@@ -98,7 +98,7 @@ struct Routes: Sendable {
     private func perform(_ request: Request, _ context: BoardContext) async throws -> Response {
         let id = try board(context)
         let command = try await decode(BoardCommand.self, request)
-        guard let client = try client(request) else { throw Problem.invalid("The query has to have a client.") }
+        guard let client = try client(request) else { throw Problem.invalid("The query parameter client is missing.") }
         return .json(try await boards.perform(command, on: id, by: client))
     }
 
@@ -111,7 +111,7 @@ struct Routes: Sendable {
         let name = query.get("name")?.trimmingCharacters(in: .whitespacesAndNewlines)
         // The name is sent to all watchers, and a character may have any number of bytes.
         if let name, name.count > 40 || name.utf8.count > 160 {
-            throw Problem.invalid("A name has at most 40 characters, and 160 bytes.")
+            throw Problem.invalid("A name can have at most 40 characters and 160 bytes.")
         }
         let given = (request.headers[.lastEventID] ?? query.get("last")).flatMap { KnownRevision($0) }
         let id = try board(context)
@@ -167,7 +167,7 @@ struct Routes: Sendable {
                 || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
         }
         guard isAllowed, (8...64).contains(client.utf8.count) else {
-            throw Problem.invalid("A client has 8 to 64 letters, digits and hyphens.")
+            throw Problem.invalid("A client must have 8 to 64 letters, digits and hyphens.")
         }
         return client
     }

@@ -33,7 +33,7 @@ private final class OldClients: ChannelDuplexHandler {
         case .head(var head) where head.status == .badRequest && !head.headers.contains(name: "Content-Type"):
             // The server's own answer to a head that is not HTTP or is too large; no other part of this program sees
             // it.
-            let bytes = encoded(Problem.malformed("Its head is no HTTP, or too large."))
+            let bytes = encoded(Problem.malformed("Its head is not valid HTTP, or is too large."))
             head.headers.replaceOrAdd(name: "Content-Type", value: "application/problem+json")
             head.headers.replaceOrAdd(name: "Content-Length", value: "\(bytes.count)")
             context.write(wrapOutboundOut(.head(head)), promise: promise)

@@ -4,12 +4,12 @@ import FluxRouting
 import Foundation
 import Logging
 
-/// A list that is open: its state, which is kept in a file, and the way in for events.
+/// An open list: its state, which is saved in a file, and the creator that receives its events.
 final class OpenList: Sendable {
     let store: FluxStore<TodoList>
     private let creator: FluxActionCreator<TodoConverter>
 
-    /// Goes on from the file, which need not be there yet.
+    /// Restores the state from the file; without a file, the list is empty.
     init(path: String, onFailure: @escaping @Sendable (FluxPersistenceFailure) -> Void) async throws {
         let file = FluxFile<TodoList>(
             path: path,
@@ -17,13 +17,13 @@ final class OpenList: Sendable {
             decode: { try JSONDecoder().decode(TodoList.self, from: Data($0)) })
         store = try await FluxStore.restored(
             from: file, initialState: TodoList(), dispatcher: nil, onFailure: onFailure)
-        // Whoever asked is told what failed, by the outcome.
+        // The outcome reports the error to the caller.
         creator = FluxActionCreator(dependency: store, store: store, onFailure: { _, _ in })
     }
 
-    /// Takes an event, and returns once what came of it is on disk.
+    /// Handles an event, and returns once the resulting change is on disk.
     func take(_ event: TodoConverter.Event) async throws {
-        // Once that is known: what is never saved would only be shown until the server ends.
+        // A change that can never be saved would be shown only until the server ends.
         if await isLost { throw Refusal.lost }
         switch await creator.fire(event).outcome {
         case .completed: try await save()
@@ -32,7 +32,7 @@ final class OpenList: Sendable {
         }
     }
 
-    /// Ends what is under way, and saves it.
+    /// Waits for the events in progress, and saves their changes.
     func close() async throws {
         await creator.flush()
         try await save()
@@ -40,14 +40,14 @@ final class OpenList: Sendable {
 
     private func save() async throws {
         let end = ContinuousClock.now + .seconds(5)
-        // It is also false where only a change that came meanwhile has just failed to be saved.
+        // `flush` also returns false if only a later change has failed to be saved.
         while await !store.flush(within: max(.zero, end - .now)) {
             if await isLost { throw Refusal.lost }
             if Task.isCancelled || .now >= end { throw Refusal.notSaved }
         }
     }
 
-    /// Some errors no other attempt can cure, as where something else has written the file.
+    /// Whether saving has failed permanently, for example because another program has written the file.
     private var isLost: Bool {
         get async {
             if case .failed = await store.ready { true } else { false }
@@ -55,7 +55,7 @@ final class OpenList: Sendable {
     }
 }
 
-/// What a list or a todo is called in a path: a short word, since a list's file has that name too.
+/// The name of a list or todo in a path: a short word, because a list's file has the same name.
 struct Name: LosslessStringConvertible, Hashable, Sendable {
     let description: String
 
@@ -65,7 +65,7 @@ struct Name: LosslessStringConvertible, Hashable, Sendable {
     }
 }
 
-/// All lists of a folder: each is opened when somebody asks for it, and put away when nobody needs it.
+/// All lists of a folder, each opened on demand and closed when it is no longer used.
 typealias Lists = FluxFamily<Name, OpenList>
 
 extension Lists {
@@ -74,7 +74,7 @@ extension Lists {
             let path = "\(folder)/\(name)"
             let aside = path + ".unreadable"
             if FileManager.default.fileExists(atPath: aside) {
-                logger.error("\(path): what it had is in \(aside): move that back mended, or remove it to go on")
+                logger.error("\(path): its content is in \(aside): repair and restore it, or remove it to continue")
                 throw Refusal.unreadable
             }
             do {

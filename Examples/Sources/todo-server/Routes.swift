@@ -4,7 +4,7 @@ import Foundation
 import Hummingbird
 import ServiceLifecycle
 
-/// What the server answers.
+/// Creates the routes of the server.
 func makeRouter(_ lists: Lists) -> Router<TodoContext> {
     let router = Router(context: TodoContext.self, options: .autoGenerateHeadEndpoints)
     router.add(middleware: LogRequestsMiddleware(.info))
@@ -16,7 +16,7 @@ func makeRouter(_ lists: Lists) -> Router<TodoContext> {
         let id = try context.name("todo").description
         let todo = try await request.decode(as: Todo.self, context: context)
         return try await lists.with(context.name("list")) { list in
-            // Of two who put the same one at once, both may be told that it is new.
+            // If two clients put the same todo at once, both may receive 201.
             let isNew = list.store.state.todos[id] == nil
             try await list.take(.put(id: id, todo))
             return isNew ? HTTPResponse.Status.created : .noContent
@@ -28,7 +28,7 @@ func makeRouter(_ lists: Lists) -> Router<TodoContext> {
         return HTTPResponse.Status.noContent
     }
     router.get("events/:list") { request, context in
-        // A body that nobody reads would keep the stream from hearing that the client goes.
+        // With an unread body, the stream would not notice that the client disconnects.
         var request = request
         _ = try await request.collectBody(upTo: context.maxUploadSize)
         return events(of: try await lists.lease(context.name("list")), for: request)
@@ -36,7 +36,7 @@ func makeRouter(_ lists: Lists) -> Router<TodoContext> {
     return router
 }
 
-/// A request, and the most that its body may have.
+/// The context of a request, with the limit of its body in bytes.
 struct TodoContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     var maxUploadSize: Int { 16_384 }
@@ -62,7 +62,7 @@ extension Refusal: HTTPResponseError {
     }
 }
 
-/// The list as it is, and again whenever it has changed, until the client goes or the server ends.
+/// Streams the list, now and after each change, until the client disconnects or the server shuts down.
 func events(of lease: FluxLease<OpenList>, for request: Request) -> Response {
     let body = ResponseBody { writer in
         try await request.body.consumeWithCancellationOnInboundClose { _ in
@@ -80,7 +80,7 @@ func events(of lease: FluxLease<OpenList>, for request: Request) -> Response {
                 var shown: TodoList?
                 for try await _ in looks.cancelOnGracefulShutdown() {
                     let list = store.state
-                    // A line that means nothing finds out whether anybody is still there.
+                    // An empty comment shows whether the client is still connected.
                     var text = ":\n\n"
                     if list.todos != shown?.todos {
                         text = "data: \(String(decoding: try JSONEncoder().encode(list), as: UTF8.self))\n\n"

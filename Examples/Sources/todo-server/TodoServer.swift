@@ -9,12 +9,12 @@ import ServiceLifecycle
 @main
 struct TodoServer: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "todo-server", abstract: "A server for lists of things to do.",
+        commandName: "todo-server", abstract: "A server for to-do lists.",
         discussion: """
-            It reads three variables of the environment: HOST, the address that it listens on (127.0.0.1 if not set); PORT \
-            (8080); and FOLDER, where the lists are (lists), which is made if it is not there. It prints its address, and \
-            SIGTERM or SIGINT ends it in order. The exit status is 0; 1 with a line of the log that says why; or 64 for \
-            arguments, of which it takes none.
+            It reads three environment variables: HOST, the address to listen on (127.0.0.1 if not set); PORT \
+            (8080); and FOLDER, the folder of the lists (lists), which is created if missing. It prints its address \
+            once it listens. SIGTERM or SIGINT shuts it down cleanly. The exit status is 0; 1 after an error, with \
+            the reason in the log; or 64 if it is given arguments, because it takes none.
             """)
 
     func run() async throws {
@@ -31,12 +31,12 @@ struct TodoServer: AsyncParsableCommand {
         let settings = ProcessInfo.processInfo.environment
         let host = settings["HOST"] ?? "127.0.0.1"
         guard let port = UInt16(settings["PORT"] ?? "8080").map(Int.init) else {
-            throw Failure(description: "PORT has to be a number up to 65535")
+            throw Failure(description: "PORT must be a number up to 65535")
         }
         let folder = settings["FOLDER"] ?? "lists"
         try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         guard !folder.isEmpty, FileManager.default.isWritableFile(atPath: folder + "/.") else {
-            throw Failure(description: "FOLDER has to be a folder that can be written to, and \"\(folder)\" is none")
+            throw Failure(description: "FOLDER must be a writable folder, but \"\(folder)\" is not")
         }
 
         let lists = Lists(folder: folder, logger: logger)
@@ -44,9 +44,9 @@ struct TodoServer: AsyncParsableCommand {
             router: makeRouter(lists), server: .http1WithContinue(.init(idleTimeout: .seconds(60))),
             configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
             onServerRunning: { channel in
-                let name = host.contains(":") ? "[\(host)]" : host  // An address of IPv6.
+                let name = host.contains(":") ? "[\(host)]" : host  // An IPv6 address.
                 print("http://\(name):\(channel.localAddress?.port ?? port)")
-                fflush(nil)  // A pipe would get it much later.
+                fflush(nil)  // Otherwise a pipe would receive it much later.
             }, logger: logger)
         var configuration = ServiceGroupConfiguration(
             services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
@@ -54,11 +54,11 @@ struct TodoServer: AsyncParsableCommand {
         let group = ServiceGroup(configuration: configuration)
         let served = await Task { try await group.run() }.result
 
-        // No request is under way any more: the lists are saved and put away.
+        // No request is in progress any more, so the lists can be saved and closed.
         let report = await lists.shutdown(within: .seconds(10))
         let unsaved = Set(report.failed.keys).union(report.late).map(\.description).sorted()
         if !unsaved.isEmpty {
-            throw Failure(description: "not all lists are saved: \(unsaved.joined(separator: ", "))")
+            throw Failure(description: "some lists are not saved: \(unsaved.joined(separator: ", "))")
         }
         do {
             try served.get()
@@ -68,13 +68,13 @@ struct TodoServer: AsyncParsableCommand {
     }
 }
 
-/// Why the server ends, as the last line of the log.
+/// Why the server ends: the last line of its log.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 }
 
 extension HTTPServerBuilder {
-    /// A server that lets clients go on who, before they send a body, wait to be told that they may.
+    /// An HTTP/1 server that answers `Expect: 100-continue`, so that waiting clients send their bodies.
     static func http1WithContinue(_ configuration: HTTP1Channel.Configuration) -> HTTPServerBuilder {
         HTTPServerBuilder { respond in
             HTTP1Channel(

@@ -6,7 +6,7 @@ struct Todo: Codable, Equatable, Sendable {
     var isDone: Bool
 }
 
-/// The state of one list: what there is to do, by ids that the clients choose.
+/// The state of one list: its todos, by ids that the clients choose.
 struct TodoList: FluxState, Codable {
     enum Action: FluxAction {
         case put(id: String, Todo)
@@ -27,7 +27,7 @@ struct TodoList: FluxState, Codable {
     }
 }
 
-/// Decides what becomes of what the clients ask for.
+/// Turns the requests of clients into actions, or refuses them.
 enum TodoConverter: FluxAsyncActionConverter {
     enum Event: FluxEvent {
         case put(id: String, Todo)
@@ -50,11 +50,11 @@ enum TodoConverter: FluxAsyncActionConverter {
     }
 }
 
-/// Why a client does not get what it asked for.
+/// Why the server refuses or fails a request.
 enum Refusal: String, Error {
-    case title = "a title has 1 to 1,000 bytes"
-    case full = "a list has 1,000 todos at most"
-    case notSaved = "it is not on disk yet; send it again"
-    case lost = "it cannot be saved any more; the log says why: mend that, start the server again, then send it"
-    case unreadable = "the list cannot be opened; the log says why, and where it is"
+    case title = "a title must have 1 to 1,000 bytes"
+    case full = "a list can have at most 1,000 todos"
+    case notSaved = "the change is not on disk yet; send it again"
+    case lost = "the list can no longer be saved; the log says why: repair that, restart the server, then send it again"
+    case unreadable = "the list cannot be opened; the log has the reason and the path"
 }

@@ -125,7 +125,7 @@ struct FollowTests {
     func inspected() async throws {
         let command = try Command(["--follow", "--json", "--inspect", "0", path])
         _ = try await summary(of: command, lines: 1)
-        let told = try #require(command.errors.firstMatch(of: /what happens inside: (http:\S+)/), "\(command.errors)")
+        let told = try #require(command.errors.firstMatch(of: /inspector: (http:\S+)/), "\(command.errors)")
         let page = try #require(URL(string: String(told.1)))
         let (html, answer) = try await URLSession.shared.data(from: page)
         #expect((answer as? HTTPURLResponse)?.statusCode == 200)

@@ -58,7 +58,7 @@ import Testing
         running.send(signal)
         let (status, output, errors) = await running.finish()
         #expect(status == 0 && errors == "")
-        #expect(output.contains("bids      \(receipts.count) taken, ") && output.hasSuffix("\nclosed\n"))
+        #expect(output.contains("bids      \(receipts.count) accepted, ") && output.hasSuffix("\nclosed\n"))
         let bids = try rooms().flatMap { number, room in room.bids.map { Receipt(room: number, bid: $0) } }
         #expect(bids.count == Set(bids).count && Set(bids) == Set(receipts))
     }
@@ -104,7 +104,7 @@ import Testing
         let (status, output, errors) = try await program(["check", folder]).finish()
         #expect(status == 1 && output == "")
         #expect(
-            errors == "auction-house: \(folder)/receipts:1: is no receipt; no bid of the other lines is lost\n")
+            errors == "auction-house: \(folder)/receipts:1: is not a receipt; no bid on the other lines is lost\n")
     }
 
     @Test func `A damaged room is told of until it is mended; check moves nothing, and run does not begin it anew`()
@@ -130,7 +130,7 @@ import Testing
         #expect(run.status == 1 && run.errors.contains(aside), "\(run)")
         for arguments in [few, ["check", folder]] {
             let again = try await program(arguments).finish()
-            let told = "room 0: what it had is in room-0.unreadable: move that back mended, or remove it to go on"
+            let told = "room 0: its content is in room-0.unreadable: repair and restore it, or remove it to continue"
             #expect(again.status == 1 && again.errors == "auction-house: \(told)\n", "\(again)")
         }
         #expect(try Data(contentsOf: URL(filePath: aside)) == broken)

@@ -168,7 +168,7 @@ import Testing
         let house = house()
         let lease = try await house.desks.lease(3)
         let error = await #expect(throws: Failure.self) { try await house.close(within: .zero) }
-        #expect(error.map { "\($0)" } == "room 3 was not closed in time: somebody is in it, or it cannot be saved")
+        #expect(error.map { "\($0)" } == "room 3 was not closed in time: it is in use, or cannot be saved")
         await #expect(throws: FluxFamilyError.self) { try await house.desks.with(4) { _ in } }
         lease.release()
     }
@@ -195,7 +195,7 @@ import Testing
                 limitFiles(to: nil)
                 var isRight = false
                 if case .failure(let error) = told {
-                    isRight = "\(error)".hasPrefix("the room is not saved: ") && "\(error)".contains("File too large")
+                    isRight = "\(error)".hasPrefix("the room is not saved yet") && "\(error)".contains("File too large")
                     if !isRight { print(error) }
                 }
                 for bid in bids {

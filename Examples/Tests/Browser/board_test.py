@@ -677,7 +677,7 @@ class BoardTest(unittest.TestCase):
         self.bo.write("#editor-title", "Bo's title")
         self.bo.write("#editor-text", "Bo's words")
         self.bo.click("#editor-save")
-        self.ada.until(lambda: "Somebody else" in self.ada.text("#editor-note"), "does not say that Bo changes the card")
+        self.ada.until(lambda: "Someone else" in self.ada.text("#editor-note"), "does not say that Bo changes the card")
         self.assertEqual(self.ada.value("#editor-title"), "Ada's title")
         self.ada.click("#editor-save")
         self.ada.until(lambda: self.ada.shown("#editor-conflict"), "does not show the conflict")

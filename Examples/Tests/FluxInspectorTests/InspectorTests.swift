@@ -448,7 +448,7 @@ struct InspectorTests {
             for number in 1...7 {
                 let detail: ShownDetail = try await served.json("/inspect/rows/\(number)")
                 let difference = try #require(detail.difference)
-                #expect(difference.contains("Too much to compare all of it"))
+                #expect(difference.contains("Too large to compare completely"))
                 #expect(difference.contains("+   ticks: \(number)"), "\(difference.suffix(1_000))")
                 let state = try await served.text("/inspect/rows/\(number)/state")
                 #expect(state.contains("[4]: ") && state.contains("95000 more") && state.contains("ticks: \(number)"))

@@ -202,7 +202,7 @@ import Testing
             (.addCard(list: "l1", title: "A"), 100), (.addList(title: "A"), 100), (.rename(title: "Welcome all"), 3),
             (.vote(card: "c4", on: true), 63),
         ] as [(BoardCommand, Int)] {
-            let full = Refusal.full("A board has about \(state.board.size + room) bytes at most.")
+            let full = Refusal.full("A board can have at most about \(state.board.size + room) bytes.")
             #expect(throws: full) { try decide(command, room: room) }
         }
         #expect(throws: Refusal.nothingToUndo) { try decide(.undo, room: 1_999) }

@@ -146,7 +146,7 @@ import Testing
         let start = ContinuousClock.now
         #expect(await server.end() == 0)
         #expect(ContinuousClock.now - start < .seconds(5), "\(server.program.errors)")
-        #expect(server.program.errors.contains("Some clients were cut off"), "\(server.program.errors)")
+        #expect(server.program.errors.contains("Some clients were disconnected"), "\(server.program.errors)")
         let next = try await Server(folder)
         #expect(try await next.board().revision == revision)
         withExtendedLifetime((stuck, half)) {}
@@ -232,7 +232,8 @@ import Testing
         #expect(end.status == 1 && end.output == "")
         let line = try #require(end.errors.split(separator: "\n").last)
         #expect(line.hasPrefix("live-board: \(path)/catalogue.sqlite: "), "\(end.errors)")
-        #expect(line.hasSuffix("the disk may be full, or not writable, and a start needs some room"), "\(end.errors)")
+        #expect(
+            line.hasSuffix("the disk may be full or not writable, and a start needs some free space"), "\(end.errors)")
         #expect(try await Server(folder).board().revision == 1)
     }
 
@@ -251,13 +252,13 @@ import Testing
 
             for (what, answer, detail) in [
                 ("a new board", try await server.ask("POST", "/boards", #"{"title":"New"}"#), "Nothing was changed."),
-                ("the first", try await server.command(#"{"type":"rename","title":"First"}"#), "may come yet"),
+                ("the first", try await server.command(#"{"type":"rename","title":"First"}"#), "may still be applied"),
                 (
                     "the second", try await server.command(#"{"type":"rename","title":"Second"}"#),
                     "Nothing was changed."
                 ),
                 ("what is impossible", try await server.command(#"{"type":"undo"}"#), "Nothing was changed."),
-                ("showing it", try await server.ask("GET", "/boards/welcome"), "nothing is shown"),
+                ("showing it", try await server.ask("GET", "/boards/welcome"), "unsaved changes are not shown"),
                 ("one not open", try await server.ask("GET", "/boards/\(id)"), "cannot be opened"),
                 ("a command there", try await server.command(#"{"type":"undo"}"#, on: id), "nothing was changed."),
                 ("a stream of it", try await server.ask("GET", "/boards/\(id)/events"), "cannot be opened"),
@@ -291,13 +292,13 @@ import Testing
                 _ = try await fill(server)
                 withExtendedLifetime(stream) {}
             }()
-            try await eventually("it is told") { server.program.errors.contains("A board cannot be put away") }
+            try await eventually("it is told") { server.program.errors.contains("A board cannot be closed") }
             // After each request the board is to be evicted again.
             for _ in 1...5 { #expect(try await server.ask("GET", "/boards/welcome").problem == "unsaved") }
             try await server.setDisk(isFull: false)
-            try await eventually("it is put away") { server.program.errors.contains("The board could be put away") }
+            try await eventually("it is put away") { server.program.errors.contains("The board has been closed") }
             #expect(await server.end() == 0)
-            let told = server.program.errors.components(separatedBy: "A board cannot be put away").count - 1
+            let told = server.program.errors.components(separatedBy: "A board cannot be closed").count - 1
             #expect(told == 1 && server.program.errors.contains("board=welcome"), "\(server.program.errors)")
         }
     #endif
@@ -439,7 +440,7 @@ import Testing
         }
         let lost = try await Command(program: Command.built("live-board"), ["--port", "0", "--data", data.path])
             .finish()
-        #expect(lost.status == 1 && lost.errors.contains("there is board-\(id).sqlite"), "\(lost.errors)")
+        #expect(lost.status == 1 && lost.errors.contains("board-\(id).sqlite exists"), "\(lost.errors)")
     }
 
     @Test("A client that sends a byte now and then is cut off, whatever it sends, and so is one that sends nothing")
@@ -507,7 +508,7 @@ import Testing
         try FileManager.default.createDirectory(
             atPath: odd + "/catalogue.sqlite", withIntermediateDirectories: true)
         for (arguments, status, start) in [
-            (["--data", "/dev/null/x"], 1, "live-board: /dev/null/x: the folder cannot be made: Not a directory\n"),
+            (["--data", "/dev/null/x"], 1, "live-board: /dev/null/x: the folder cannot be created: Not a directory\n"),
             (["--data", "/dev/null"], 1, "live-board: /dev/null: it is not a folder\n"),
             (["--data", odd], 1, "live-board: \(odd)/catalogue.sqlite: it is a folder, not a database\n"),
             (["--data", ""], 64, "Error: --data needs a folder.\n"),
@@ -515,15 +516,15 @@ import Testing
             (["--boards", "0"], 64, "Error: --boards must be at least 1.\n"),
             (
                 ["--log", "http://bob:secret@h"], 64,
-                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \"http://h\".\n"
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, not \"http://h\".\n"
             ),
             (
                 ["--log", "bob:secret@h"], 64,
-                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \"h\".\n"
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, not \"h\".\n"
             ),
             (
                 ["--log", "nats://ann:secret@g,nats://bob:sec,ret,s@h"], 64,
-                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \"nats://g, nats://h\".\n"
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, not \"nats://g, nats://h\".\n"
             ),
             (["--port", "70000"], 64, "Error: --port must be at most 65535.\n"),
         ] {

@@ -19,7 +19,7 @@ import Testing
     func wrongProgram() async throws {
         let load = try Command(program: Command.built("board-load"), ["/usr/bin/true"])
         let (status, _, errors) = await load.finish()
-        #expect(status == 1 && errors.hasPrefix("board-load: true: it does not listen"), "\(errors)")
+        #expect(status == 1 && errors.hasPrefix("board-load: true: it printed no address to connect to"), "\(errors)")
     }
 
     @Test("Clients that agree are not complained of")
@@ -55,8 +55,8 @@ import Testing
         #expect(unlike.replay(Decoding()) == nil)
         #expect(
             unlike.complaints == [
-                "/boards/b: the state of revision 2 is not what the changes make",
-                "/boards/b: nobody has seen revision 3",
+                "/boards/b: the state of revision 2 differs from the result of the changes",
+                "/boards/b: no client has seen revision 3",
             ])
     }
 

@@ -285,11 +285,11 @@ import Testing
         for (arguments, status, start) in [
             (
                 ["--log", "127.0.0.1:4222"], 64,
-                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \""
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, not \""
             ),
             (
                 ["--log", log.address + ","], 64,
-                "Error: --log needs addresses such as nats://127.0.0.1:4222, and has \""
+                "Error: --log needs addresses such as nats://127.0.0.1:4222, not \""
             ),
             (["--log", log.address, "--replicas", "2"], 64, "Error: --replicas must be 1, 3 or 5.\n"),
             (["--log", log.address, "--patience", "0"], 64, "Error: --patience must be at least 1.\n"),

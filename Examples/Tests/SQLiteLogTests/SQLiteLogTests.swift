@@ -96,7 +96,7 @@ import Testing
             try await DatabaseQueue(path: path).write { try $0.execute(sql: sql) }
             let content = try Data(contentsOf: URL(fileURLWithPath: path))
             let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
-            #expect(error?.description == "\(path): it is a database of something else")
+            #expect(error?.description == "\(path): the database belongs to something else")
             #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == content)
         }
     }
@@ -182,7 +182,7 @@ import Testing
             try await FluxStore.restored(
                 from: self.reopened(.json(version: 1)), initialState: Words(), dispatcher: nil)
         }
-        #expect(error?.description == "\(path): it is of version 2, and this program knows 1")
+        #expect(error?.description == "\(path): the database has version 2, but this program knows only 1")
     }
 
     @Test(arguments: [false, true])
@@ -203,7 +203,7 @@ import Testing
         try await makeOlder(hasChecksums: true)
         let before = try rows(by: "number", after: "UPDATE actions SET version = 0 WHERE number = 3")
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
-        #expect(error?.description == "\(path): the row of number 3 is damaged")
+        #expect(error?.description == "\(path): the row with number 3 is damaged")
         #expect(try rows(by: "number") == before)
     }
 
@@ -334,7 +334,7 @@ import Testing
         try await DatabaseQueue(path: path).write { try $0.execute(sql: "UPDATE snapshot SET version = 2") }
         let before = try rows(by: "number")
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
-        #expect(error?.description == "\(path): it is of version 2, and this program knows 1")
+        #expect(error?.description == "\(path): the database has version 2, but this program knows only 1")
         #expect(try rows(by: "number") == before)
     }
 
@@ -346,7 +346,7 @@ import Testing
             let error = await #expect(throws: SQLiteLog<Words>.Failure.self) {
                 try await log.append([FluxLogEntry(number: 2, action: .append("b"))])
             }
-            #expect(error?.description == "\(path): the row of number 1 is damaged")
+            #expect(error?.description == "\(path): the row with number 1 is damaged")
         }
         #expect(try rows() == before)
     }

@@ -46,7 +46,7 @@ import Testing
         let asked = ContinuousClock.now
         #expect(delivery.ask(for: 256) == 256)
         delivery.received(told(503))
-        #expect(await next(at: asked + .seconds(2)) == #"lost("nobody knows the consumer")"#)
+        #expect(await next(at: asked + .seconds(2)) == #"lost("no server knows the consumer")"#)
     }
 
     @Test("A consumer that was heard and is known to nobody any more is given up at once")
@@ -54,6 +54,6 @@ import Testing
         #expect(delivery.ask(for: 256) == 256)
         delivery.received(told(100))
         delivery.received(told(503))
-        #expect(await next(at: .now) == #"lost("nobody knows the consumer any more")"#)
+        #expect(await next(at: .now) == #"lost("no server knows the consumer any more")"#)
     }
 }

@@ -68,7 +68,7 @@ struct JetStreamLogTests {
         try cluster.servers[0].start()
 
         let (wanted, deadline) = (
-            FluxSharedLogError.unavailable("the stream boards is not there"), ContinuousClock.now + .seconds(40)
+            FluxSharedLogError.unavailable("the stream boards does not exist"), ContinuousClock.now + .seconds(40)
         )
         var error = FluxSharedLogError?.none
         while error != wanted, .now < deadline {
@@ -103,8 +103,8 @@ struct JetStreamLogTests {
         }
         for await _ in begun { break }
         // No key leads to such a subject, because it is longer than a line that a server reads.
-        let lost = "the log is not available: the connection was lost before the answer came"
-        await expect("\(lost), and last of all was heard: maximum control line exceeded") {
+        let lost = "the log is not available: the connection was lost before the answer arrived"
+        await expect("\(lost); the last error was: maximum control line exceeded") {
             _ = try await logs.add([], as: String(repeating: "x", count: 5_000))
         }
         let second = try await eventually { try await log.append([2], key: "2") }
@@ -160,7 +160,7 @@ struct JetStreamLogTests {
             { try await longer.read(after: 0) { _ in } },
         ]
         for call in calls {
-            await expect("the log refused the call: a key of 2601 bytes as a word of a subject: 2,600 at most", call)
+            await expect("the log refused the call: the key takes 2601 bytes in a subject; the limit is 2,600", call)
         }
         #expect(try await log.append([3], key: "3") > position)
     }
@@ -244,7 +244,7 @@ struct JetStreamLogTests {
         defer { cluster.end() }
         let logs = try await boards(on: cluster)
         for (parts, bytes, wanted) in [
-            (0, Int.max, "the log is not"), (-1, 0, "the log has refused"), (0, -1, "the log has refused"),
+            (0, Int.max, "the log is not"), (-1, 0, "the log refused"), (0, -1, "the log refused"),
         ] {
             let log = logs.log(for: "b\(parts)\(bytes)")
             let head = #"{"position":1,"upload":"x","parts":\#(parts),"bytes":\#(bytes)}"#
@@ -272,7 +272,7 @@ struct JetStreamLogTests {
             let name = settings.name
             _ = try await logs.ask(
                 "STREAM.CREATE.\(name)", JetStream.encode(settings), JetStream.StreamAnswer.self)
-            await expect("the log refused the call: the stream \(name) is there, and its \(difference)") {
+            await expect("the log refused the call: the stream \(name) exists, but its \(difference)") {
                 _ = try await JetStreamLog(servers: cluster.addresses, stream: name, replicas: 1)
             }
         }
@@ -289,16 +289,16 @@ struct JetStreamLogTests {
         let log = logs.log(for: "b1")
         await #expect(
             throws: FluxSharedLogError.refused(
-                "1048576 bytes for boards.b1.entry are more than the 1048576 that the servers take")
+                "1048576 bytes for boards.b1.entry exceed the servers' limit of 1048576")
         ) {
             try await log.append(Array(repeating: 0, count: 1 << 20), key: "large")
         }
-        await expect("the log has refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
-        await expect("the log refused the call: the stream boards is there, and its num_replicas is 1, not 3") {
+        await expect("the log refused") { _ = try await JetStreamLog(servers: cluster.addresses, stream: "a b") }
+        await expect("the log refused the call: the stream boards exists, but its num_replicas is 1, not 3") {
             _ = try await JetStreamLog(servers: cluster.addresses, stream: "boards")
         }
         for replicas in [3, 6] {
-            await expect("the log has refused") {
+            await expect("the log refused the call: ") {
                 _ = try await JetStreamLog(servers: cluster.addresses, stream: "another", replicas: replicas)
             }
         }

@@ -43,11 +43,11 @@ struct PostgresLogTests {
         let server = try PostgresServer(folder: folder.url.path)
         defer { server.end() }
         let logs = try await PostgresLog(server.address, name: "boards")
-        await #expect(throws: FluxSharedLogError.refused("a key with a zero byte")) {
+        await #expect(throws: FluxSharedLogError.refused("the key contains a zero byte")) {
             try await logs.log(for: "a\0b").append([], key: "1")
         }
         for name in ["A b", "", "0a", String(repeating: "x", count: 56)] {
-            let reason = "\"\(name)\" is no name for tables: 1 to 55 lower-case letters, digits and _, no digit first"
+            let reason = "\"\(name)\" is not a valid table prefix: use 1 to 55 of a-z, 0-9 and _, no digit first"
             await #expect(throws: FluxSharedLogError.refused(reason)) {
                 _ = try await PostgresLog(server.address, name: name)
             }
@@ -181,10 +181,10 @@ struct PostgresLogTests {
         #expect(try await log.append([1], key: id) == 1)
         #expect(try await entries(1, of: log).map(\.entry) == [[1]])
         try await log.save(FluxSharedSnapshot(position: 1, state: [1]))
-        await expect("the log refused the call: a key of 2601 bytes: 2,600 at most") {
+        await expect("the log refused the call: the key has 2601 bytes; the limit is 2,600") {
             _ = try await logs.log(for: key).append([], key: "1")
         }
-        await expect("the log refused the call: an entry's key of 65 bytes: 64 at most") {
+        await expect("the log refused the call: the entry's key has 65 bytes; the limit is 64") {
             _ = try await log.append([], key: id + "x")
         }
         // Data that cannot be compressed takes longest.
@@ -193,7 +193,7 @@ struct PostgresLogTests {
         #expect(try await log.append(Array(random), key: "1") == 2)
         #expect(try await entries(1, of: log, after: 1).first?.entry.count == 256 << 20)
         let large = [UInt8](repeating: 0, count: 256 << 20 + 1)
-        await expect("the log refused the call: an entry of 268435457 bytes: 256 MB at most") {
+        await expect("the log refused the call: the entry has 268435457 bytes; the limit is 256 MB") {
             _ = try await log.append(large, key: "2")
         }
     }

@@ -12,10 +12,10 @@ import Testing
         #expect(same.lacking([1: "one", 4: "four"]) == [])
 
         let other = ServerCopies(["s0": right, "s1": [1: "one", 2: "other"], "s2": right])
-        let places = "do not have the same at 2 positions: [2, 4]: the engine has lost what was acknowledged"
+        let places = "differ at 2 positions: [2, 4]: the engine has lost acknowledged messages"
         #expect(other.differences == ["the servers s0 and s1 \(places)", "the servers s1 and s2 \(places)"])
         #expect(
-            other.lacking(right) == ["s1 does not have 2 of 3 messages that were acknowledged: [2, 4]"])
+            other.lacking(right) == ["s1 does not have 2 of 3 acknowledged messages: [2, 4]"])
     }
 
     @Test("The demo warns of servers that are older than what was seen to hold, and of no others")

@@ -4,7 +4,7 @@ import Testing
 @testable import todo_server
 
 @Suite struct OpenListTests {
-    @Test("What was taken is on disk, and what is refused is not taken")
+    @Test("An accepted change is on disk, and a refused one is not applied")
     func durable() async throws {
         let path = FileManager.default.temporaryDirectory.appending(component: "todos-\(UUID())").path
         defer { try? FileManager.default.removeItem(atPath: path) }
@@ -14,7 +14,7 @@ import Testing
             try await list.take(.put(id: "eggs", Todo(title: " ", isDone: false)))
         }
 
-        // The file begins with a head of 40 bytes.
+        // The file begins with a header of 40 bytes.
         let content = try Data(contentsOf: URL(filePath: path)).dropFirst(40)
         let saved = try JSONDecoder().decode(TodoList.self, from: content)
         #expect(saved.todos == ["milk": Todo(title: "Milk", isDone: false)])

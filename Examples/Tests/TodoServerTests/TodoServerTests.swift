@@ -58,7 +58,7 @@ import Testing
             let answer = try await server.ask("PUT", "lists/groceries/eggs", #"{"title": "Eggs", "isDone": false}"#)
             #expect(answer.status == .internalServerError)
             let text = String(buffer: try await answer.body.collect(upTo: 10_000))
-            #expect(text.contains("it cannot be saved any more; the log says why"), "\(text)")
+            #expect(text.contains("the list can no longer be saved; the log says why"), "\(text)")
         }
         #expect(try await server.put("groceries/bread", title: "Bread") == 500)
         #expect(try await server.todos("groceries")["bread"] == nil, "what can never be saved is not taken")
@@ -68,7 +68,7 @@ import Testing
         #expect(end.status == 1, "It must not look as if all were saved.")
         #expect(end.errors.contains("\(file.path): something else has written the file"), "\(end.errors)")
         let last = try #require(end.errors.split(separator: "\n").last)
-        #expect(last.contains("critical") && last.hasSuffix("not all lists are saved: groceries"), "\(last)")
+        #expect(last.contains("critical") && last.hasSuffix("some lists are not saved: groceries"), "\(last)")
     }
 
     @Test(
@@ -93,7 +93,7 @@ import Testing
             let answer = try await server.ask(method, path, body)
             try #require(answer.status == .internalServerError)
             let text = String(buffer: try await answer.body.collect(upTo: 10_000))
-            #expect(text.contains("the list cannot be opened; the log says why, and where it is"), "\(text)")
+            #expect(text.contains("the list cannot be opened; the log has the reason and the path"), "\(text)")
         }
         let aside = URL(filePath: file.path + ".unreadable")
         #expect(try Data(contentsOf: aside) == broken)
@@ -281,7 +281,7 @@ import Testing
     func noPort(port: String) async throws {
         let (status, output, errors) = try await Server.start(folder, port: port).finish()
         #expect(status == 1 && output.isEmpty)
-        #expect(errors.contains("PORT has to be a number up to 65535") && errors.count { $0 == "\n" } == 1, "\(errors)")
+        #expect(errors.contains("PORT must be a number up to 65535") && errors.count { $0 == "\n" } == 1, "\(errors)")
     }
 
     @Test(
@@ -290,8 +290,7 @@ import Testing
     func noFolder(path: String) async throws {
         let (status, output, errors) = try await Server.start(path, port: "0").finish()
         #expect(status == 1 && output.isEmpty)
-        #expect(
-            errors.contains("FOLDER has to be a folder that can be written to, and \"\(path)\" is none"), "\(errors)")
+        #expect(errors.contains("FOLDER must be a writable folder, but \"\(path)\" is not"), "\(errors)")
         #expect(errors.count { $0 == "\n" } == 1, "\(errors)")
     }
 

@@ -80,7 +80,7 @@ struct LogSource: Sendable {
             // once.
             if isRefused || FileStatus(path: path) == nil { return .nothingYet }
             isRefused = true
-            return .restarted([], reason: "\(error): another file has its name, and the old one is read on")
+            return .restarted([], reason: "\(error): another file has its name; still reading the old one")
         }
         size = other.size
         return restart(reason: "\(name) was replaced: reading the new file")

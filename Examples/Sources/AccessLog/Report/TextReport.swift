@@ -46,7 +46,7 @@ public struct TextReport: Sendable {
             table.add(summary.withoutPath.grouped, summary.withoutPath.share(of: summary.requests), "(without a path)")
         }
         let missed = summary.paths.forgotten.grouped
-        let note = "There are too many paths to keep: each count may be short by up to \(missed)."
+        let note = "There are too many paths to count them all: each count may be too low by up to \(missed)."
         return table.lines + (summary.paths.forgotten == 0 ? [] : [note])
     }
 }

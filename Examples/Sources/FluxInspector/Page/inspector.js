@@ -66,7 +66,7 @@ function connect() {
         status.className = "live";
     };
     source.onerror = () => {
-        status.textContent = source.readyState === EventSource.CLOSED ? "refused: open it again, with ?token= and the token" : "reconnecting";
+        status.textContent = source.readyState === EventSource.CLOSED ? "refused: open the page again, with ?token= and the token" : "reconnecting";
         status.className = "";
     };
     source.addEventListener("stores", (message) => takeStores(JSON.parse(message.data)));
@@ -183,7 +183,7 @@ async function showStore(store) {
     const text = await ask(`stores/${store.id}`, (answer) => answer.text());
     // Somebody has asked for something else meanwhile.
     if (asked !== mine || shown) return;
-    detail.replaceChildren(make("h2", {}, `${store.name}, as it is now`), make("div", { className: "tabs" }), code(text));
+    detail.replaceChildren(make("h2", {}, `${store.name}, current state`), make("div", { className: "tabs" }), code(text));
 }
 
 // MARK: the list
@@ -202,7 +202,7 @@ function matches(row) {
 const marks = { event: "⚡", action: "●", reaction: "◆", replaced: "⇄", failed: "✕", retry: "↻" };
 
 function draw(row) {
-    if (row.kind === "gap") return make("li", { className: "gap" }, `${row.missed} rows came too fast to be shown`);
+    if (row.kind === "gap") return make("li", { className: "gap" }, `${row.missed} rows came too fast to show`);
     const facts = make("span", { className: "facts" });
     const fact = (text, className = "", on = null) => facts.append(make("span", { className, on }, text));
     if (row.place) fact(row.place);
@@ -270,7 +270,7 @@ function finish() {
     drawFollow();
     const isEmpty = !list.querySelector(".row"); // there may be gaps
     element("empty").hidden = !isEmpty;
-    element("empty").textContent = (held ?? rows).length === 0 ? "Nothing has happened yet." : "No row has these words.";
+    element("empty").textContent = (held ?? rows).length === 0 ? "Nothing has happened yet." : "No row matches the filter.";
 }
 
 function search(words) {
@@ -311,7 +311,7 @@ async function ask(path, read) {
     try {
         const answer = await fetch(new URL(path, here));
         if (answer.ok) return await read(answer);
-        return answer.status === 404 ? "This is not kept any more." : `The program answered ${answer.status}.`;
+        return answer.status === 404 ? "This is no longer kept." : `The program answered ${answer.status}.`;
     } catch {
         return "The program does not answer.";
     }
@@ -366,7 +366,7 @@ function drawFacts() {
     if (row.nanoseconds !== undefined) lines.push(["Took", span(row.nanoseconds)]);
     if (row.milliseconds !== undefined) lines.push(["Took", span(row.milliseconds * 1e6)]);
     if (["action", "reaction", "replaced"].includes(row.kind)) {
-        lines.push(["Revision", row.revision === undefined ? "none: it announced nothing" : `${row.revision}`]);
+        lines.push(["Revision", row.revision === undefined ? "none: nothing was announced" : `${row.revision}`]);
     }
     facts.replaceChildren();
     for (const [name, value] of lines) facts.append(make("dt", {}, name), make("dd", {}, value));
@@ -383,7 +383,7 @@ function content() {
     if (!answer.hasState) {
         const isChange = ["action", "reaction", "replaced"].includes(row.kind);
         return make("p", { className: "hint" }, isChange
-            ? "It announced nothing. What it changed, if anything, shows with the next change that is announced."
+            ? "Nothing was announced. If this changed the state, the change appears with the next one that is announced."
             : "An event changes no state: its actions do.");
     }
     if (tab === "state") return code(state ?? "");
@@ -434,7 +434,7 @@ async function togglePin() {
 function hold(what) {
     held = what;
     element("pause").setAttribute("aria-pressed", String(held !== null));
-    element("pause").textContent = held ? "Go on" : "Pause";
+    element("pause").textContent = held ? "Resume" : "Pause";
 }
 
 function pause() {

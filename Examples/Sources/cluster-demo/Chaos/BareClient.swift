@@ -85,7 +85,7 @@ final class BareClient {
     /// Creates the stream: files at three servers, and otherwise the engine's defaults.
     func makeStream() throws {
         var settings = jsStreamConfig()
-        try check(jsStreamConfig_Init(&settings), "making the stream")
+        try check(jsStreamConfig_Init(&settings), "creating the stream")
         let subjects = strdup("\(stream).>")
         defer { free(subjects) }
         var pointers = [UnsafePointer(subjects)]
@@ -95,14 +95,14 @@ final class BareClient {
                 settings.Subjects = pointers.baseAddress
                 settings.SubjectsLen = 1
                 settings.Replicas = 3
-                try check(js_AddStream(nil, jetStream, &settings, nil, nil), "making the stream")
+                try check(js_AddStream(nil, jetStream, &settings, nil, nil), "creating the stream")
             }
         }
     }
 
     func standing() throws -> Standing {
         var info: UnsafeMutablePointer<jsStreamInfo>?
-        try check(js_GetStreamInfo(&info, jetStream, stream, nil, nil), "asking for the stream")
+        try check(js_GetStreamInfo(&info, jetStream, stream, nil, nil), "requesting the stream")
         defer { jsStreamInfo_Destroy(info) }
         guard let found = info?.pointee, let cluster = found.Cluster?.pointee, let leader = cluster.Leader else {
             throw ServerFailure(description: "the stream \(stream) has no leader")

@@ -99,7 +99,7 @@ struct Chaos: Sendable {
             let lost = acknowledged.filter { !found.contains($0) }
             if !lost.isEmpty {
                 problems.append(
-                    "\(key): the log has acknowledged \(lost.count) positions and does not have them: \(lost.prefix(5))"
+                    "\(key): the log has acknowledged \(lost.count) positions that it does not have: \(lost.prefix(5))"
                 )
             }
         }

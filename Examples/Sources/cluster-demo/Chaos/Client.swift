@@ -64,7 +64,7 @@ struct Client {
         guard let numbers = await read("keys/\(key)?client=\(number)") else { return true }
         if numbers.last < UInt64(action) {
             history.violated(
-                "\(key): client \(number) has added \(action), and reads at its node up to \(numbers.last)")
+                "\(key): client \(number) has added \(action), but reads only up to \(numbers.last) on its node")
         }
         history.addLocalRead()
         return false

@@ -96,7 +96,7 @@ struct Faults: Sendable {
             }
             if Set(places).count == 3 { return }
         }
-        history.violated("a minute after all was mended nothing was acknowledged at one of the places")
+        history.violated("a minute after the repair, one of the places had acknowledged nothing")
     }
 
     /// Reports how long no write was acknowledged after each fault.
@@ -110,7 +110,7 @@ struct Faults: Sendable {
             }
             if pauses.isEmpty { continue }
             let text = pauses.map { "\(Double($0 / 1_000_000) / 1_000) s" }.joined(separator: ", ")
-            tell("nobody could write after \(fault.rawValue): \(text)")
+            tell("no writes after \(fault.rawValue): \(text)")
         }
     }
 }

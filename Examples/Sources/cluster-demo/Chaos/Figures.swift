@@ -34,7 +34,7 @@ struct Figures: Sendable {
         await replica.close()
         let (ours, theirs) = (replicated.sorted()[1], bare.sorted()[1])
         tell(
-            "appends a second, \(atOnce) at once, median of three: \(Int(ours)) through a replica, \(Int(theirs)) by the bare client: "
+            "appends per second, \(atOnce) at once, median of three: \(Int(ours)) through a replica, \(Int(theirs)) with the bare client: "
                 + "\(Double(Int(ours / theirs * 100)) / 100)")
         return ours / theirs
     }
@@ -59,7 +59,7 @@ struct Figures: Sendable {
         var replica: FluxReplica<Ledger>?
         let joining = try await seconds { replica = try await join("start") }
         tell(
-            "a node with \(replica?.store.state.items.count ?? 0) entries is up in \(joining) s; reading them takes \(reading) s"
+            "a node with \(replica?.store.state.items.count ?? 0) entries starts in \(joining) s; reading them takes \(reading) s"
         )
         await replica?.close()
         return (joining, reading)

@@ -58,7 +58,7 @@ final class History: Sendable {
             let operations = all.filter { $0.key == key }
             let present = Set(list)
             if present.count != list.count {
-                problems.append("\(key): \(list.count - present.count) actions are in it twice")
+                problems.append("\(key): \(list.count - present.count) actions appear twice")
             }
             var sent: Set<UInt64> = []
             var added: [UInt32: [UInt64]] = [:]
@@ -69,15 +69,15 @@ final class History: Sendable {
                     sent.insert(item)
                     added[operation.client, default: []].append(item)
                     if !list.indices.contains(index) || list[index] != item {
-                        problems.append("\(key): \(item) was acknowledged at \(index), and is not there")
+                        problems.append("\(key): \(item) was acknowledged at \(index), but is not there")
                     }
                 case .refused:
-                    if present.contains(item) { problems.append("\(key): \(item) is there, and was refused") }
+                    if present.contains(item) { problems.append("\(key): \(item) is there, although it was refused") }
                 case .unknown, .seen: sent.insert(item)
                 }
             }
             for item in list where !sent.contains(item) {
-                problems.append("\(key): \(item) is there, and nobody sent it")
+                problems.append("\(key): \(item) is there, although no client sent it")
             }
             let places = Dictionary(list.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
             for (client, items) in added {

@@ -48,8 +48,8 @@ struct ServerCopies: Sendable {
                 let (one, two) = (copies[names[index]] ?? [:], copies[other] ?? [:])
                 let places = Set(one.keys).union(two.keys).filter { one[$0] != two[$0] }.sorted()
                 if places.isEmpty { return nil }
-                return "the servers \(names[index]) and \(other) do not have the same at \(places.count) positions: "
-                    + "\(places.prefix(5)): the engine has lost what was acknowledged"
+                return "the servers \(names[index]) and \(other) differ at \(places.count) positions: "
+                    + "\(places.prefix(5)): the engine has lost acknowledged messages"
             }
         }
     }
@@ -59,7 +59,7 @@ struct ServerCopies: Sendable {
         copies.sorted { $0.key < $1.key }.compactMap { name, copy in
             let lost = acknowledged.filter { copy[$0.key] != $0.value }.keys.sorted()
             if lost.isEmpty { return nil }
-            return "\(name) does not have \(lost.count) of \(acknowledged.count) messages that were acknowledged: "
+            return "\(name) does not have \(lost.count) of \(acknowledged.count) acknowledged messages: "
                 + "\(lost.prefix(5))"
         }
     }

@@ -12,7 +12,7 @@ struct ServerVersion {
     var warning: String? {
         if !parts.lexicographicallyPrecedes(Self.good) { return nil }
         return
-            "older than 2.10.27, the oldest that kept all that it had acknowledged; with 2.9.10 a server that led, was "
-            + "stopped and went on had other messages than the rest; Sources/JetStreamLog/README.md says where a newer one is"
+            "older than 2.10.27, the oldest that kept everything it had acknowledged; with 2.9.10, a leader that was stopped "
+            + "and continued had other messages than the rest; Sources/JetStreamLog/README.md says where to get a newer one"
     }
 }

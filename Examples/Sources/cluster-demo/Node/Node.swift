@@ -13,10 +13,10 @@ struct Node: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "node", abstract: "One node, as the demo starts it.", shouldDisplay: false)
 
-    @Option(help: "The port to listen at.") var port: Int
-    @Option(help: "The addresses of the NATS servers, with commas between.") var log: String
+    @Option(help: "The port to listen on.") var port: Int
+    @Option(help: "The addresses of the NATS servers, separated by commas.") var log: String
     @Option(help: "The stream.") var stream: String
-    @Option(help: "After how many entries a snapshot is saved.") var snapshotEvery = 400
+    @Option(help: "The number of entries after which a snapshot is saved.") var snapshotEvery = 400
 
     func run() async throws {
         let servers = log.split(separator: ",").map(String.init)
@@ -52,7 +52,7 @@ struct Node: AsyncParsableCommand {
                 try await ledgers.with(key) { replica in
                     let position = try await replica.dispatch(action: Ledger.Action(item: item), within: .seconds(10))
                     guard let index = replica.store.state.items.lastIndex(of: item) else {
-                        return (.internalServerError, "the action is applied, and is not there")
+                        return (.internalServerError, "the action was applied, but is missing")
                     }
                     return (.ok, "\(index) \(position)")
                 }

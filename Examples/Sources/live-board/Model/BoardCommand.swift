@@ -82,10 +82,10 @@ extension BoardCommand {
         case .rename(let title): return .rename(title: try Self.checked(title))
         case .editCard(let card, let title, let text, let revision):
             let title = try Self.checked(title)
-            if text.count > 4_000 { throw .invalid("A text has at most 4,000 characters, and this has \(text.count).") }
+            if text.count > 4_000 { throw .invalid("A text must have at most 4,000 characters, not \(text.count).") }
             return .editCard(card: card, title: title, text: text, revision: revision)
         case .moveList(_, let index), .moveCard(_, _, let index):
-            if index < 0 { throw .invalid("An index is 0 or more, and this is \(index).") }
+            if index < 0 { throw .invalid("An index must be 0 or more, not \(index).") }
             return self
         case .removeList, .removeCard, .vote, .undo:
             return self
@@ -95,7 +95,7 @@ extension BoardCommand {
     private static func checked(_ title: String) throws(Refusal) -> String {
         let title = title.trimmingCharacters(in: .whitespacesAndNewlines)
         guard (1...200).contains(title.count) else {
-            throw .invalid("A title has 1 to 200 characters, and this has \(title.count).")
+            throw .invalid("A title must have 1 to 200 characters, not \(title.count).")
         }
         return title
     }

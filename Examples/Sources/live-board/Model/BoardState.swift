@@ -108,7 +108,7 @@ extension BoardState {
         guard let change = try change(for: command, by: client, limits: limits) else { return nil }
         var changed = board
         if let bytes = limits.bytes, changed.apply(change), changed.size > max(bytes, board.size) {
-            throw .full("A board has about \(bytes) bytes at most.")
+            throw .full("A board can have at most about \(bytes) bytes.")
         }
         return .change(change, by: client)
     }
@@ -121,7 +121,9 @@ extension BoardState {
             return title == board.title ? nil : .renamed(title: title)
 
         case .addList(let title):
-            guard board.lists.count < limits.lists else { throw .full("A board has \(limits.lists) lists at most.") }
+            guard board.lists.count < limits.lists else {
+                throw .full("A board can have at most \(limits.lists) lists.")
+            }
             return .listAdded(
                 list: Board.List(id: "l\(lastNumber + 1)", title: title, cards: []), index: board.lists.count)
 
@@ -139,7 +141,7 @@ extension BoardState {
 
         case .addCard(let list, let title):
             let place = try place(ofList: list)
-            guard board.cardCount < limits.cards else { throw .full("A board has \(limits.cards) cards at most.") }
+            guard board.cardCount < limits.cards else { throw .full("A board can have at most \(limits.cards) cards.") }
             let card = Board.Card(
                 id: "c\(lastNumber + 1)", title: title, text: "", voters: [], revision: revision + 1)
             return .cardAdded(card: card, list: list, index: board.lists[place].cards.count)
@@ -166,7 +168,7 @@ extension BoardState {
         case .vote(let id, let on):
             let voters = try card(id).voters
             if voters.contains(client) == on { return nil }
-            if on && voters.count >= limits.voters { throw .full("A card has \(limits.voters) votes at most.") }
+            if on && voters.count >= limits.voters { throw .full("A card can have at most \(limits.voters) votes.") }
             return .voted(card: id, client: client, on: on)
 
         case .undo:
@@ -290,15 +292,15 @@ extension Board {
             List(
                 id: "l1", title: "To do",
                 cards: [
-                    card(4, "Drag me to another list", "Or move me with the keys: everybody who looks on sees it."),
-                    card(5, "Open this page a second time", "Both show the same board, also after you pull the plug."),
+                    card(4, "Drag me to another list", "Or move me with the keys: everyone watching sees it."),
+                    card(5, "Open this page a second time", "Both show the same board, even after you pull the plug."),
                 ]),
             List(
                 id: "l2", title: "Doing",
-                cards: [card(6, "Vote for a card", "Each page has one vote for a card, and may take it back.")]),
+                cards: [card(6, "Vote for a card", "Each page has one vote per card, and can take it back.")]),
             List(
                 id: "l3", title: "Done",
-                cards: [card(7, "Take something back", "Undo takes back your own changes, one after the other.")]),
+                cards: [card(7, "Undo something", "Undo reverts your own changes, one at a time.")]),
         ])
 
     private static func card(_ number: Int, _ title: String, _ text: String) -> Card {

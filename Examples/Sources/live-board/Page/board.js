@@ -120,7 +120,7 @@ function settle() {
     drawSoon();
     if (!held || (placeIn(board, held.card) && listIn(board, held.list))) return;
     endDrag();
-    letGo("Somebody else removed it.");
+    letGo("Someone else removed it.");
 }
 
 // ---- The stream of events ------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ function takeEvent(block) {
 function showNoBoard() {
     hangUp();
     endDrag();
-    if (held) letGo("Somebody else removed it.");
+    if (held) letGo("Someone else removed it.");
     [board, revision, guesses] = [null, -1, []];
     for (const drawn of [lists, cards]) removeGone(drawn, []);
     showWhatThereIs(false);
@@ -237,7 +237,7 @@ async function post(path, content) {
         const answer = await response.json();
         return response.ok ? { answer } : { problem: answer };
     } catch {
-        return { problem: { detail: "No answer from the server. What it has saved shows once we are connected." } };
+        return { problem: { detail: "The server does not answer. Saved changes appear once the page is connected again." } };
     }
 }
 
@@ -256,7 +256,7 @@ async function send(command, change) {
 }
 
 function tell(problem) {
-    if (problem.type?.endsWith(":nothing-to-undo")) toast("notices", "There is nothing of yours to take back.");
+    if (problem.type?.endsWith(":nothing-to-undo")) toast("notices", "You have nothing to undo.");
     else toast("alerts", wordsOf(problem));
 }
 
@@ -623,7 +623,7 @@ function choose(action, { dataset: { list } }) {
 
 async function remove(command, drawn) {
     const words = drawn?.title.textContent;
-    if (await send(command)) toast("notices", `${quoted(words)} is removed. Undo brings it back.`);
+    if (await send(command)) toast("notices", `${quoted(words)} was removed. Undo brings it back.`);
 }
 
 function renameList(list) {
@@ -733,7 +733,7 @@ function offerPositions() {
 function noteInEditor() {
     if (!dialog.open) return;
     const card = placeIn(board, edited.id)?.card;
-    const words = card ? "Somebody else changed this card." : "Somebody else removed this card. Your words stay here.";
+    const words = card ? "Someone else changed this card." : "Someone else removed this card. Your text stays here.";
     setText(editor.note, card?.revision <= edited.revision ? "" : words);
 }
 
@@ -856,7 +856,7 @@ byId("rename-board").addEventListener("click", renameBoard);
 byId("undo").addEventListener("click", undo);
 
 async function undo() {
-    if (await send({ type: "undo" })) announce("Your last change is taken back.");
+    if (await send({ type: "undo" })) announce("Your last change was undone.");
 }
 
 document.addEventListener("keydown", (event) => {
