@@ -59,9 +59,8 @@ import Testing
             dependency: .init(gone.dependency), store: store, schedulers: schedulers)
     }
 
-    @Test(arguments: schedulers.indices) func `All goes though the task is kept, and cancelled while it runs`(form: Int)
-        async
-    {
+    @Test(arguments: schedulers.indices)
+    func `An event cancelled while it runs releases everything, even if its task is kept`(form: Int) async {
         let (gone, gate) = (Gone(), Gate())
         var task: FluxTask?
         do {
@@ -74,9 +73,8 @@ import Testing
         #expect(task?.isCancelled == true)
     }
 
-    @Test(arguments: schedulers.indices) func `All goes though the tasks are kept, cancelled all at once`(form: Int)
-        async
-    {
+    @Test(arguments: schedulers.indices)
+    func `Events cancelled by cancelAll release everything, even if their tasks are kept`(form: Int) async {
         let (gone, gate) = (Gone(), Gate())
         var tasks: [FluxTask] = []
         var control: Weak?
@@ -94,7 +92,8 @@ import Testing
         #expect(await control!.isGone())
     }
 
-    @Test(arguments: schedulers.indices) func `All goes after a shutdown`(form: Int) async {
+    @Test(arguments: schedulers.indices)
+    func `Events release everything after a shutdown, even if their tasks are kept`(form: Int) async {
         let (gone, gate) = (Gone(), Gate())
         var tasks: [FluxTask] = []
         do {
@@ -110,8 +109,8 @@ import Testing
         #expect(tasks.count == 3)
     }
 
-    @Test(arguments: schedulers.indices) func `A task and its error go with the last who knows of them`(form: Int) async
-    {
+    @Test(arguments: schedulers.indices)
+    func `A task and its error are released with the last reference to them`(form: Int) async {
         let gone = Gone()
         var weak: [Weak] = []
         do {
@@ -128,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `What is called with a cancellation goes with the end, though the task is kept`(isLate: Bool) async {
+    func `The closure of onCancel is released when the event ends, even if its task is kept`(isLate: Bool) async {
         enum Noting: FluxActionConverter {
             struct Event: FluxEvent { let start: @Sendable (FluxConversion<Noting>) -> Void }
             static var sharesConversions: Bool { false }
@@ -149,7 +148,7 @@ import Testing
         withExtendedLifetime(task) {}
     }
 
-    @Test func `Events fired together go when they have ended`() async {
+    @Test func `The task of events fired together is released after they have ended`() async {
         let gone = Gone()
         let creator = creator(gone)
         let weak = Weak(creator.fire([.init(), .init(), .init()]))
@@ -158,7 +157,7 @@ import Testing
         #expect(await weak.isGone())
     }
 
-    @Test func `Cancelled before it starts, an event keeps nothing once its turn has come`() async {
+    @Test func `An event cancelled before it starts keeps nothing once its turn has come`() async {
         let gone = Gone()
         let queue = DispatchQueue(label: "held")
         queue.suspend()
@@ -172,7 +171,7 @@ import Testing
         #expect(task?.isCancelled == true)
     }
 
-    @Test func `Awaited in a conversion of another creator after its end, an event keeps nothing`() async {
+    @Test func `An ended event keeps nothing after another creator's conversion has awaited it`() async {
         enum Awaiting: FluxAsyncActionConverter {
             struct Event: FluxEvent { let task: FluxTask }
             static func convert(
@@ -198,7 +197,7 @@ import Testing
         #expect(await control!.isGone())
     }
 
-    @Test(.stress) func `Stress: creators go while others cancel their events`() async {
+    @Test(.stress) func `Stress: the events of a released creator end while another thread cancels them`() async {
         for _ in 0..<300 {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let holds = (0..<8).map { _ in HandlerHold<Counter.Action>() }

@@ -5,7 +5,7 @@ import Testing
 
 /// C10: releasing a creator loses no event; releasing a store detaches it and ends its subscriptions.
 @Suite struct C10ReleaseTests {
-    @Test func `Events fired on a creator that is let go are all converted`() async {
+    @Test func `All events fired on a creator are converted, even if it is released`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = Recorder<Int>()
         let subscription = store.subscribe { seen.record($0.count) }
@@ -19,7 +19,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `A store that is let go leaves its dispatcher and delivers what is due`() async {
+    @Test func `A released store leaves its dispatcher and delivers its pending changes`() async {
         let dispatcher = FluxDispatcher()
         let (gate, gone) = (Gate(), Gate())
         let seen = Recorder<Int>()
@@ -39,7 +39,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `An idle store that is let go releases its handlers and state at once, tokens kept or not`() async {
+    @Test func `A released idle store releases its handlers and state, even if a token is kept`() async {
         let (handlerGone, stateGone) = (Gate(), Gate())
         var token: FluxSubscription?
         do {
@@ -58,7 +58,7 @@ import Testing
         mutating func handle(action: Counter.Action) -> Owner? { self }
     }
 
-    @Test func `A token may be dropped, and a store let go, inside handle`() async {
+    @Test func `A token and a store may be released inside handle`() async {
         struct Keeper: FluxState {
             var token: FluxSubscription?
             var store: FluxStore<Counter>?
@@ -91,7 +91,8 @@ import Testing
         withExtendedLifetime((keeper, watched, kept)) {}
     }
 
-    @Test(.stress) func `Stress: stores and subscriptions are made and dropped while others dispatch`() async {
+    @Test(.stress)
+    func `Stress: stores and subscriptions are created and released while other threads dispatch`() async {
         let dispatcher = FluxDispatcher()
         let lasting = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let isDone = Locked(false)
@@ -140,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func `No usual use leaks: a thousand stores, creators and subscriptions all go`() async {
+    @Test func `A thousand stores, creators and subscriptions are all released after typical use`() async {
         let dispatcher = FluxDispatcher()
         for _ in 0..<1_000 {
             let gone = Gate()
@@ -157,7 +158,7 @@ import Testing
         #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
     }
 
-    @Test func `An event is released when it has finished, not with those that were fired after it`() async {
+    @Test func `An event is released when it has ended, even if a later event is still running`() async {
         let creator = FluxActionCreator<Carrying>(dispatcher: FluxDispatcher())
         let (entered, gate, gone) = (Gate(), Gate(), Gate())
         creator.fire(.wait(entering: entered, until: gate))
@@ -178,7 +179,7 @@ import Testing
         }
     }
 
-    @Test func `creator.flush waits for a handler that is kept, and returns early when cancelled`() async {
+    @Test func `creator.flush waits until a kept handler is released, and returns early when cancelled`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(store: store)
         await creator.flush()
@@ -197,7 +198,7 @@ import Testing
         #expect(await waiting.value == 3)
     }
 
-    @Test func `creator.flush waits for all that were fired before it, though the newest end first`() async {
+    @Test func `creator.flush waits for all events fired before it, even if the newest end first`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(store: store)
         let holds = (0..<3).map { _ in HandlerHold<Counter.Action>() }

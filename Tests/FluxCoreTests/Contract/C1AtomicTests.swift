@@ -28,7 +28,7 @@ import Testing
         subscriptions.forEach { $0.unsubscribe() }
     }
 
-    @Test func `handle is never entered twice at once, directly or through the dispatcher`() async {
+    @Test func `handle never runs twice at once, for dispatches to the store or to its dispatcher`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Exclusive(), dispatcher: dispatcher)
         await onThreads(8) { index in

@@ -4,14 +4,14 @@ import Testing
 
 /// C2: when `dispatch(action:)` returns, `store.state` has the change.
 @Suite struct C2ReadYourWritesTests {
-    @Test func `A dispatch to the store shows at once, and tells its revision`() {
+    @Test func `A dispatch to a store changes its state at once and returns the revision`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         #expect(store.dispatch(action: .add(2)) == 1)
         #expect(store.state.count == 2)
         #expect(store.revision == 1)
     }
 
-    @Test func `A dispatch through the dispatcher shows on all stores, and tells how many changed`() {
+    @Test func `A dispatch to a dispatcher changes all stores and returns how many announced a change`() {
         let dispatcher = FluxDispatcher()
         let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let log = FluxStore(initialState: Log(), dispatcher: dispatcher)
@@ -22,7 +22,7 @@ import Testing
         #expect(counter.state.count == 3)
     }
 
-    @Test func `What was not announced stays and shows with the next announced change`() async {
+    @Test func `A silent change is kept and delivered with the next announced change`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = Recorder<Int>()
         let subscription = store.subscribe { seen.record($0.count) }
@@ -35,7 +35,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `An action handler has dispatched when it returns`() async {
+    @Test func `An action handler has dispatched its action when it returns`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(store: store)
         let hold = HandlerHold<Counter.Action>()
@@ -46,7 +46,7 @@ import Testing
         hold.letGo()
     }
 
-    @Test(.stress) func `Stress: every one of 8 threads reads at least what it wrote`() async {
+    @Test(.stress) func `Stress: each of 8 threads reads its own writes`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let stale = Locked(0)
         await onThreads(8) { producer in

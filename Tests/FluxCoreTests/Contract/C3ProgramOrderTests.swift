@@ -5,7 +5,7 @@ import Testing
 
 /// C3: what one thread dispatches or fires reaches each store in that order.
 @Suite struct C3ProgramOrderTests {
-    @Test(.stress) func `Stress: 8 threads dispatch, each in its own order`() async {
+    @Test(.stress) func `Stress: a store applies the actions of each of 8 threads in the order dispatched`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         await onThreads(8) { producer in
@@ -21,7 +21,7 @@ import Testing
         #expect(store.state.disorder == 0)
     }
 
-    @Test(.stress) func `Stress: 8 threads fire one event or many on one creator, each in its own order`() async {
+    @Test(.stress) func `Stress: a creator converts the events of each of 8 threads in the order fired`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(store: store)
         await onThreads(8) { producer in
@@ -37,7 +37,7 @@ import Testing
         #expect(store.state.disorder == 0)
     }
 
-    @Test func `A serial execution queue keeps the order too, and is where conversion happens`() async {
+    @Test func `Events fired with a serial execution queue are converted on it, in the order fired`() async {
         let key = DispatchSpecificKey<String>()
         let queue = DispatchQueue(label: "execution")
         queue.setSpecific(key: key, value: "here")
@@ -65,8 +65,7 @@ import Testing
         }
     }
 
-    @Test func `A converter may send never, once, many times, later, from any thread, after the creator is gone`() async
-    {
+    @Test func `A converter may send no action or many, later, on any thread, after its creator is released`() async {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let hold = HandlerHold<Counter.Action>()
         do {

@@ -5,7 +5,7 @@ import Testing
 
 /// C4: all stores of one dispatcher see its actions in the same order.
 @Suite struct C4OneOrderTests {
-    @Test(.stress) func `Stress: two stores of one state type and one of another see one order`() async {
+    @Test(.stress) func `Stress: two stores of one state type and one of another apply actions in one order`() async {
         let dispatcher = FluxDispatcher()
         let first = FluxStore(initialState: Log(), dispatcher: dispatcher)
         let second = FluxStore(initialState: Log(), dispatcher: dispatcher)
@@ -21,7 +21,7 @@ import Testing
         #expect(counter.state.disorder == 0)
     }
 
-    @Test func `Stores are reached in the order of their attachment`() {
+    @Test func `An action reaches the stores in the order of their attachment`() {
         let dispatcher = FluxDispatcher()
         let order = Locked<[Int]>([])
         let stores = (0..<10).map { FluxStore(initialState: Noting(number: $0, order: order), dispatcher: dispatcher) }
@@ -30,7 +30,7 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test func `A priority beyond the highest counts as that, and one below the lowest likewise`() {
+    @Test func `A priority outside the allowed range counts as the highest or the lowest`() {
         let dispatcher = FluxDispatcher()
         let stores = (0..<5).map { _ in FluxStore(initialState: Counter(), dispatcher: nil) }
         for (store, priority) in zip(stores, [.min, -8_388_607, 0, .max, 8_388_607]) {
@@ -40,7 +40,7 @@ import Testing
         #expect(places == [3, 4, 2, 0, 1])
     }
 
-    @Test func `A reaction that is added later has the priority of its store`() {
+    @Test func `A reaction added after the attachment has the priority of its store`() {
         let (dispatcher, order) = (FluxDispatcher(), Recorder<Int>())
         let stores = [0, 5].map { priority in
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -58,7 +58,7 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test func `Actions of another type, or for another dispatcher, do not reach a store`() {
+    @Test func `Actions of another type or for another dispatcher do not reach a store`() {
         struct Other: FluxAction {}
         let store = FluxStore(initialState: Counter(), dispatcher: FluxDispatcher())
         let alone = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -68,7 +68,7 @@ import Testing
         #expect(alone.state.count == 0)
     }
 
-    @Test func `Actions of two types in turn each reach the stores of their own type`() {
+    @Test func `Alternating actions of two types reach only the stores of their own type`() {
         struct Text: FluxState {
             enum Action: FluxAction { case append(String) }
             var text = ""
@@ -91,7 +91,7 @@ import Testing
         #expect(text.state.text == "ababab")
     }
 
-    @Test func `Without a dispatcher given, store and creator meet on the shared one`() async {
+    @Test func `A store and a creator without a given dispatcher use the shared one`() async {
         struct Private: FluxState {
             enum Action: FluxAction { case set(Int) }
             var value = 0
@@ -113,7 +113,7 @@ import Testing
         #expect(store.state.value == 42)
     }
 
-    @Test func `An action held as an existential reaches the stores of its own type`() {
+    @Test func `An action of type any FluxAction reaches the stores of its concrete type`() {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let action: any FluxAction = Counter.Action.add(3)
@@ -122,7 +122,8 @@ import Testing
     }
 
     /// The middleware blocks, replaces, stops and repeats actions, and passes some on from another thread.
-    @Test(.stress) func `Stress: two stores see one order past middleware that does all it may`() async {
+    @Test(.stress)
+    func `Stress: two stores see one order behind middleware that drops, repeats and defers actions`() async {
         let dispatcher = FluxDispatcher()
         let stores = (0..<2).map { _ in FluxStore(initialState: Log(), dispatcher: dispatcher) }
         let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)

@@ -5,7 +5,7 @@ import Testing
 
 /// C5: each revision after the start comes exactly once and in order; snapshot and start are one atomic step.
 @Suite struct C5DeliveryTests {
-    @Test func `Every announced change is handed over, on a queue that is not the caller's`() async {
+    @Test func `A subscription receives every announced change in order`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = Recorder<Int>()
         let subscription = store.subscribe { seen.record($0.count) }
@@ -19,7 +19,7 @@ import Testing
     enum Place: CaseIterable { case plain, latest, queue, latestOnQueue }
 
     @Test(arguments: Place.allCases, Place.allCases)
-    func `Who begins after others have left gets each change, whoever has stayed`(stays: Place, comes: Place) async {
+    func `A subscription that starts after others have ended receives every change`(stays: Place, comes: Place) async {
         let queue = DispatchQueue(label: "mine")
         func subscribe(_ place: Place, _ handler: @escaping @Sendable (Counter) -> Void) -> FluxSubscription {
             switch place {
@@ -46,7 +46,7 @@ import Testing
         withExtendedLifetime(others) {}
     }
 
-    @Test func `A subscription on a queue is called there, and only there`() async {
+    @Test func `A subscription on a queue is called only on that queue`() async {
         let key = DispatchSpecificKey<String>()
         let queue = DispatchQueue(label: "mine")
         queue.setSpecific(key: key, value: "mine")
@@ -64,7 +64,7 @@ import Testing
         subscriptions.forEach { $0.unsubscribe() }
     }
 
-    @Test func `The current state comes first, and without the option it does not come`() async {
+    @Test func `A subscription receives the current state first only if startingWithCurrent is true`() async {
         let store = FluxStore(initialState: Counter(count: 7), dispatcher: nil)
         let with = Recorder<Int>()
         let without = Recorder<Int>()
@@ -82,8 +82,7 @@ import Testing
         subscriptions.forEach { $0.unsubscribe() }
     }
 
-    @Test func `Those who start while changes are due get what comes after, and the current state if they asked`() async
-    {
+    @Test func `A subscription started while changes are pending receives none from before its start`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
@@ -103,7 +102,7 @@ import Testing
     }
 
     @Test(.stress, arguments: [false, true])
-    func `Stress: started in the middle of a storm, no revision is missed or repeated`(onOwnQueue: Bool) async {
+    func `Stress: a subscription started under load misses and repeats no revision`(onOwnQueue: Bool) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let faults = Locked<[String]>([])
         let queue = onOwnQueue ? nil : DispatchQueue(label: "other", attributes: .concurrent)
@@ -135,7 +134,7 @@ import Testing
         #expect(store.state.count == 62_000)
     }
 
-    @Test func `Who waits for the current state gets it, though most that waited with it have gone`() async {
+    @Test func `A subscription receives the current state after most others waiting for it have ended`() async {
         let (store, seen) = (FluxStore(initialState: Counter(count: 7), dispatcher: nil), Recorder<Int>())
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
@@ -149,7 +148,7 @@ import Testing
         tokens.forEach { $0.unsubscribe() }
     }
 
-    @Test func `One that gets the newest state is called once for each turn of its queue at most`() async {
+    @Test func `A latest subscription is called at most once in each turn of its queue`() async {
         let (store, queue) = (FluxStore(initialState: Counter(), dispatcher: nil), DispatchQueue(label: "own"))
         let turns = Recorder<String>()
         let token = store.subscribe(.latest, on: queue) { [weak store] counter in
@@ -163,7 +162,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test(.stress) func `Stress: a handler is never called twice at once, not even on a concurrent queue`() async {
+    @Test(.stress) func `Stress: a handler never runs twice at once, not even on a concurrent queue`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let inside = Locked((now: 0, most: 0))
         let subscription = store.subscribe(on: .global()) { _ in
@@ -181,7 +180,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test(.stress) func `Stress: 10,000 rounds all end on the newest state`() async {
+    @Test(.stress) func `Stress: each of 10,000 rounds ends with the newest state delivered`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let last = Locked(0)
         let subscription = store.subscribe { state in last.withLock { $0 = state.count } }
@@ -196,7 +195,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `flush covers what was applied before it, on every queue, and returns when nothing is due`() async {
+    @Test func `flush waits for all earlier changes on every queue, and returns if none is pending`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         await store.flush()
         let queues = (0..<4).map { DispatchQueue(label: "queue \($0)") }

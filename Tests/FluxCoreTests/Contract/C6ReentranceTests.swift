@@ -6,9 +6,7 @@ import Testing
 
 /// C6: handlers and converters may dispatch, fire, subscribe and unsubscribe; only `handle` may not.
 @Suite struct C6ReentranceTests {
-    @Test(.stress) func `Stress: a subscriber dispatches from its handler and 16 watchers see the states in order`()
-        async
-    {
+    @Test(.stress) func `Stress: 16 subscriptions see states in order while another handler dispatches`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let watched = (0..<16).map { _ in Recorder<Int>() }
         let before = watched[..<8].map { recorder in store.subscribe { recorder.record($0.count) } }
@@ -26,7 +24,7 @@ import Testing
         (before + [echo] + after).forEach { $0.unsubscribe() }
     }
 
-    @Test func `A handler may dispatch to its dispatcher, fire, subscribe and make stores`() async {
+    @Test func `A handler may dispatch to its dispatcher, fire, subscribe and create stores`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
@@ -53,7 +51,7 @@ import Testing
         tokens.withLock { $0 = [] }
     }
 
-    @Test func `A converter may fire and wait for nothing`() async {
+    @Test func `A converter may send an action and fire on another creator`() async {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let next = FluxActionCreator<CounterConverter>(store: store)
         let creator = FluxActionCreator<Chain>(dependency: next, store: store)
@@ -63,7 +61,7 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `An interceptor may dispatch, fire, subscribe, unsubscribe, attach and remove`() async throws {
+    @Test func `An interceptor may dispatch, fire, subscribe, attach stores and add interceptors`() async throws {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
         let late = FluxStore(initialState: Log(), dispatcher: nil)
@@ -91,9 +89,7 @@ import Testing
     }
 
     @Test(.stress)
-    func `Stress: interceptors dispatch on four threads, also to the other of two dispatchers, and all is applied`()
-        async
-    {
+    func `Stress: interceptors of two dispatchers dispatch to each other, and every action is applied`() async {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]
         let stores = dispatchers.map { FluxStore(initialState: Counter(), dispatcher: $0) }
         let registrations = dispatchers.enumerated().map { index, dispatcher in
@@ -164,7 +160,7 @@ import Testing
         expect(result, names: "subscribe")
     }
 
-    @Test func `handle that begins to wait for what is due stops the program with a message`() async {
+    @Test func `handle that calls failure or finish stops the program with a message`() async {
         let failure = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let handle = FluxStore(initialState: Counter(), dispatcher: nil).handle
             let state = Impure { Task.immediate { await handle.failure() } }
@@ -190,7 +186,7 @@ import Testing
         expect(result, names: "fire")
     }
 
-    @Test func `handle that asks or changes its dispatcher stops the program with a message`() async {
+    @Test func `handle that reads or changes a dispatcher stops the program with a message`() async {
         let stores = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             handling { _ = $0.stores }
         }
@@ -256,7 +252,7 @@ import Testing
         expect(result, names: "state or revision of a store")
     }
 
-    @Test func `handle that reaches for a handle or a task stops the program with a message`() async {
+    @Test func `handle that uses a store handle or a task stops the program with a message`() async {
         let access = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let other = FluxStore(initialState: Counter(), dispatcher: nil)
             let state = Impure { other.handle.withAccess { _ in } }
@@ -270,7 +266,7 @@ import Testing
         expect(cancel, names: "FluxTask.cancel()")
     }
 
-    @Test func `handle that makes a store stops the program with a message`() async {
+    @Test func `handle that creates a store stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let dispatcher = FluxDispatcher()
             let state = Impure { _ = FluxStore(initialState: Counter(), dispatcher: dispatcher) }
@@ -279,7 +275,7 @@ import Testing
         expect(result, names: "FluxStore.init")
     }
 
-    @Test func `What is pure stays so behind something else that was pure within it`() async {
+    @Test func `Pure code stays pure after nested pure code has returned`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             FluxPureCode.run("the outer one") {
@@ -301,7 +297,7 @@ import Testing
     /// C6, C10: The snapshot of a subscription that left early was once released while the store's lock was held.
     ///
     /// The program then stopped with "Recursive call to lock".
-    @Test func `A snapshot that nobody got may hold the last token of a subscription of the same store`() async {
+    @Test func `An undelivered snapshot may hold the last token of a subscription of the same store`() async {
         await #expect(processExitsWith: .success) {
             struct Keeper: FluxState {
                 var token: FluxSubscription?
@@ -346,7 +342,7 @@ import Testing
         }
     }
 
-    @Test func `A change that nobody got may do so too`() async {
+    @Test func `An undelivered change may hold the last token of a subscription of the same store`() async {
         await #expect(processExitsWith: .success) {
             let (store, queue) = (FluxStore(initialState: Keeper(), dispatcher: nil), DispatchQueue(label: "suspended"))
             queue.suspend()
@@ -358,7 +354,7 @@ import Testing
         }
     }
 
-    @Test func `So may the snapshot of one that is about to leave, behind others that have left`() async {
+    @Test func `An undelivered snapshot may hold the last token when its subscription leaves after others`() async {
         await #expect(processExitsWith: .success) {
             let (store, queue) = (FluxStore(initialState: Keeper(), dispatcher: nil), DispatchQueue(label: "suspended"))
             queue.suspend()

@@ -9,7 +9,7 @@ import Testing
 /// On the subscription's own serial queue, and inside the handler, no further call comes. Elsewhere a call that was
 /// already decided on may still run, and `finish()` waits for it.
 @Suite struct C7UnsubscribeTests {
-    @Test func `Inside the handler it takes effect at once, for the rest of the batch too`() async {
+    @Test func `Unsubscribing inside the handler takes effect at once, also for the rest of the batch`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gate = Gate()
         let blocked = store.subscribe { _ in gate.wait() }
@@ -28,7 +28,7 @@ import Testing
         blocked.unsubscribe()
     }
 
-    @Test func `A token dropped in the handler ends it at once, and the handler is released`() async {
+    @Test func `A token released in its handler ends the subscription at once and releases the handler`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let token = Locked<FluxSubscription?>(nil)
         let seen = Recorder<Int>()
@@ -47,7 +47,7 @@ import Testing
         #expect(seen.values == [1])
     }
 
-    @Test func `Inside one handler, another subscription on the same queue is ended for the rest of the batch`() async {
+    @Test func `A handler can end another subscription on its queue for the rest of the batch`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let other = Locked<FluxSubscription?>(nil)
         let seen = Recorder<Int>()
@@ -61,7 +61,7 @@ import Testing
         first.unsubscribe()
     }
 
-    @Test func `Twice, or from many threads at once, is as good as once`() async {
+    @Test func `unsubscribe may be called twice, and by many threads at once`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let subscription = store.subscribe { _ in }
         subscription.unsubscribe()
@@ -74,7 +74,7 @@ import Testing
         await store.flush()
     }
 
-    @Test func `The handler is released promptly while the token is kept`() async {
+    @Test func `unsubscribe releases the handler promptly while the token is kept`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gone = Gate()
         let canary = Locked<Canary?>(Canary(gone))
@@ -88,7 +88,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test func `The handler is released before the next batch, not after it`() async {
+    @Test func `The handler of an ended subscription is released before the next batch, not after it`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gone = Gate()
         let token = Locked<FluxSubscription?>(nil)
@@ -108,7 +108,7 @@ import Testing
     }
 
     /// After a few batches, a drain goes to the end of its queue; a subscription may end in the last batch before that.
-    @Test(arguments: 1...20) func `The handler is released in whichever batch it ends`(batch: Int) async {
+    @Test(arguments: 1...20) func `The handler is released in whichever batch its subscription ends`(batch: Int) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gone = Gate()
         let token = Locked<FluxSubscription?>(nil)
@@ -125,7 +125,7 @@ import Testing
         echo.unsubscribe()
     }
 
-    @Test func `A queue that never runs keeps neither the handler nor what was due`() async {
+    @Test func `A suspended queue keeps neither the handler nor the changes of an ended subscription`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
@@ -140,7 +140,7 @@ import Testing
         queue.resume()
     }
 
-    @Test func `A blocked handler does not hang the one who unsubscribes it`() async {
+    @Test func `unsubscribe does not wait for a blocked handler`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate) = (Gate(), Gate())
         let subscription = store.subscribe { _ in
@@ -154,8 +154,7 @@ import Testing
         await store.flush()
     }
 
-    @Test func `It never waits, though every handler is blocked, and finish returns when the last call is over`() async
-    {
+    @Test func `unsubscribe does not wait for 40 blocked handlers, and finish returns after the last call`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gate = Gate()
         let (entered, left) = (Recorder<Int>(), Recorder<Int>())
@@ -186,7 +185,7 @@ import Testing
         #expect(entered.values.count == 40)
     }
 
-    @Test func `finish of what is idle, has ended or never began returns at once`() async {
+    @Test func `finish returns at once for a subscription that is idle, has ended or has not begun`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let idle = store.subscribe { _ in }
         await idle.finish()
@@ -204,7 +203,7 @@ import Testing
         await FluxSubscription([]).finish()
     }
 
-    @Test func `A finish that is given up returns, and the subscription has ended all the same`() async {
+    @Test func `A cancelled finish returns, and the subscription has ended nevertheless`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, seen) = (Gate(), Gate(), Recorder<Int>())
         let subscription = store.subscribe { state in
@@ -224,7 +223,7 @@ import Testing
         #expect(seen.values == [1])
     }
 
-    @Test func `finish after unsubscribe inside the handler returns after that very call`() async {
+    @Test func `finish after unsubscribe inside the handler returns after that call`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let token = Locked<FluxSubscription?>(nil)
         let (ended, gate, isOver) = (Gate(), Gate(), Flag())
@@ -248,8 +247,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `finish does not wait for a turn of its queue that has not begun, also before what has ended has left`() async
-    {
+    func `finish does not wait for a pending turn of its queue, even before the subscription has left`() async {
         let (store, queue) = (FluxStore(initialState: Counter(), dispatcher: nil), DispatchQueue(label: "suspended"))
         queue.suspend()
         let stays = store.subscribe(on: queue) { _ in }
@@ -272,7 +270,7 @@ import Testing
         stays.unsubscribe()
     }
 
-    @Test func `finish does not wait for the handlers of other queues`() async {
+    @Test func `finish does not wait for handlers on other queues`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate) = (Gate(), Gate())
         let blocked = store.subscribe(on: DispatchQueue(label: "blocked")) { _ in
@@ -291,7 +289,7 @@ import Testing
 
     /// The handler is called continuously; each round ends its subscription on the queue of the handler.
     @Test(.stress, arguments: Ending.allCases)
-    func `Stress: ended on its own serial queue, no call comes afterwards`(by ending: Ending) async {
+    func `Stress: no call follows once a subscription has been ended on its own serial queue`(by ending: Ending) async {
         let queue = DispatchQueue(label: "own")
         await storm(rounds: 1_000, on: queue) { store, token, hasEnded in
             queue.sync {
@@ -306,7 +304,7 @@ import Testing
     }
 
     @Test(.stress, arguments: [false, true])
-    func `Stress: once finish has returned no call runs or comes`(isUnsubscribed: Bool) async {
+    func `Stress: no call is running or follows once finish has returned`(isUnsubscribed: Bool) async {
         await storm(rounds: 1_000, on: nil) { _, token, hasEnded in
             if isUnsubscribed { token.current?.unsubscribe() }
             let done = Gate()

@@ -6,7 +6,7 @@ import Testing
 
 /// C8: a slow or blocked handler delays only the subscriptions on its own queue.
 @Suite struct C8SlowConsumersTests {
-    @Test func `A handler blocked for good delays no dispatch, no other queue and no other store`() async {
+    @Test func `A blocked handler delays no dispatch, no other queue and no other store`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let other = FluxStore(initialState: Counter(), dispatcher: dispatcher)
@@ -36,7 +36,7 @@ import Testing
         (subscriptions + [blocked]).forEach { $0.unsubscribe() }
     }
 
-    @Test func `What a blocked handler missed is all there when it goes on`() async {
+    @Test func `A blocked handler receives every missed change when it resumes`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gate = Gate()
         let seen = Recorder<Int>()
@@ -51,7 +51,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `Without subscribers nothing is kept behind a handler that is still blocked`() async {
+    @Test func `unsubscribe releases pending states while the handler is still blocked`() async {
         let store = FluxStore(initialState: Holding(), dispatcher: nil)
         let (entered, gate, gone) = (Gate(), Gate(), Gate())
         let subscription = store.subscribe { _ in
@@ -68,7 +68,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `One that gets the newest state holds none while it waits for the current one`() {
+    @Test func `A latest subscription holds no state while it waits for the current one`() {
         let (queue, gone) = (DispatchQueue(label: "suspended"), Gate())
         queue.suspend()
         let store = FluxStore(initialState: Holding(canary: Canary(gone)), dispatcher: nil)
@@ -79,7 +79,7 @@ import Testing
         queue.resume()
     }
 
-    @Test func `Subscriptions that come and go before their queue has its turn leave nothing behind`() async {
+    @Test func `Subscriptions that start and end before their queue has its turn leave nothing behind`() async {
         await #expect(processExitsWith: .success) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let queue = DispatchQueue(label: "suspended")
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func `A store that always has something due lets the others on its queue have their turn`() async {
+    @Test func `A store that always has pending changes lets other stores on its queue have their turn`() async {
         let queue = DispatchQueue(label: "shared")
         let chatty = FluxStore(initialState: Counter(), dispatcher: nil)
         let other = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(arguments: [1, 15, 16, 17, 100])
-    func `What a converter fires on its own creator is converted, however long the chain`(length: Int) async {
+    func `Events that a converter fires on its own creator are converted, however long the chain`(length: Int) async {
         let left = Locked(length)
         let chatter = Chatter()
         chatter.start {
@@ -214,7 +214,7 @@ import Testing
     }
 
     /// C8: A drain that only goes to the end of its creator's queue continues there and never gives its thread back.
-    @Test func `Creators that always have something to convert let other creators have their turn`() async {
+    @Test func `Creators that always have events to convert let other creators have their turn`() async {
         await #expect(processExitsWith: .success) {
             let chatty = (0..<ProcessInfo.processInfo.activeProcessorCount * 2).map { _ in
                 C8SlowConsumersTests.Chatter()
@@ -227,7 +227,7 @@ import Testing
     }
 
     /// C8: A drain on a subscriber's queue continues on that queue alone, however many batches it has delivered.
-    @Test func `A queue of one's own needs no thread of the others'`() async {
+    @Test func `Delivery on a subscription's own queue needs no thread of other queues`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (queue, done, last, found) = (DispatchQueue(label: "own"), Gate(), Highest(), Locked<[Int]>([]))
         let token = store.subscribe(on: queue) { [weak store] counter in
@@ -245,7 +245,7 @@ import Testing
     }
 
     /// C8: The same for stores: handlers dispatch to their own store, on twice as many stores as there are processors.
-    @Test func `Stores that always have something due let other stores have their turn`() async {
+    @Test func `Stores that always have pending changes let other stores have their turn`() async {
         await #expect(processExitsWith: .success) {
             let stores = (0..<ProcessInfo.processInfo.activeProcessorCount * 2).map { _ in
                 FluxStore(initialState: Counter(), dispatcher: nil)

@@ -8,7 +8,7 @@ import Testing
 ///
 /// The outcome is known after the actions that had passed.
 @Suite struct C9CancelTests {
-    @Test func `A cancelled event that has not started never does`() async {
+    @Test func `An event cancelled before its start never starts`() async {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(store: store)
         let gate = Gate()
@@ -23,7 +23,7 @@ import Testing
         #expect(store.state.entries == [2])
     }
 
-    @Test func `A callback that comes after the cancellation does nothing`() async {
+    @Test func `An action that a callback sends after the cancellation has no effect`() async {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(store: store)
         let hold = HandlerHold<Counter.Action>()
@@ -39,7 +39,7 @@ import Testing
         #expect(await task.outcome.name == "cancelled", "an end is for good")
     }
 
-    @Test func `The Swift task inside is cancelled too`() async {
+    @Test func `Cancelling an event also cancels its Swift task`() async {
         enum Sleepy: FluxAsyncActionConverter {
             struct Event: FluxEvent {}
             static func convert(
@@ -63,7 +63,7 @@ import Testing
         #expect(failures.values.isEmpty, "a cancellation is no failure")
     }
 
-    @Test func `Of events that share a conversion none is converted after the cancellation`() async {
+    @Test func `Events that share a conversion are not converted after their cancellation`() async {
         enum Doing: FluxActionConverter {
             struct Event: FluxEvent { let body: @Sendable () -> Void }
             static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `What is cancelled all at once starts nothing that waits for another's end`(byTask: Bool) async {
+    func `Cancelling all events at once starts none that waits for another to end`(byTask: Bool) async {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let scheduler = OneAtATime()
         let creator = FluxActionCreator<CounterConverter>(store: store, schedulers: [scheduler])
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `cancelAll ends what is in flight and nothing that is fired later`() async {
+    @Test func `cancelAll ends the events in flight and none that is fired later`() async {
         let site = WorkConverter.Site { $0 < 10 }
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
@@ -143,7 +143,7 @@ import Testing
         #expect(store.state.entries == [11])
     }
 
-    @Test func `A conversion may cancel itself while it sends`() async {
+    @Test func `A conversion may cancel its own event between two sends`() async {
         let place = Locked<FluxTask?>(nil)
         let kept = Gate()
         let store = FluxStore(initialState: Log(), dispatcher: nil)
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func `cancel does not wait for an action under way, and the outcome is known only after it`() async {
+    @Test func `cancel does not wait for a running action, but the outcome does`() async {
         let (dispatcher, inside, gate) = (FluxDispatcher(), Gate(), Gate())
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
         dispatcher.add(
@@ -198,7 +198,7 @@ import Testing
         #expect(creator.inFlight == 0)
     }
 
-    @Test func `Of several events the outcome is known only after the last action under way`() async {
+    @Test func `The outcome of several cancelled events is known only after their last running action`() async {
         let (dispatcher, inside, gate) = (FluxDispatcher(), Gate(), Gate())
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
         dispatcher.add(
@@ -225,7 +225,7 @@ import Testing
         withExtendedLifetime(store) {}
     }
 
-    @Test func `A shutdown whose deadline finds an action under way says so, and returns`() async {
+    @Test func `A shutdown whose deadline passes during an action returns and counts it as unfinished`() async {
         let (dispatcher, inside, gate) = (FluxDispatcher(), Recorder<Int>(), Gate())
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         dispatcher.add(
@@ -246,7 +246,7 @@ import Testing
         withExtendedLifetime(store) {}
     }
 
-    @Test func `A closure for the cancellation is called once, and for another end never`() async {
+    @Test func `The closure of onCancel is called once on cancellation, and never for another end`() async {
         for round in 0..<500 {
             let calls = Locked(0)
             let (begun, holds) = (Gate(), Gate())
@@ -266,7 +266,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: a closure for the cancellation that comes with it is called once`() async {
+    @Test(.stress) func `Stress: a closure of onCancel added during a cancel is called at most once`() async {
         for _ in 0..<3_000 {
             let (begun, holds, calls) = (Gate(), Gate(), Locked(0))
             holds.open()
@@ -304,9 +304,7 @@ import Testing
 
     /// The store counts all actions, and those that it handles after the cancel of their event has returned.
     @Test(.stress)
-    func `Stress: 10,000 rounds of cancel against a converter that sends: what passed later, no store got`()
-        async
-    {
+    func `Stress: at most one action of an event is applied after cancel has returned`() async {
         let store = FluxStore(initialState: Watch(), dispatcher: nil)
         let creator = FluxActionCreator<Sender>(store: store)
         let early = Locked(0)
@@ -336,7 +334,7 @@ import Testing
         #expect(early.current == 100)
     }
 
-    @Test(.stress) func `Stress: once the outcome is known the store gets nothing more of the event`() async {
+    @Test(.stress) func `Stress: a store applies no action of an event once its outcome is known`() async {
         let store = FluxStore(initialState: Watch(), dispatcher: nil)
         let creator = FluxActionCreator<Sender>(store: store)
         for _ in 0..<2_000 {
@@ -385,7 +383,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: of a cancel and the end exactly one wins, and all agree which`() async {
+    @Test(.stress) func `Stress: either a cancel or a failure wins, and outcome, action and onFailure agree`() async {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let told = Locked(0)
         let creator = FluxActionCreator<Ending>(dependency: (), store: store) { _, _ in told.withLock { $0 += 1 } }

@@ -6,9 +6,7 @@ import Testing
 /// C5, C7, C8 and C10 for every kind of subscription: what holds for one holds for all.
 @Suite struct KindsOfSubscriptionTests {
     @Test(.stress, arguments: Watching.allCases)
-    func `C5: under a storm from two threads each goes forward only, the lossless miss nothing, all end on the newest`(
-        kind: Watching
-    ) async {
+    func `C5: states arrive in order and end on the newest; lossless kinds miss none`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (seen, highest) = (Recorder<Int>(), Highest())
         let watch = kind.watch(store) { count in
@@ -28,7 +26,7 @@ import Testing
     }
 
     @Test(.stress, arguments: Watching.allCases)
-    func `C5: 10,000 rounds all end on the newest state`(kind: Watching) async {
+    func `C5: every round ends with the newest state delivered`(kind: Watching) async {
         // Tests one kind of each mechanism in full; the other kinds are built from these.
         let rounds = [.every, .latest, .delivery].contains(kind) ? 10_000 : 500
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -42,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases)
-    func `C7: once it has finished no call begins`(kind: Watching) async {
+    func `C7: no call begins once finish has returned`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let faults = Locked(0)
         for round in 0..<50 {
@@ -62,7 +60,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases)
-    func `C7: what the handler captured is released promptly`(kind: Watching) async {
+    func `C7: the handler's captures are released promptly after finish`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gone = Gate()
         let canary = Locked<Canary?>(Canary(gone))
@@ -78,7 +76,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases.filter(\.mayBlock))
-    func `C8: one that is blocked delays no dispatch and no other kind`(kind: Watching) async {
+    func `C8: a blocked subscription delays no dispatch and no other queue`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, highest) = (Gate(), Gate(), Highest())
         let watch = kind.watch(store) { count in
@@ -101,7 +99,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases)
-    func `C10: when the store is let go it gets what is due and is released`(kind: Watching) async {
+    func `C10: a released store delivers its pending changes and releases the handler`(kind: Watching) async {
         let gone = Gate()
         let highest = Highest()
         var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)

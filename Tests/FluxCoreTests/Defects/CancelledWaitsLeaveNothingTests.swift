@@ -38,7 +38,7 @@ import Testing
         return (creator, creator.fire(.init("endless") { await gate.opened() }), gate)
     }
 
-    @Test func `The measure itself: waits that have nothing to wait for leave nothing`() async {
+    @Test func `The measurement finds nothing for waits that have nothing to wait for`() async {
         await #expect(processExitsWith: .success) {
             let (creator, task, gate) = CancelledWaitsLeaveNothingTests.endless()
             gate.open()
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `Waits for all events of a creator`() async {
+    @Test func `A cancelled flush of a creator leaves nothing`() async {
         await #expect(processExitsWith: .success) {
             let (creator, task, gate) = CancelledWaitsLeaveNothingTests.endless()
             let kept = await CancelledWaitsLeaveNothingTests.bytesKept { await creator.flush() }
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func `Waits for all events of a creator with a scheduler`() async {
+    @Test func `A cancelled flush of a creator with a scheduler leaves nothing`() async {
         await #expect(processExitsWith: .success) {
             let (creator, task, gate) = CancelledWaitsLeaveNothingTests.endless(schedulers: [Scheduling()])
             let next = creator.fire(.init("next"))
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func `Waits for one event`() async {
+    @Test func `A cancelled wait for an outcome leaves nothing`() async {
         await #expect(processExitsWith: .success) {
             let (_, task, gate) = CancelledWaitsLeaveNothingTests.endless()
             let kept = await CancelledWaitsLeaveNothingTests.bytesKept { _ = await task.outcome }
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `Waits for what happens in the life of an event`() async {
+    @Test func `A cancelled loop over the life of an event leaves nothing`() async {
         await #expect(processExitsWith: .success) {
             let (_, task, gate) = CancelledWaitsLeaveNothingTests.endless()
             let kept = await CancelledWaitsLeaveNothingTests.bytesKept { for await _ in task.events {} }
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `Waits for a slow subscription of a store`() async {
+    @Test func `A cancelled flush of a store with a blocked handler leaves nothing`() async {
         await #expect(processExitsWith: .success) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let gate = Gate()
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test func `Waits for the last call of a subscription`() async {
+    @Test func `A cancelled finish of a subscription leaves nothing`() async {
         await #expect(processExitsWith: .success) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let (entered, gate) = (Gate(), Gate())
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test func `Waits for a delivery`() async {
+    @Test func `A cancelled flush of a delivery leaves nothing`() async {
         await #expect(processExitsWith: .success) {
             let gate = Gate()
             let delivery = FluxQueueDelivery<Int> { _ in gate.wait() }
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func `Attempts of an event that is retried without a limit`() async {
+    @Test func `An event that is retried without a limit keeps nothing of its attempts`() async {
         await #expect(processExitsWith: .success) {
             let (first, last) = ((1_000, reached: Gate(), goesOn: Gate()), (21_000, reached: Gate(), goesOn: Gate()))
             let attempts = Failing.Attempts([first, last])

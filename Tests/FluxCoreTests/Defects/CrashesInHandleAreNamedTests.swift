@@ -25,7 +25,7 @@ import Testing
         for part in parts { #expect(text.contains(part), "\(text)") }
     }
 
-    @Test func `What handle may not do stops the program with the types of the state and of the action`() async {
+    @Test func `A forbidden call in handle stops the program and names the types of state and action`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let other = FluxStore(initialState: Counter(), dispatcher: nil)
             FluxStore(initialState: Aquarium(other: other), dispatcher: nil).dispatch(action: .feedTheLobster(41))
@@ -33,7 +33,7 @@ import Testing
         expect(result, names: ["inside FluxState.handle(action:)", "Aquarium", "handle(action: Feeding)"])
     }
 
-    @Test func `So it does where the action came by way of a dispatcher`() async {
+    @Test func `A forbidden call in handle names both types for an action of a dispatcher too`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let (other, dispatcher) = (FluxStore(initialState: Counter(), dispatcher: nil), FluxDispatcher())
             let store = FluxStore(initialState: Aquarium(other: other), dispatcher: dispatcher)

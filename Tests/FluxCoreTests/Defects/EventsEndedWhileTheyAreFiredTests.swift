@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `No scheduler is told of it, and whoever looks on is told of its end`() async {
+    @Test func `An event cancelled while it is fired reaches no scheduler, and interceptors see its end`() async {
         let (dispatcher, canceller, scheduler) = (FluxDispatcher(), Canceller(), Scheduling())
         dispatcher.add(canceller)
         let creator = FluxActionCreator<WorkConverter>(

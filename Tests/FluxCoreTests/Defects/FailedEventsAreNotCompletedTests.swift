@@ -4,7 +4,7 @@ import Testing
 
 /// The account of a shutdown counts failed and completed events separately, for its reader after a deployment.
 @Suite struct FailedEventsAreNotCompletedTests {
-    @Test func `An event that failed is not among those that completed`() async {
+    @Test func `A failed event is not counted as completed`() async {
         let creator = FluxActionCreator<WorkConverter>(
             dependency: .init(), store: FluxStore(initialState: Counter(), dispatcher: nil))
         creator.fire([.add(1), .fail(2), .add(3), .fail(4), .fail(5)])
@@ -14,7 +14,7 @@ import Testing
         #expect(account.cancelled == 0 && account.dropped == 0)
     }
 
-    @Test func `Nor is one that failed for good after it was retried`() async {
+    @Test func `An event that fails after its last retry is counted as failed`() async {
         let creator = FluxActionCreator<WorkConverter>(
             dependency: .init(), store: FluxStore(initialState: Counter(), dispatcher: nil),
             schedulers: [

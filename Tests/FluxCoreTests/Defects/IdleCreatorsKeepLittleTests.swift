@@ -20,7 +20,7 @@ import Testing
         ) { if event.isFirst { dependency.wait() } }
     }
 
-    @Test func `A creator that has nothing to do any more keeps half a megabyte at most of what had waited`() async {
+    @Test func `An idle creator keeps less than two megabytes after a burst of waiting events`() async {
         await #expect(processExitsWith: .success) {
             let gate = DispatchSemaphore(value: 0)
             let store = FluxStore(initialState: Counter(), dispatcher: nil)

@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test func `A queue to convert on is given with on, as one to be told on is`() async {
+    @Test func `fire converts on the queue given with the label on or executionQueue`() async {
         let (seen, queue) = (Recorder<String?>(), DispatchQueue(label: "work"))
         queue.setSpecific(key: Asking.key, value: "work")
         let creator = FluxActionCreator<Asking>(

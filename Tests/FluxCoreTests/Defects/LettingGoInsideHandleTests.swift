@@ -5,13 +5,13 @@ import Testing
 
 /// If the last reference to a store is dropped inside `handle`, the user's objects are released later, without a lock.
 @Suite struct LettingGoInsideHandleTests {
-    @Test func `What a state holds may use the library when it goes`() async {
+    @Test func `An object in a state may use the library when it is released inside handle`() async {
         await #expect(processExitsWith: .success) {
             await Drawer.emptyMany { FluxStore(initialState: Holding(farewell: $0), dispatcher: nil) }
         }
     }
 
-    @Test func `What a handler captured may do so too`() async {
+    @Test func `An object captured by a handler may use the library when it is released inside handle`() async {
         await #expect(processExitsWith: .success) {
             await Drawer.emptyMany { farewell in
                 FluxStore(initialState: Counter(), dispatcher: nil).subscribe { _ in
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `What a reaction made goes under a lock, so a deinit in it that dispatches gets the message`() async {
+    @Test func `A deinit that dispatches inside a reaction's action stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let dispatcher = FluxDispatcher()
             let target = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -39,7 +39,7 @@ import Testing
         #expect(text.contains("FluxCore: dispatch(action:) was used inside FluxState.handle"), "\(text)")
     }
 
-    @Test(.stress) func `What is put off goes on another thread, however fast that is`() async {
+    @Test(.stress) func `A deferred release happens on another thread, however fast that thread is`() async {
         let (here, there) = (Locked(0), Locked(0))
         let ended = Gate()
         Thread.detachNewThread {
@@ -61,7 +61,7 @@ import Testing
         #expect(here.current == 0)
     }
 
-    @Test func `A token of watch may go inside handle`() async {
+    @Test func `A token of watch may be released inside handle`() async {
         let (canary, gone) = (Locked<Canary?>(nil), Gate())
         canary.withLock { $0 = Canary(gone) }
         let watched = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -75,7 +75,7 @@ import Testing
         await gone.opened()
     }
 
-    @Test func `A dispatcher may go inside handle, with its interceptors`() async {
+    @Test func `A dispatcher and its interceptors may be released inside handle`() async {
         let gone = Gate()
         func drawer() -> FluxStore<Drawer> {
             let (dispatcher, canary) = (FluxDispatcher(), Canary(gone))
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A store that goes within a pause, behind another one in that, leaves its dispatcher afterwards`() async {
+    func `A store released in a pause, after a nested pause, leaves its dispatcher afterwards`() async {
         let (outer, inner, gone) = (FluxDispatcher(), FluxDispatcher(), Gate())
         let store = Locked<FluxStore<Keeping>?>(FluxStore(initialState: Keeping(Canary(gone)), dispatcher: outer))
         // Uses a thread that does nothing else, because other work there could complete what was deferred.
@@ -108,7 +108,7 @@ import Testing
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
-    @Test func `What is taken out of a store or a dispatcher goes once its lock is free`() {
+    @Test func `An object removed from a store or a dispatcher is released once the lock is free`() {
         let target = FluxStore(initialState: Counter(), dispatcher: nil)
         let drawer = FluxStore(initialState: Drawer(Farewell(to: target)), dispatcher: nil)
         drawer.handle.withAccess { access in _ = access.replace(with: Drawer(0), by: Drawer.Action.empty) }
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `What a reaction closes over goes with the store, though its handle and registration are kept`(
+    func `A reaction's captures are released with the store, even if handle and registration are kept`(
         isAttached: Bool
     ) async {
         let gone = Gate()
@@ -162,7 +162,7 @@ import Testing
         withExtendedLifetime(handle) {}
     }
 
-    @Test func `What a module makes with a store that has ended is kept by nobody`() async {
+    @Test func `A feature created for an ended store is not kept`() async {
         let gone = Gate()
         let handle = FluxStore(initialState: Counter(), dispatcher: nil).handle
         _ = handle.feature(Canary.self) { Canary(gone) }
@@ -171,7 +171,7 @@ import Testing
         withExtendedLifetime(handle) {}
     }
 
-    @Test func `What a token of watch closes over goes with the store`() async {
+    @Test func `The captures of a watch closure are released with the store, even if its token is kept`() async {
         let (canary, gone) = (Locked<Canary?>(nil), Gate())
         canary.withLock { $0 = Canary(gone) }
         let store = Locked<FluxStore<Counter>?>(FluxStore(initialState: Counter(), dispatcher: nil))
@@ -182,7 +182,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `A token of watch that is kept keeps no state`() async {
+    @Test func `A token of watch does not keep the state`() async {
         let gone = Gate()
         let store = Locked<FluxStore<Keeping>?>(FluxStore(initialState: Keeping(Canary(gone)), dispatcher: nil))
         let token = store.current!.watch { nil }

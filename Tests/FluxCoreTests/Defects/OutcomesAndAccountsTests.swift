@@ -8,7 +8,7 @@ import Testing
         FluxActionCreator(dependency: site, store: FluxStore(initialState: Counter(), dispatcher: nil))
     }
 
-    @Test func `An outcome says whether the work has completed`() async {
+    @Test func `isCompleted is true only for the outcome of completed work`() async {
         let site = WorkConverter.Site { $0 == 3 }
         let creator = creator(site)
         #expect(await creator.fire(.add(1)).outcome.isCompleted)
@@ -21,7 +21,7 @@ import Testing
         #expect(await !creator.fire(.add(4)).outcome.isCompleted)
     }
 
-    @Test func `An account counts what completed, failed, was cancelled and was dropped`() async {
+    @Test func `An account counts completed, failed, cancelled and dropped events`() async {
         let site = WorkConverter.Site { $0 == 9 }
         let creator = creator(site)
         creator.fire([.add(1), .fail(2), .add(3), .fail(4), .fail(5)])
@@ -36,7 +36,7 @@ import Testing
         #expect(account.unfinished == 0 && creator.inFlight == 0)
     }
 
-    @Test func `An account counts what the shutdown itself has cancelled`() async {
+    @Test func `An account counts the events that the shutdown itself has cancelled`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = creator(site)
         creator.fire([.add(1), .add(2)])
@@ -48,7 +48,7 @@ import Testing
         await site.ended.count(2)
     }
 
-    @Test func `Who is told of an end is told before the outcome is known`() async {
+    @Test func `An observer is notified of an end while the event still counts as in flight`() async {
         /// Records how many events are in flight when it is notified of an end.
         final class Onlooker: FluxStoreObserver {
             typealias State = Counter

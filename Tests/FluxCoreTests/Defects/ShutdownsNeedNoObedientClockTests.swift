@@ -56,7 +56,7 @@ import Testing
         #expect(account?.completed == 0 && account?.cancelled == 0 && account?.dropped == 0)
     }
 
-    @Test func `One with events in flight returns once they have ended`() async {
+    @Test func `A shutdown with events in flight returns once they have ended`() async {
         let (clock, site) = (DeafClock(), WorkConverter.Site { $0 == 1 })
         let creator = creator(clock, site)
         creator.fire([.add(1), .add(2)])
@@ -70,7 +70,7 @@ import Testing
         #expect(account?.completed == 2)
     }
 
-    @Test func `One that began to sleep before the events ended returns too`() async {
+    @Test func `A shutdown that sleeps before the events end returns once they have ended`() async {
         let (clock, site) = (DeafClock(), WorkConverter.Site { _ in true })
         let creator = creator(clock, site)
         creator.fire(.add(1))
@@ -84,7 +84,7 @@ import Testing
         #expect(account?.completed == 1)
     }
 
-    @Test func `One whose own task is cancelled returns`() async {
+    @Test func `A shutdown whose own task is cancelled cancels the events and returns`() async {
         let (clock, site) = (DeafClock(), WorkConverter.Site { _ in true })
         let creator = creator(clock, site)
         let task = creator.fire(.add(1))

@@ -20,7 +20,7 @@ import Testing
         FluxStore(initialState: Guarded(canary: Canary(gone)), dispatcher: nil)
     }
 
-    @Test func `A store that only its dispatcher keeps gets actions, until it is detached by its type`() async {
+    @Test func `A store kept only by its dispatcher receives actions until it is detached by its type`() async {
         let (dispatcher, gone) = (FluxDispatcher(), Gate())
         dispatcher.attach(keeping: store(gone))
         #expect(dispatcher.add(1) == 1 && dispatcher.add(1) == 1)
@@ -30,7 +30,7 @@ import Testing
         #expect(dispatcher.add(1) == 0)
     }
 
-    @Test func `Its subscriptions go on meanwhile, and it goes when it is detached by itself`() async {
+    @Test func `The subscriptions of a kept store continue, and detaching the store releases it`() async {
         let (dispatcher, gone, seen) = (FluxDispatcher(), Gate(), Recorder<Int>())
         weak var reference: FluxStore<Guarded>?
         let token: FluxSubscription
@@ -48,7 +48,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test(.stress) func `Stress: another dispatcher is asked to detach it while its own goes`() async {
+    @Test(.stress) func `Stress: a kept store is released with its dispatcher while another one detaches it`() async {
         for _ in 0..<500 {
             let (other, gone) = (FluxDispatcher(), Gate())
             let own = Locked<FluxDispatcher?>(FluxDispatcher())
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `It stays kept where it gets another priority, or a name, until it is detached`() async throws {
+    @Test func `A kept store stays kept with another priority or a name until it is detached`() async throws {
         let (dispatcher, gone) = (FluxDispatcher(), Gate())
         do {
             let store = store(gone)
@@ -84,7 +84,7 @@ import Testing
         await gone.opened()
     }
 
-    @Test func `It is kept by the dispatcher that it was moved to only if that keeps it`() async {
+    @Test func `A kept store that moves to another dispatcher in the usual way is not kept there`() async {
         let (dispatcher, other, gone) = (FluxDispatcher(), FluxDispatcher(), Gate())
         do {
             let store = store(gone)
@@ -96,7 +96,7 @@ import Testing
         #expect(other.stores.isEmpty)
     }
 
-    @Test func `One that is attached after it, in the usual way, does not keep it`() async {
+    @Test func `A store attached after a kept store does not keep it`() async {
         let (dispatcher, gone, late) = (FluxDispatcher(), Gate(), Gate())
         let place = Locked<FluxStore<Guarded>?>(store(late))
         do {
@@ -111,7 +111,7 @@ import Testing
         await late.opened()
     }
 
-    @Test func `It goes with its dispatcher`() async {
+    @Test func `A kept store is released with its dispatcher`() async {
         let gone = Gate()
         do {
             let dispatcher = FluxDispatcher()
@@ -121,7 +121,7 @@ import Testing
         await gone.opened()
     }
 
-    @Test func `One that is attached in the usual way is kept by nobody`() async {
+    @Test func `A store attached in the usual way is not kept`() async {
         let (dispatcher, gone) = (FluxDispatcher(), Gate())
         do {
             let store = store(gone)
@@ -131,7 +131,7 @@ import Testing
         #expect(dispatcher.add(1) == 0)
     }
 
-    @Test func `One that moves to another dispatcher is no longer kept by the first`() async {
+    @Test func `A kept store that moves to another dispatcher is no longer kept by the first`() async {
         let (first, second, gone) = (FluxDispatcher(), FluxDispatcher(), Gate())
         do {
             let store = store(gone)
@@ -142,7 +142,7 @@ import Testing
         #expect(first.add(1) == 0 && second.add(1) == 0)
     }
 
-    @Test func `Reactions and a priority are its own as elsewhere`() {
+    @Test func `A kept store keeps its reactions and gets the given priority`() {
         let (dispatcher, gone) = (FluxDispatcher(), Gate())
         let log = FluxStore(initialState: Log(), dispatcher: dispatcher)
         do {

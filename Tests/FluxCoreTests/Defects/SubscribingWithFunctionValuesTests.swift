@@ -28,7 +28,7 @@ import Testing
         return (seen, { seen.record($0.number) })
     }
 
-    @Test func `A store takes a value, and a closure in parentheses`() async {
+    @Test func `A store accepts a value or a closure in parentheses as a handler`() async {
         let (seen, handler) = recording()
         let (other, _) = recording()
         let token = FluxSubscription([store.subscribe(handler), store.subscribe({ other.record($0.number) })])
@@ -38,7 +38,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `So does what is known as a source alone`() async {
+    @Test func `A source accepts a value or a closure in parentheses as a handler`() async {
         let source: any FluxSource<Page> = store
         let (seen, handler) = recording()
         let token = FluxSubscription([source.subscribe(handler), source.subscribe({ seen.record($0.number) })])

@@ -20,11 +20,11 @@ import Testing
         func flush() async { await FluxLatch().wait() }
     }
 
-    @Test func `A store with nothing due is done within no time at all`() async {
+    @Test func `flush of a store with nothing pending returns true within zero seconds`() async {
         for _ in 0..<100 { #expect(await store.flush(within: .zero)) }
     }
 
-    @Test func `A store is done once its subscriptions have been handed what was due`() async {
+    @Test func `flush of a store returns true once its pending changes have been delivered`() async {
         let seen = Recorder<Int>()
         let token = store.subscribe { seen.record($0.count) }
         store.dispatch(action: .add(1))
@@ -33,7 +33,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `A store whose handler is blocked is not, when the time is over`() async {
+    @Test func `flush of a store returns false if a handler is still blocked when the time is over`() async {
         let (clock, blocked) = (TestClock(), DispatchSemaphore(value: 0))
         let token = store.subscribe { _ in blocked.wait() }
         store.dispatch(action: .add(1))
@@ -46,7 +46,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `Nor is one with an observer that has failed, or that is never done`() async {
+    @Test func `flush of a store returns false if an observer has failed or never finishes`() async {
         store.handle.withAccess { $0.observe(Failing()) }
         #expect(await store.flush(within: .seconds(60)) == false)
         #expect(await store.handle.failure() is Failing.Full)
@@ -55,14 +55,14 @@ import Testing
         #expect(await other.flush(within: .zero) == false)
     }
 
-    @Test func `Nor is one whose caller was cancelled while it waited`() async {
+    @Test func `flush of a store returns false if its task is cancelled`() async {
         store.handle.withAccess { $0.observe(Endless()) }
         let flushing = Task { [store] in await store.flush(within: .seconds(60)) }
         flushing.cancel()
         #expect(await flushing.value == false)
     }
 
-    @Test func `A creator is done once its events have ended`() async {
+    @Test func `flush of a creator returns true once its events have ended, and false before`() async {
         let (creator, clock) = creator()
         #expect(await creator.flush(within: .zero))
         let hold = HandlerHold<Counter.Action>()
@@ -77,7 +77,7 @@ import Testing
         #expect(await creator.flush(within: .seconds(60)))
     }
 
-    @Test func `Nor is one whose newest event alone has ended`() async {
+    @Test func `flush of a creator returns false if only its newest event has ended`() async {
         let (creator, clock) = creator()
         let holds = (0..<2).map { _ in HandlerHold<Counter.Action>() }
         let tasks = holds.map { creator.fire(.hold($0)) }
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func `Once all is done nobody sleeps on to the end of the time`() async {
+    @Test func `flush cancels its sleep once everything is done`() async {
         let clock = EndlessClock()
         let creator = FluxActionCreator<CounterConverter>(store: store, clock: clock)
         #expect(await creator.flush(within: .seconds(60)))

@@ -27,28 +27,28 @@ import Testing
         #expect(text.contains(message), "\(text)")
     }
 
-    @Test func `A scheduler that cancels stops the program with a message`() async {
+    @Test func `A scheduler that cancels a task stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { $1.cancel() }
         }
         expect(result, says: "FluxTask.cancel() was used inside a FluxScheduler, or a condition of a rule")
     }
 
-    @Test func `A scheduler that counts stops the program with a message`() async {
+    @Test func `A scheduler that reads inFlight stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { creator, _ in _ = creator.inFlight }
         }
         expect(result, says: "inFlight was used inside a FluxScheduler, or a condition of a rule")
     }
 
-    @Test func `A scheduler that cancels all stops the program with a message`() async {
+    @Test func `A scheduler that calls cancelAll stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { creator, _ in creator.cancelAll() }
         }
         expect(result, says: "cancelAll() was used inside a FluxScheduler, or a condition of a rule")
     }
 
-    @Test func `A shutdown within less than no time stops the program with a message`() async {
+    @Test func `A shutdown within a negative duration stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             await Creator(dependency: .init(), dispatcher: FluxDispatcher()).shutdown(within: .seconds(-1))
         }
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `An error that nobody would get to know is written to the standard error output, once`() async {
+    @Test func `An error that nothing handles is written to standard error once`() async {
         let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
             let (told, gone) = (Recorder<Bool>(), (0..<3).map { _ in Gate() })
             let quiet = FluxActionCreator<Failing>(dispatcher: FluxDispatcher())
@@ -84,7 +84,7 @@ import Testing
         #expect(lines == ["FluxCore: Failing failed, and its creator has no onFailure: Failure()"])
     }
 
-    @Test func `Durations without end are as good as very long ones`() async {
+    @Test func `A shutdown within Int64.max seconds waits until its events have ended`() async {
         let creator = Creator(dependency: .init { _ in true }, dispatcher: FluxDispatcher())
         let waiting = creator.fire(.add(1))
         async let counts = creator.shutdown(within: .seconds(Int64.max))
@@ -92,7 +92,7 @@ import Testing
         #expect(await counts.cancelled == 1)
     }
 
-    @Test func `A conversion that is shared and asked for its one event stops the program with a message`() async {
+    @Test func `Reading the single event of a shared conversion stops the program with a message`() async {
         enum Sharing: FluxActionConverter {
             struct Event: FluxEvent {}
             static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {}

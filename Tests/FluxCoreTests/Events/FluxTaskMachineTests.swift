@@ -4,7 +4,7 @@ import Testing
 @testable import FluxCore
 
 @Suite struct FluxTaskMachineTests {
-    @Test(.stress) func `What an action costs does not grow with how many await the outcome`() async {
+    @Test(.stress) func `The cost of an action does not grow with the number of tasks that await the outcome`() async {
         await #expect(processExitsWith: .success) {
             func cost(of waiting: Int) -> Int {
                 var machine = FluxTaskMachine()

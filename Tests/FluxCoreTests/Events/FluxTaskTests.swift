@@ -27,7 +27,7 @@ import Testing
         #expect(store.state.entries == [5])
     }
 
-    @Test func `An error is the outcome, becomes an action and reaches onFailure`() async {
+    @Test func `An error becomes the outcome and an action, and reaches onFailure`() async {
         let failures = Recorder<String>()
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { [store] error, event in
             // The action comes first.
@@ -45,7 +45,7 @@ import Testing
         #expect(await creator.fire(.add(1)).outcome.name == "completed", "a failure does not end the creator")
     }
 
-    @Test func `Who waits for the outcome is not woken by what is sent before it`() async {
+    @Test func `A task that awaits the outcome is not woken by actions sent before it`() async {
         let creator = FluxActionCreator<CounterConverter>(store: store)
         let (hold, executor) = (HandlerHold<Counter.Action>(), CountingExecutor())
         let task = creator.fire(.hold(hold))
@@ -62,7 +62,7 @@ import Testing
         #expect(await waiting.value == "completed")
     }
 
-    @Test func `Who waits for the outcome goes on waiting though somebody else is told of what is sent`() async {
+    @Test func `A task that awaits the outcome keeps waiting while another observes the sent actions`() async {
         let creator = FluxActionCreator<CounterConverter>(store: store)
         let (hold, seen) = (HandlerHold<Counter.Action>(), Recorder<String>())
         let task = creator.fire(.hold(hold))
@@ -106,7 +106,7 @@ import Testing
         #expect(store.state.entries.sorted() == Array(0..<100))
     }
 
-    @Test func `What is sent before the first suspension keeps the order of firing end to end`() async {
+    @Test func `Actions sent before the first suspension are applied in the order of firing`() async {
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store)
         for number in 0..<1_000 { creator.fire(.add(number)) }
         creator.fire((1_000..<2_000).map { .add($0) })
@@ -114,7 +114,7 @@ import Testing
         #expect(store.state.entries == Array(0..<2_000))
     }
 
-    @Test func `The life of an event can be watched from its start, whenever one begins to look`() async {
+    @Test func `The life of an event is complete from its start, whenever a loop over it begins`() async {
         let scheduler = Scheduling(retrying: { _, attempt in attempt < 3 })
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store, schedulers: [scheduler])
         let task = creator.fire(.fail(3))
@@ -135,7 +135,7 @@ import Testing
             ])
     }
 
-    @Test func `Of several events the whole fails with the first error, else tells what did not complete`() async {
+    @Test func `The outcome of several events is the first error, or completed if all complete`() async {
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store)
         let mixed = creator.fire([.add(1), .fail(2), .add(3)])
         guard case .failed(let error) = await mixed.outcome else {
@@ -148,7 +148,7 @@ import Testing
         #expect(await creator.fire([]).outcome.name == "completed")
     }
 
-    @Test func `Of several events the whole fails, also where one before was cancelled`() async {
+    @Test func `The outcome of several events is a failure even if an earlier event was cancelled`() async {
         let (scheduler, site) = (Scheduling(), WorkConverter.Site { $0 == 1 })
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store, schedulers: [scheduler])
         let task = creator.fire([.add(1), .fail(2)])
@@ -159,13 +159,13 @@ import Testing
         await site.ended.count(2)
     }
 
-    @Test func `The lives of several events are told one after the other`() async {
+    @Test func `The lives of several events are reported one after the other`() async {
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { _, _ in }
         let life = await creator.fire([.add(1), .fail(0), .add(2)]).events.reduce(into: []) { $0.append($1.name) }
         #expect(life == ["started", "sent", "completed", "started", "failed", "started", "sent", "completed"])
     }
 
-    @Test func `Who gives up waiting is told so, though the end is decided and only not yet told`() async {
+    @Test func `A cancelled wait returns cancelled while the event's failure is still being reported`() async {
         let (inside, gate) = (Gate(), Gate())
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { _, _ in
             inside.open()
@@ -180,7 +180,7 @@ import Testing
         #expect(await task.outcome.name == "failed")
     }
 
-    @Test func `Cancelling several events cancels each`() async {
+    @Test func `Cancelling the task of several events cancels each that has not ended`() async {
         let site = WorkConverter.Site { $0 > 1 }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
         let task = creator.fire([.add(1), .add(2), .add(3)])
@@ -195,7 +195,7 @@ import Testing
         #expect(store.state.entries == [1])
     }
 
-    @Test func `Letting go of the task cancels nothing`() async {
+    @Test func `Releasing the task cancels nothing`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
         creator.fire(.add(1))
@@ -231,7 +231,7 @@ import Testing
         }
     }
 
-    @Test func `Who awaits several and is cancelled is told so, also where one of them has failed`() async {
+    @Test func `A cancelled wait for several events returns cancelled even if one of them fails`() async {
         let site = WorkConverter.Site { $0 == 2 }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store) { _, _ in }
         let failed = creator.fire(.fail(0))
@@ -244,7 +244,7 @@ import Testing
         #expect(await several.outcome.name == "failed")
     }
 
-    @Test func `Awaiting the outcome ends with the awaiting task, and the work goes on`() async {
+    @Test func `A cancelled wait for the outcome returns, and the work continues`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
         let task = creator.fire(.add(1))
@@ -256,14 +256,14 @@ import Testing
         #expect(!task.isCancelled)
     }
 
-    @Test func `A failure without a last action sends none`() async {
+    @Test func `A failure without a last action sends no action`() async {
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { _, _ in }
         let life = await creator.fire(.fail(0)).events.reduce(into: []) { $0.append($1.name) }
         #expect(life == ["started", "failed"])
     }
 
     @Test(arguments: [false, true])
-    func `A conversion that has not suspended yet has its Swift task cancelled too`(byTicket: Bool) async {
+    func `Cancelling an event cancels its Swift task even before the first suspension`(byTicket: Bool) async {
         let begun = Gate()
         let scheduler = Scheduling()
         let creator = FluxActionCreator<Blocking>(dependency: begun, store: store, schedulers: [scheduler])
@@ -274,7 +274,7 @@ import Testing
         await creator.flush()
     }
 
-    @Test func `One that is cancelled before it begins finds itself cancelled or does not begin`() async {
+    @Test func `A conversion cancelled before it begins finds itself cancelled or does not begin`() async {
         for _ in 0..<2_000 {
             let creator = FluxActionCreator<Blocking>(dependency: Gate(), store: store)
             let task = creator.fire(.untilCancelled)
@@ -305,9 +305,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `Who awaits the outcome, a flush or a shutdown finds the failure told`(
-        isScheduled: Bool
-    ) async {
+    func `outcome, flush and shutdown return only after onFailure has returned`(isScheduled: Bool) async {
         for waits in 0..<3 {
             let (site, failures, inside) = (WorkConverter.Site { _ in true }, Recorder<Int>(), Gate())
             let creator = FluxActionCreator<WorkConverter>(
@@ -333,8 +331,7 @@ import Testing
 
     /// C9: The work has failed by then; the last action, the call of `onFailure` and the end are one step.
     @Test(arguments: [false, true])
-    func `Who cancels work whose failure is being told comes too late, and is not kept waiting`(isScheduled: Bool) async
-    {
+    func `cancel during onFailure comes too late and does not wait`(isScheduled: Bool) async {
         let (inside, gate, told) = (Gate(), Gate(), Recorder<Int>())
         let creator = FluxActionCreator<WorkConverter>(
             dependency: .init(), store: store, schedulers: isScheduled ? [Scheduling()] : []
@@ -360,7 +357,7 @@ import Testing
         #expect(await creator.shutdown(within: .zero).failed == 1)
     }
 
-    @Test func `Work that is cancelled by what is told of its failure has failed`() async {
+    @Test func `An event that its onFailure cancels has failed`() async {
         let task = Locked<FluxTask?>(nil)
         let fired = Gate()
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store) { _, _ in
@@ -373,7 +370,7 @@ import Testing
         await creator.flush()
     }
 
-    @Test func `A converter known only by the callback form still works when it is asynchronous`() async {
+    @Test func `An asynchronous converter works through the callback form too`() async {
         let seen = Recorder<Int>()
         func convert<C: FluxActionConverter>(_ type: C.Type, _ event: C.Event, _ dependency: C.Dependency)
         where C.Action == Counter.Action {

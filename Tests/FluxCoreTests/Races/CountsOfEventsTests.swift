@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test(.stress, arguments: [false, true])
-    func `Stress: when a shutdown returns, every event has been counted once`(isScheduled: Bool) async {
+    func `Stress: a shutdown returns an account that counts every event once`(isScheduled: Bool) async {
         for _ in 0..<1_000 {
             let creator = creator(isScheduled)
             for number in 0..<4 { creator.fire(number == 1 ? .fail(number) : .add(number)) }
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(.stress, arguments: [false, true])
-    func `Stress: fired, cancelled and shut down at once, each is in one count`(isScheduled: Bool) async {
+    func `Stress: events fired during cancelAll and a shutdown are each counted once`(isScheduled: Bool) async {
         let creator = creator(isScheduled)
         let tasks = Locked<[FluxTask]>([])
         let isUnderWay = Gate()
@@ -61,7 +61,7 @@ import Testing
         #expect(counts.completed + counts.failed + counts.cancelled + counts.dropped == 2_000)
     }
 
-    @Test(.stress) func `Stress: whoever saw the end of an event does not find it in flight`() async {
+    @Test(.stress) func `Stress: an event is no longer in flight once flush or outcome has returned`() async {
         let creator = creator(false)
         for number in 0..<3_000 {
             let task = creator.fire(.add(number))
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test(.stress, arguments: [false, true])
-    func `Stress: each failure is told once, and of what was cancelled none`(isScheduled: Bool) async {
+    func `Stress: onFailure is called once per failed event and never for a cancelled one`(isScheduled: Bool) async {
         let told = Recorder<Int>()
         let creator = creator(isScheduled, onFailure: { told.record($1.number) })
         let tasks = Locked<[Int: FluxTask]>([:])

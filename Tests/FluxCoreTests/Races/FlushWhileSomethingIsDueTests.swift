@@ -6,7 +6,7 @@ import Testing
 
 /// A `flush()` that already waits: it must return, and not before the last handler.
 @Suite struct FlushWhileSomethingIsDueTests {
-    @Test func `It returns when the last subscription goes, though its queue never runs`() async {
+    @Test func `flush returns when the last subscription ends, even if its queue does not run`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
@@ -19,7 +19,7 @@ import Testing
         queue.resume()
     }
 
-    @Test func `It returns after the handler, not before`() async {
+    @Test func `flush returns after the handler, not before`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(arguments: [[0, 1, 2], [2, 1, 0]])
-    func `It returns after the handlers on every queue, in whichever order they are done`(order: [Int]) async {
+    func `flush returns after the handlers on every queue, in whichever order they return`(order: [Int]) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gates) = ((0..<3).map { _ in Gate() }, (0..<3).map { _ in Gate() })
         let seen = Recorder<Int>()
@@ -75,9 +75,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [FluxDelivery.every, .latest])
-    func `It returns when the subscription ends inside its handler, whatever still waited for it`(
-        delivery: FluxDelivery
-    ) async {
+    func `flush returns when a subscription with pending changes ends in its handler`(delivery: FluxDelivery) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate) = (Gate(), Gate())
         let kept = Locked<(any Sendable)?>(nil)
@@ -102,7 +100,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `Who awaits the end of a subscription goes on when the store goes, though the queue stands still`() async {
+    func `finish returns when the store is released, even if the subscription's queue is suspended`() async {
         var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)
         let handle = store!.handle
         let queue = DispatchQueue(label: "stands still")
@@ -131,7 +129,7 @@ import Testing
         queue.resume()
     }
 
-    @Test func `One that waits for a slow queue keeps nothing of what other queues have taken`() async {
+    @Test func `A flush that waits for a slow queue keeps no copy of another queue's pending states`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (slow, quick) = (DispatchQueue(label: "slow"), DispatchQueue(label: "quick"))
         slow.suspend()

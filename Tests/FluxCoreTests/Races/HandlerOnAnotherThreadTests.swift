@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Whoever is the last to let go of the handler ends the work`() async {
+    @Test(.stress) func `The last release of the handler ends the event, on whichever thread it happens`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<Handing>(dependency: DispatchQueue(label: "handler"), store: store)
         for number in 0..<5_000 { creator.fire(Handing.Event(patience: number)) }

@@ -6,7 +6,7 @@ import Testing
 
 /// A thread that finds the lock taken polls it for a while and then queues for it; neither loses a use of the lock.
 @Suite struct LockUnderContentionTests {
-    @Test(.stress) func `More threads than there are cores use it once for each time they ask`() async {
+    @Test(.stress) func `A lock loses no update with more threads than cores`() async {
         let counts = Box(FluxLock(0))
         await onThreads(4 * ProcessInfo.processInfo.activeProcessorCount) { _ in
             for _ in 0..<20_000 { counts.lock.withLock { $0 += 1 } }
@@ -14,8 +14,7 @@ import Testing
         #expect(counts.lock.withLock { $0 } == 80_000 * ProcessInfo.processInfo.activeProcessorCount)
     }
 
-    @Test(.stress) func `Those who have stood in line get it once it is given back after longer than they look`() async
-    {
+    @Test(.stress) func `Threads queued for a lock get it when it is released after they have stopped polling`() async {
         let counts = Box(FluxLock(0))
         let (held, arrived) = (Gate(), Recorder<Int>())
         await onThreads(5) { thread in

@@ -5,7 +5,7 @@ import Testing
 /// A token that is kept holds neither handler nor store, even if the store ends while threads unsubscribe.
 @Suite struct TokenOutlivesStoreTests {
     @Test(arguments: [0, 1, 2, 3])
-    func `Neither the handler nor the store outlives a token that is kept`(cancelling: Int) async {
+    func `A kept token keeps neither the handler nor the store`(cancelling: Int) async {
         for round in 0..<3_000 {
             let (storeGone, handlerGone) = (Gate(), Gate())
             let store = Locked<FluxStore<Held>?>(FluxStore(initialState: Held(Canary(storeGone)), dispatcher: nil))

@@ -9,7 +9,7 @@ import Testing
 /// No wake-up is lost in between, and the thread sanitizer reports nothing.
 @Suite struct WakeWhileGoingToSleepTests {
     @Test(arguments: [false, true])
-    func `Who has nothing to wait for is not told of a cancellation, and who has is`(waits: Bool) async {
+    func `A wait reports a cancellation only if it has something to wait for`(waits: Bool) async {
         let gate = Gate()
         let waiting = Task {
             await gate.opened()
@@ -23,7 +23,7 @@ import Testing
         #expect(await waiting.value == !waits)
     }
 
-    @Test(.stress) func `A latch that opens while somebody goes to sleep on it`() async {
+    @Test(.stress) func `A latch that opens while a task goes to sleep on it wakes the task`() async {
         let queue = DispatchQueue(label: "leaves")
         for round in 0..<20_000 {
             let (latch, arrived) = (FluxLatch(), Flag())

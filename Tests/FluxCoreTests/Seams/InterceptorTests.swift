@@ -11,7 +11,7 @@ import Testing
 
     init() { store = FluxStore(initialState: Log(), dispatcher: dispatcher) }
 
-    @Test func `The highest priority comes first, among equals the one added first, until it is removed`() {
+    @Test func `Interceptors run by priority, then in the order added, until they are removed`() {
         let order = Recorder<Int>()
         let registrations = [(1, 0), (2, 5), (3, 0), (4, -1), (5, 5)].map { number, priority in
             dispatcher.add(
@@ -32,7 +32,7 @@ import Testing
         #expect(order.values.count == 8)
     }
 
-    @Test func `Who dispatches while an interceptor is picked stops the program with a message`() async {
+    @Test func `A dispatch in the closure of removeInterceptors stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let dispatcher = FluxDispatcher()
             dispatcher.add(Intercept { action, next in next(action) })
@@ -45,7 +45,7 @@ import Testing
         #expect(message.contains("was used inside what picks interceptors"))
     }
 
-    @Test func `next may be called twice, never, later, from another thread, with another action`() {
+    @Test func `next may be called twice, never, later, on another thread or with another action`() {
         let (queue, held) = (DispatchQueue(label: "later"), Gate())
         dispatcher.add(
             Intercept { action, next in
@@ -70,7 +70,7 @@ import Testing
         #expect(store.state.entries == [1, 1, 33])
     }
 
-    @Test func `next tells of each store that announced, with its revision and its state`() {
+    @Test func `next reports each store that announced a change, with its revision and its state`() {
         let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let told = Recorder<String>()
         dispatcher.add(
@@ -88,7 +88,7 @@ import Testing
         #expect(told.values.count == 4)
     }
 
-    @Test func `What goes on with somebody told counts for those before it too, also after the dispatch`() {
+    @Test func `next.announced counts calls behind telling for earlier interceptors, and after the dispatch`() {
         let (before, behind) = (Recorder<[Int]>(), Recorder<[Int]>())
         let kept = Locked<FluxNext?>(nil)
         dispatcher.add(
@@ -110,7 +110,7 @@ import Testing
         #expect(kept.current?(Counter.Action.add(2)) == 1 && kept.current?.announced == 3)
     }
 
-    @Test func `Who is told is told of the stores of both dispatchers, where an action goes by way of another`() {
+    @Test func `next.telling reports the stores of both dispatchers for an action passed through another`() {
         let (other, outer, inner) = (FluxDispatcher(), Recorder<String>(), Recorder<String>())
         let counter = FluxStore(initialState: Counter(), dispatcher: other)
         func telling(_ told: Recorder<String>) -> Intercept {
@@ -124,7 +124,7 @@ import Testing
         #expect(counter.state.count == 1 && store.state.entries == [1])
     }
 
-    @Test func `An action passes to another end, past which nothing else gets it`() {
+    @Test func `pass runs the interceptors and then only its closure, and deliver skips the interceptors`() {
         let passed = Recorder<String>()
         dispatcher.add(
             Intercept { action, next in
@@ -147,7 +147,7 @@ import Testing
         #expect(passed.values.count == 2 && store.state.entries == [1, 2])
     }
 
-    @Test func `The origin is the work whose action it is, and what is kept of cancelled work goes no further`() async {
+    @Test func `next.origin is the task that sent the action, and a kept next of cancelled work does nothing`() async {
         let kept = Locked<[FluxNext]>([])
         let keeping = dispatcher.add(
             Intercept { action, next in
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `What is kept of cancelled work goes no further inside its next dispatch either`(isTelling: Bool) async {
+    func `A kept next of cancelled work does nothing inside the work's next dispatch either`(isTelling: Bool) async {
         let (kept, results) = (Locked<FluxNext?>(nil), Recorder<Int>())
         dispatcher.add(
             Intercept { action, next in
@@ -197,7 +197,7 @@ import Testing
         kept.withLock { $0 = nil }
     }
 
-    @Test func `A kept next of work under way keeps its outcome open while it goes on`() async {
+    @Test func `The outcome of work is not known while a call of a kept next is running`() async {
         let (kept, inside, gate) = (Locked<FluxNext?>(nil), Gate(), Gate())
         dispatcher.add(Intercept.keeping(kept))
         dispatcher.add(
@@ -228,7 +228,7 @@ import Testing
         hold.letGo()
     }
 
-    @Test func `What goes on with a kept next is no action that the work sends`() async {
+    @Test func `An action passed on with a kept next does not count as sent by the work`() async {
         let kept = Locked<FluxNext?>(nil)
         dispatcher.add(Intercept.keeping(kept))
         let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
@@ -258,7 +258,7 @@ import Testing
         }
     }
 
-    @Test func `Interceptors, and those who look on at a store, are told of events that go there`() async {
+    @Test func `An interceptor is notified when an event is fired, is retried and ends`() async {
         let told = Told()
         dispatcher.add(told)
         let scheduler = Scheduling(retrying: { ticket, attempt in attempt < 2 })
@@ -272,7 +272,7 @@ import Testing
         #expect(told.notes.values == ["fired fail(1)", "retried 1", "ended failed"])
     }
 
-    @Test func `Of events that are fired together each is told of`() async {
+    @Test func `An interceptor is notified of each of several events fired together`() async {
         let told = Told()
         dispatcher.add(told)
         let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
@@ -280,7 +280,7 @@ import Testing
         #expect(told.notes.values.sorted() == ["ended completed", "ended completed", "fired add(1)", "fired add(2)"])
     }
 
-    @Test func `What a gate holds back is not told of as applied`() {
+    @Test func `A change that a gate holds back is not reported as applied`() {
         let told = Recorder<UInt64?>()
         store.handle.withAccess { access in
             access.hold { change in if case .action(.add(1)) = change { false } else { true } }
@@ -291,7 +291,7 @@ import Testing
         #expect(told.values == [1, nil])
     }
 
-    @Test func `The end of an event that is cancelled while a retry is told comes after that`() async {
+    @Test func `The end of an event cancelled during a retry notification is reported after the retry`() async {
         final class Cancelling: FluxDispatchInterceptor {
             func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
                 next(action)
@@ -308,7 +308,7 @@ import Testing
         #expect(told.notes.values == ["fired fail(1)", "retried 1", "ended cancelled"])
     }
 
-    @Test func `Who is told of the end of an event may use stores, also where a state lets go of its handler`() async {
+    @Test func `An interceptor may use stores at an event's end, even if handle released the action handler`() async {
         struct Letting: FluxState {
             typealias Action = LetGo
             func handle(action: LetGo) -> Letting? {
@@ -340,7 +340,7 @@ import Testing
         #expect(reading.read.values == [[], []])
     }
 
-    @Test func `A registration keeps neither the dispatcher nor the interceptor, which may keep it in turn`() {
+    @Test func `A registration keeps neither its dispatcher nor an interceptor that keeps the registration`() {
         let gone = Gate()
         weak var reference: FluxDispatcher?
         let registration: FluxRegistration
@@ -357,7 +357,7 @@ import Testing
         registration.remove()
     }
 
-    @Test func `An action under way passes by an interceptor that is removed before it comes there`() {
+    @Test func `An action skips an interceptor that is removed before the action reaches it`() {
         let (registration, seen) = (Locked<FluxRegistration?>(nil), Recorder<Int>())
         dispatcher.add(
             Intercept { action, next in
@@ -374,7 +374,7 @@ import Testing
         #expect(seen.values.isEmpty && store.state.entries == [1])
     }
 
-    @Test func `What is kept of an action that is no work's is no work's either where work goes on with it`() async {
+    @Test func `A kept next without an origin runs without a current task, even inside an event's dispatch`() async {
         let (kept, current) = (Locked<FluxNext?>(nil), Recorder<Bool>())
         dispatcher.add(
             Intercept { action, next in
@@ -397,7 +397,7 @@ import Testing
         kept.withLock { $0 = nil }
     }
 
-    @Test(.stress) func `Stress: added and removed while actions flow, none is lost or told to one twice`() async {
+    @Test(.stress) func `Stress: no action is lost while interceptors are added and removed`() async {
         let counted = Locked(0)
         await onThreads(3) { [dispatcher] thread in
             if thread > 0 {

@@ -13,7 +13,7 @@ import Testing
         FluxActionCreator(dependency: site, store: store, schedulers: schedulers) { _, _ in }
     }
 
-    @Test func `Each is told of the event in its turn, and of the end, the last first`() async {
+    @Test func `Each of two schedulers is notified of an event's firing and end`() async {
         let (first, second) = (Scheduling(), Scheduling())
         let creator = creator([first, second])
         #expect(await creator.fire(.add(1)).outcome.isCompleted)
@@ -34,13 +34,13 @@ import Testing
         func ended(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) { told.record("\(name) ended") }
     }
 
-    @Test func `Those that stand one behind the other are told of the end from the last on`() async {
+    @Test func `Schedulers are notified of the firing in order and of the end in reverse order`() async {
         let told = Recorder<String>()
         _ = await creator([Named("one", told), Named("two", told)]).fire(.add(1)).outcome
         #expect(told.values == ["one fired", "two fired", "two ended", "one ended"])
     }
 
-    @Test func `An event that is held is in flight and converts nothing until it is started, once`() async {
+    @Test func `A held event is in flight and is converted once, however often it is started`() async {
         let scheduler = Scheduling(starting: { _ in })
         let (creator, second) = (creator([scheduler]), Scheduling())
         let task = creator.fire(.add(1))
@@ -57,7 +57,7 @@ import Testing
         withExtendedLifetime(second) {}
     }
 
-    @Test func `One that is dropped by the first is never told to the second`() async {
+    @Test func `A second scheduler is not notified of an event that the first one drops`() async {
         let (first, second) = (Scheduling(starting: { $0.drop() }), Scheduling())
         let task = creator([first, second]).fire(.add(1))
         #expect(await task.outcome.isDropped)
@@ -70,7 +70,7 @@ import Testing
         #expect(life == ["dropped"])
     }
 
-    @Test func `What has ended is told to nobody any more, though it is started then`() async {
+    @Test func `Starting an ended event notifies no scheduler`() async {
         let (first, second) = (Scheduling(starting: { _ in }), Scheduling())
         let creator = creator([first, second])
         let task = creator.fire(.add(1))
@@ -86,7 +86,7 @@ import Testing
         #expect(second.notes.values == [.fired("add(2)"), .ended("add(2)", "completed")])
     }
 
-    @Test func `Started twice in one step it begins once`() async {
+    @Test func `An event started twice in one notification begins once`() async {
         let site = WorkConverter.Site { $0 == 1 }
         let scheduler = Scheduling(starting: { ticket in
             ticket.start()
@@ -108,7 +108,7 @@ import Testing
         func dropNext() { tickets.withLock { $0.popLast() }?.drop() }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `The end of one may end the next, however long the chain`() async {
+    @Test(.timeLimit(.minutes(1))) func `The end of one event may end the next, however long the chain`() async {
         let chain = Chain()
         let creator = creator([chain])
         let tasks = (0..<100).map { creator.fire(.add($0)) }
@@ -116,7 +116,7 @@ import Testing
         for task in tasks { #expect(await task.outcome.isDropped) }
     }
 
-    @Test func `One that is dropped after it has started is cancelled, and says so`() async {
+    @Test func `An event dropped after its start ends as cancelled`() async {
         let (scheduler, site, failures) = (Scheduling(), WorkConverter.Site { _ in true }, Recorder<String>())
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store, schedulers: [scheduler]) {
             error, _ in failures.record("\(error)")
@@ -134,7 +134,7 @@ import Testing
         #expect(failures.values.isEmpty && store.state.entries.isEmpty)
     }
 
-    @Test func `A cancel during fired leaves nothing behind`() async {
+    @Test func `An event cancelled during fired leaves nothing behind`() async {
         let scheduler = Scheduling(starting: { ticket in
             ticket.cancel()
             ticket.start()
@@ -148,7 +148,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `Its outcome is known after it was told of the end, whatever holds up who fired it`() async {
+    func `An outcome is known after the scheduler sees the end, even if the firing thread is blocked`() async {
         let (tickets, blocked, began) = (Recorder<FluxTicket>(), DispatchSemaphore(value: 0), Gate())
         let scheduler = Scheduling(starting: { ticket in
             ticket.start()
@@ -179,9 +179,8 @@ import Testing
         blocked.signal()
     }
 
-    @Test(.stress) func `Stress: cancelled while it is fired, whoever is told of it is told of its end`()
-        async
-    {
+    @Test(.stress)
+    func `Stress: a scheduler sees the end of each event that it sees fired, despite cancellation`() async {
         let scheduler = Scheduling()
         let creator = creator([scheduler])
         let count = Locked(0)
@@ -211,7 +210,7 @@ import Testing
         #expect(await creator.fire(.add(0)).outcome.isCompleted)
     }
 
-    @Test func `Attempts are counted, and the outcome is that of the last`() async {
+    @Test func `Attempts are counted, and the outcome is that of the last attempt`() async {
         let attempts = Recorder<Int>()
         let scheduler = Scheduling(retrying: { ticket, attempt in
             attempts.record(attempt)
@@ -233,7 +232,7 @@ import Testing
         #expect(life == ["started", "retrying 1", "retrying 2", "retrying 3", "sent", "failed"])
     }
 
-    @Test func `The first that says yes has it, and the next is not asked`() async {
+    @Test func `The first scheduler that agrees to a retry takes it, and the next one is not called`() async {
         let (first, second) = (retrying { $0 == 1 }, retrying { $0 == 2 })
         _ = await creator([first, second]).fire(.fail(3)).outcome
         await first.notes.count(5)
@@ -279,7 +278,7 @@ import Testing
         })
     }
 
-    @Test func `What an earlier attempt still sends or ends is refused`() async {
+    @Test func `An earlier attempt can no longer send or end`() async {
         let scheduler = retrying { _ in true }
         let (task, conversions, late) = await begun(under: scheduler)
         conversions.values[0].send(.add(1))
@@ -295,7 +294,7 @@ import Testing
         #expect(late.values == ["FluxLateAction"])
     }
 
-    @Test func `What was sent before another attempt is part of the life`() async {
+    @Test func `An action sent before another attempt is part of the event's life`() async {
         let scheduler = retrying { _ in true }
         let (task, conversions, _) = await begun(under: scheduler)
         conversions.values[0].send(.add(1))
@@ -307,7 +306,7 @@ import Testing
         #expect(life == ["started", "sent", "retrying 1", "sent", "completed"])
     }
 
-    @Test func `Of more attempts than are kept, who looks late finds the start and the last`() async {
+    @Test func `A late loop over the life of an event finds the start and the last of many attempts`() async {
         let scheduler = retrying { $0 <= 70 }
         let task = creator([scheduler]).fire(.fail(3))
         _ = await task.outcome
@@ -315,8 +314,7 @@ import Testing
         #expect(life == ["started"] + (7...70).map { "retrying \($0)" } + ["sent", "failed"])
     }
 
-    @Test func `Who has come back from ending it sends nothing more, though another is still asked about an end`() async
-    {
+    @Test func `A conversion sends nothing after end has returned, even while a scheduler decides on a retry`() async {
         let (asked, gate) = (Gate(), DispatchSemaphore(value: 0))
         let scheduler = Scheduling(retrying: { _, _ in
             asked.open()
@@ -335,7 +333,7 @@ import Testing
         #expect(store.state.entries.isEmpty && late.values == ["FluxLateAction", "Failure"])
     }
 
-    @Test func `A failure of what was cancelled is nobody's to try again`() async {
+    @Test func `A cancelled event that fails is not retried`() async {
         let scheduler = Scheduling(retrying: { _, _ in true })
         let (task, conversions, errors) = await begun(under: scheduler)
         #expect(!conversions.values[0].isOver)
@@ -347,13 +345,13 @@ import Testing
         #expect(!scheduler.notes.values.contains { if case .retries = $0 { true } else { false } })
     }
 
-    @Test func `A conversion that says it was dropped is cancelled, as it has started`() async {
+    @Test func `A conversion that ends with dropped is cancelled, because it has started`() async {
         let (task, conversions, _) = await begun(under: Scheduling())
         conversions.values[0].end(.dropped)
         #expect(await task.outcome.isCancelled)
     }
 
-    @Test func `Another attempt of what was cancelled does not begin`() async {
+    @Test func `A cancelled event does not begin another attempt`() async {
         let queue = DispatchQueue(label: "held")
         let scheduler = Scheduling(retrying: { ticket, _ in
             ticket.start()
@@ -381,9 +379,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [false, true]) func `What starts at once has begun when fire returns, unless it is held`(
-        isScheduled: Bool
-    ) async {
+    @Test(arguments: [false, true])
+    func `An event that starts at once has begun when fire returns, unless it is held`(isScheduled: Bool) async {
         let creator = FluxActionCreator<AtOnce>(
             dependency: (), store: store, schedulers: isScheduled ? [Scheduling(), Scheduling()] : [])
         for number in 1...100 {
@@ -421,9 +418,8 @@ import Testing
         func startAll() { tickets.withLock { for ticket in $0 { ticket.start() } } }
     }
 
-    @Test(.stress) func `Stress: two shared schedulers in opposite order, used under their own locks, do not deadlock`()
-        async
-    {
+    @Test(.stress)
+    func `Stress: two schedulers shared in opposite order do not deadlock while holding their locks`() async {
         let (one, other) = (Locking(), Locking())
         let creators = [creator([one, other]), creator([other, one])]
         await onThreads(4) { thread in
@@ -447,7 +443,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: events that one scheduler releases start in the order of their release`() async {
+    @Test(.stress) func `Stress: events held by a scheduler begin in the order in which it starts them`() async {
         let scheduler = Scheduling(starting: { _ in })
         let creator = creator([scheduler])
         for round in 0..<50 {

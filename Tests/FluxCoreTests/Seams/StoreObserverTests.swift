@@ -57,7 +57,7 @@ import Testing
     private func store() -> FluxStore<Counter> { FluxStore(initialState: Counter(), dispatcher: dispatcher) }
 
     @Test(.timeLimit(.minutes(1)))
-    func `Who delays the end of a store may let it end with the lock held`() async {
+    func `An observer that delays a store's end may end it while the lock is held`() async {
         let (journal, ended) = (Journal(delays: true), Gate())
         func begin() -> (FluxStoreHandle<Counter>, FluxSubscription) {
             let store = store()
@@ -74,7 +74,7 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    @Test func `Each change is told of in order, with the state after it and its revision, whatever made it`() {
+    @Test func `An observer sees changes of every kind in order, with the resulting state and revision`() {
         let (store, journal) = (store(), Journal())
         store.handle.withAccess { $0.observe(journal) }
         store.on(LogOut.self) { state, action -> Bool in
@@ -103,7 +103,7 @@ import Testing
         #expect(journal.lines.values.count == 6)
     }
 
-    @Test func `The stamp counts what is announced and what is not`() {
+    @Test func `The stamp counts announced and silent changes`() {
         let store = store()
         for _ in 0..<3 { store.dispatch(action: .add(1)) }
         for _ in 0..<2 { store.dispatch(action: .addSilently(1)) }
@@ -124,7 +124,7 @@ import Testing
         func settle() { settled.record(name) }
     }
 
-    @Test func `C8: Who only schedules is settled before all who may take long, in whichever store and order`() {
+    @Test func `C8: observers that settle first do so before all others, in whichever store and order`() {
         let (one, other, settled) = (store(), store(), Recorder<String>())
         one.handle.withAccess { access in
             access.observe(Named("slow 1", settled))
@@ -146,7 +146,7 @@ import Testing
         #expect(Array(settled.values.dropFirst(expected.count)) == twice)
     }
 
-    @Test func `Several are told in the order added, and whom they name is settled with no lock held`() {
+    @Test func `Observers are notified in the order added, and settling happens with no lock held`() {
         let store = store()
         let settled = Settled(store)
         let order = Recorder<Int>()
@@ -171,7 +171,7 @@ import Testing
         store.handle.withAccess { $0.remove(journal) }
     }
 
-    @Test func `Who was added twice is told of nothing once removed`() {
+    @Test func `An observer that was added twice is not notified after one removal`() {
         let (store, journal) = (store(), Journal())
         for _ in 0..<2 { store.handle.withAccess { $0.observe(journal) } }
         store.dispatch(action: .add(1))
@@ -180,7 +180,7 @@ import Testing
         #expect(journal.lines.values == ["action 1 1", "action 1 1"])
     }
 
-    @Test func `Who only schedules is told of no events`() async {
+    @Test func `An observer that settles first is not notified of events`() async {
         final class Onlooker: FluxStoreObserver {
             let fired = Recorder<String>()
             func fired(_ event: any FluxEvent, _ task: FluxTask) { fired.record("\(event)") }
@@ -197,7 +197,7 @@ import Testing
         #expect(quick.fired.values.isEmpty && slow.fired.values == ["add(1)"])
     }
 
-    @Test func `Revisions go on behind one that was left out, also once the store has ended`() {
+    @Test func `Revisions continue after skipped ones, and an ended store keeps its revision`() {
         let store = store()
         store.handle.withAccess { access in
             #expect(access.replace(with: Counter(), by: LogOut(), revision: 9) == 9)
@@ -215,7 +215,7 @@ import Testing
         #expect(ended().withAccess { $0.revision } == 9)
     }
 
-    @Test func `A gate holds changes back also where nobody else looks on`() {
+    @Test func `A gate holds changes back even without an observer`() {
         let (store, gate) = (store(), Holding())
         store.handle.withAccess { $0.hold(by: gate.admit) }
         #expect(store.dispatch(action: .add(1)) == nil && store.state.count == 0)
@@ -223,7 +223,7 @@ import Testing
     }
 
     /// C5: skipped revisions are not mistaken for pending states.
-    @Test func `Who joins before a revision is left out gets nothing from before`() async {
+    @Test func `A subscription that starts before a skipped revision receives nothing from before its start`() async {
         let (store, queue) = (store(), DispatchQueue(label: "suspended"))
         queue.suspend()
         let (early, late, snapshot) = (Recorder<Int>(), Recorder<Int>(), Recorder<Int>())
@@ -244,7 +244,7 @@ import Testing
         tokens.forEach { $0.unsubscribe() }
     }
 
-    @Test func `What a gate holds back is not applied until its holder does so, in one step`() async {
+    @Test func `A change that a gate holds back is applied only when its holder applies it`() async {
         let (store, journal, gate, seen) = (store(), Journal(), Holding(), Recorder<Int>())
         let token = store.subscribe { seen.record($0.count) }
         store.handle.withAccess { access in
@@ -267,7 +267,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `The end waits for who asks for it, and subscriptions get what is due`() async {
+    @Test func `A store's end waits for an observer that delays it, and pending changes are delivered`() async {
         let (journal, quick, seen, gone) = (Journal(delays: true), Journal(), Recorder<Int>(), Gate())
         var store: FluxStore<Counter>? = store()
         let handle = store!.handle
@@ -291,7 +291,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `Observers go with the store, and with their removal`() async {
+    @Test func `Observers are released with the store, or once they are removed`() async {
         final class Guarded: FluxStoreObserver {
             let canary: Canary
             init(_ gone: Gate) { canary = Canary(gone) }
@@ -315,7 +315,7 @@ import Testing
         await gone[1].opened()
     }
 
-    @Test func `Who begins to look on at a store that has ended is kept by nobody`() async {
+    @Test func `An observer added to an ended store is not kept`() async {
         final class Guarded: FluxStoreObserver {
             let canary: Canary
             let handle: FluxStoreHandle<Counter>
@@ -330,7 +330,7 @@ import Testing
         await gone.opened()
     }
 
-    @Test(.stress) func `Stress: observed in one step with the reading, no change is missed or told twice`() async {
+    @Test(.stress) func `Stress: an observer added atomically with a read misses and repeats no change`() async {
         let store = store()
         await onThreads(3) { thread in
             if thread > 0 {
@@ -356,7 +356,7 @@ import Testing
         #expect(store.state.count == 6_000)
     }
 
-    @Test func `The handle is there before the store is attached`() {
+    @Test func `The handle can be used before the store is attached`() {
         let journal = Journal()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher) { handle in
             handle.withAccess { $0.observe(journal) }
@@ -377,7 +377,7 @@ import Testing
         func detached<State>(_ handle: FluxStoreHandle<State>) { notes.record("-\(State.self)") }
     }
 
-    @Test func `Stores that are there, come and go are told of`() {
+    @Test func `A dispatcher observer is notified of present, attached and detached stores`() {
         let attendance = Attendance()
         let first = store()
         first.dispatch(action: .add(1))
@@ -399,7 +399,7 @@ import Testing
         withExtendedLifetime(second) {}
     }
 
-    @Test func `The place of a store is another after each move and detaching, and yet another while it moves`() {
+    @Test func `A store's place changes during an attachment, after it, and after a detachment`() {
         final class Moving: FluxDispatcherObserver {
             let places = Recorder<UInt64>()
             func attached<State>(_ handle: FluxStoreHandle<State>) { places.record(FluxStoreInfo(handle).place) }
@@ -417,7 +417,7 @@ import Testing
         #expect(Set(places + moving.places.values).count == 4)
     }
 
-    @Test func `Paused, no action is under way in any of several dispatchers`() async {
+    @Test func `No action is running in any of several dispatchers while they are paused`() async {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]
         let stores = dispatchers.map { dispatcher in
             (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct FluxListTests {
     /// One element stays; many are removed one by one as others come, with as many empty slots between them.
-    @Test func `One that comes as the oldest goes moves the others now and then, and not each time`() {
+    @Test func `Inserting while the oldest is removed moves the other elements only now and then`() {
         let count: UInt64 = 1_000
         var list = FluxList<UInt64>()
         for id in 1...2 * count + 1 { list.insert(id, id: id) }
@@ -24,7 +24,7 @@ import Testing
     }
 
     /// A flush of a creator begins with the newest event: with none, or an older one, it would return too early.
-    @Test func `The last is the newest that is left, whichever have gone`() {
+    @Test func `The last element is the newest that remains, whichever have been removed`() {
         var list = FluxList<UInt64>()
         for id: UInt64 in 1...8 { list.insert(id, id: id) }
         for (gone, last) in [(8, 7), (6, 7), (7, 5), (1, 5), (5, 4), (4, 3), (2, 3)] as [(UInt64, UInt64)] {
@@ -35,7 +35,7 @@ import Testing
         #expect(list.last == nil)
     }
 
-    @Test func `The room of a burst is given back once nothing is left of it`() {
+    @Test func `A list frees the capacity of a burst once it is empty`() {
         let count: UInt64 = 200_000
         var list = FluxList<UInt64>()
         for id in 1...count { list.insert(id, id: id) }
