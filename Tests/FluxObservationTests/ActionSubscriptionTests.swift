@@ -123,9 +123,7 @@ import Testing
     }
 
     @Test
-    func `After the last subscription to actions ends, none is delivered, and a later one works as before`()
-        async
-    {
+    func `After the last subscription to actions ends, none is delivered, and a later one works as before`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         for _ in 0..<3 {

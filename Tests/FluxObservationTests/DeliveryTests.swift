@@ -134,10 +134,7 @@ import Testing
 
     private final class Large: Sendable {}
 
-    @Test
-    func `A running event keeps no subscription of its store, and subscriptions are not event observers`()
-        async
-    {
+    @Test func `A running event keeps no subscription of its store, and subscriptions are not event observers`() async {
         let (store, gate) = (FluxStore(initialState: Counter(), dispatcher: nil), Gate())
         let creator = FluxActionCreator<NestedConverter>(store: store)
         func watch() -> (() -> Large?, FluxSubscription) {

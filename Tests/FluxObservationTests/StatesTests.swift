@@ -200,9 +200,7 @@ import Testing
         #expect(last != 1, "which it has given already")
     }
 
-    @Test func `An iterator that starts with the next part waits for one that differs from the initial part`()
-        async
-    {
+    @Test func `An iterator that starts with the next part waits for one that differs from the initial part`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var counts = store.values(of: \.count, startingWithCurrent: false).makeAsyncIterator()
         for amount in [1, -1] {
