@@ -7,7 +7,7 @@ import Testing
 
 /// Tokens in sets, and the mirror.
 @Suite struct TokensAndMirrorsTests {
-    @Test func `Tokens can be stored in an array, and one token made of them ends all subscriptions`() async {
+    @Test func `Tokens can be stored in an array, and a token created from them ends all subscriptions`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = Recorder<Int>()
         var tokens: [FluxSubscription] = []
