@@ -15,7 +15,7 @@ import Testing
         func reduce(state: inout Counter, output: Int) { state.count += output - 1_000 }
     }
 
-    @Test func `A log gets a snapshot for what a command changed, and actions go on after it`() async throws {
+    @Test func `A log gets a snapshot for the changes of a command, and later actions follow it`() async throws {
         let log = MemoryLog<Counter>()
         do {
             let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
@@ -29,7 +29,7 @@ import Testing
         #expect(recovered.revision == 4)
     }
 
-    @Test func `A command waits for the load, and finds what was stored`() async throws {
+    @Test func `A command waits for the load and finds the stored state`() async throws {
         let gate = Gate()
         let persistence = MemoryPersistence(Counter(count: 5))
         persistence.script.block(until: gate)
@@ -51,7 +51,7 @@ import Testing
         func reduce(state: inout Counter, output: Void) { state.count -= 1_000 }
     }
 
-    @Test func `A command that is cancelled during the load does no work, on whatever state`() async {
+    @Test func `A command that is cancelled during the load does no work`() async {
         let gate = Gate()
         let persistence = MemoryPersistence(Counter(count: 5))
         persistence.script.block(until: gate)
@@ -79,7 +79,7 @@ import Testing
         func reduce(state: inout Counter, output: Void) throws(FluxUnchanged) { throw FluxUnchanged() }
     }
 
-    @Test func `Commands that were held back by the load do their work in the order they were run`() async {
+    @Test func `Commands that the load has held back do their work in the order in which they were run`() async {
         let gate = Gate()
         let persistence = MemoryPersistence(Counter())
         persistence.script.block(until: gate)
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `What a command changed before it said that it changed nothing is taken back`() async {
+    @Test func `The changes of a part of a command are undone if the part throws FluxUnchanged`() async {
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
         #expect(await store.run(Fickle()).outcome.isCompleted)
         #expect(store.state.count == 1)

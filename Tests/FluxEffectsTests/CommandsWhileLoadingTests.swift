@@ -8,7 +8,7 @@ import Testing
 @Suite struct CommandsWhileLoadingTests {
     typealias Add = OptimisticCommandsTests.Add
     typealias Beginning = CommandsInCommandsAreAnnouncedTests.Beginning
-    @Test func `While the store loads it is held back, and is in the state once that is ready`() async {
+    @Test func `The optimistic part of a command waits for the load and is in the state after it`() async {
         let (loads, persistence) = (Gate(), MemoryPersistence<Counter>(Counter(count: 5)))
         persistence.script.block(until: loads)
         let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
@@ -25,13 +25,13 @@ import Testing
         func begin(state: inout Counter) { state.count += 1 }
         func execute(state: Counter, dependency: Void) async throws { done.record(true) }
     }
-    @Test func `Where what it began is never applied it does its work all the same`() async {
+    @Test func `A command does its work even if its beginning is never applied`() async {
         let (store, done) = (FluxStore(initialState: Counter(), dispatcher: nil), Recorder<Bool>())
         store.handle.withAccess { $0.hold { _ in false } }
         #expect(await store.run(Note(done: done)).outcome.name == "completed")
         #expect(done.values.count == 1 && store.state.count == 0)
     }
-    @Test func `And it is saved`() async {
+    @Test func `The change with which a command begins is saved`() async {
         let persistence = MemoryPersistence<Counter>()
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil, persistence: persistence)
         _ = await store.ready

@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test func `A store tells of every action it applied, with the revision, in order`() async {
+    @Test func `A store reports every action it has applied, in order and with its revision`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = Recorder<String>()
         let subscription = store.subscribeActions { applied in
@@ -36,7 +36,7 @@ import Testing
         var lines: [String] = []
     }
 
-    @Test @MainActor func `On the main queue actions are told on the main actor`() async {
+    @Test @MainActor func `Subscriptions to actions on the main queue call their handlers on the main actor`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let journal = Journal()
@@ -54,7 +54,7 @@ import Testing
         FluxSubscription(subscriptions).unsubscribe()
     }
 
-    @Test func `A dispatcher tells of all its stores, those attached later too, also of one type`() async {
+    @Test func `A dispatcher reports the actions of all its stores, also later ones, or those of one type`() async {
         let dispatcher = FluxDispatcher()
         let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let (all, names) = (Recorder<String>(), Recorder<String>())
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test(.stress)
-    func `Stress: from two threads, each action once, in the order of the revisions, after it was applied`() async {
+    func `Stress: each action from two threads is reported once, in order of revisions, after it was applied`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let revisions = Recorder<Int>()
@@ -108,7 +108,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `What the handler captured goes with the token, and the store with its last reference`() async {
+    @Test func `A kept token keeps neither the store nor the objects that its handler captured`() async {
         let (handlerGone, stateGone) = (Gate(), Gate())
         var store: FluxStore<Holding>? = FluxStore(
             initialState: Holding(canary: Canary(stateGone)), dispatcher: FluxDispatcher())
@@ -123,9 +123,7 @@ import Testing
     }
 
     @Test
-    func `Once the last subscriber has left, actions take the short way again, and the next is told all the same`()
-        async
-    {
+    func `After the last subscription to actions ends, none is delivered, and a later one works as before`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         for _ in 0..<3 {
@@ -152,7 +150,7 @@ import Testing
         }
     }
 
-    @Test func `A flush of the store waits until its actions have been told too`() async {
+    @Test func `flush waits until actions are delivered to subscriptions of the store and of its dispatcher`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let (own, all) = (Recorder<Int>(), Recorder<Int>())
@@ -169,7 +167,7 @@ import Testing
         withExtendedLifetime(tokens) {}
     }
 
-    @Test func `Those who look on at a dispatcher together come and go, and the others go on`() async {
+    @Test func `Subscriptions to a dispatcher share one observer per store until the last of them ends`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let seen = Recorder<Int>()
@@ -198,7 +196,7 @@ import Testing
         }
     }
 
-    @Test func `A dispatcher that goes lets go of those who watch its actions, though their tokens are kept`() {
+    @Test func `A released dispatcher releases its handlers of actions, even if their tokens are kept`() {
         let gates = [Gate(), Gate()]
         var dispatcher: FluxDispatcher? = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -214,7 +212,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A store that ends, or that its dispatcher lets go of, is told of no more; the others go on`() async {
+    func `A dispatcher stops reporting a store that ends or is detached, and keeps reporting the others`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         var ending: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: dispatcher)
@@ -233,7 +231,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `Once nobody watches a dispatcher any more, a store that comes to it is not looked on at`() {
+    @Test func `A dispatcher whose subscriptions have ended does not observe stores attached later`() {
         let dispatcher = FluxDispatcher()
         for _ in 0..<3 {
             dispatcher.subscribeActions { _ in }.unsubscribe()
@@ -244,7 +242,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A state that takes another's place is told of as no action`() async {
+    func `Replacing the state of a store is not reported as an action`() async {
         struct Loaded: FluxAction {}
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(count: 2), dispatcher: dispatcher)
@@ -263,7 +261,7 @@ import Testing
         FluxSubscription(tokens).unsubscribe()
     }
 
-    @Test(.stress) func `Stress: those who come to a dispatcher as the last of others goes miss nothing`() async {
+    @Test(.stress) func `Stress: a dispatcher subscription that begins as the last one ends misses no action`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         await onThreads(2) { producer in
@@ -279,7 +277,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: whoever comes while others go is told of each action from then on`() async {
+    @Test(.stress) func `Stress: a store subscription that begins as others end misses no action`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: FluxDispatcher())
         await onThreads(2) { _ in
             for _ in 0..<500 {

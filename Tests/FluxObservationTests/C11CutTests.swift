@@ -33,7 +33,7 @@ import Testing
         return torn.values
     }
 
-    @Test func `What a cut has read may be an optional, and is read once`() {
+    @Test func `A cut reads each object once, even if the value is nil`() {
         let (cut, one, other, count) = (FluxCut(), Gate(), Gate(), Locked(0))
         func read(_ object: AnyObject, _ value: Int?) -> Int? {
             cut.reading(of: object) {
@@ -46,8 +46,7 @@ import Testing
         #expect(count.current == 2)
     }
 
-    @Test(.stress) func `Stress: read and watched in a storm, three stores of one dispatcher are always in step`() async
-    {
+    @Test(.stress) func `Stress: three stores of one dispatcher stay in step while a view is read and watched`() async {
         let dispatcher = FluxDispatcher()
         let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let two = FluxStore(initialState: Other(), dispatcher: dispatcher)
@@ -70,7 +69,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: stores that go to another dispatcher and come back during a cut are in step`() async {
+    @Test(.stress) func `Stress: stores that return from another dispatcher during a cut are in step`() async {
         for _ in 0..<50 {
             let (home, other) = (FluxDispatcher(), FluxDispatcher())
             let first = FluxStore(initialState: Counter(), dispatcher: home)
@@ -97,7 +96,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: so are views of views that share stores`() async {
+    @Test(.stress) func `Stress: views of views that share stores are in step`() async {
         let dispatcher = FluxDispatcher()
         let one = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let two = FluxStore(initialState: Other(), dispatcher: dispatcher)
@@ -108,7 +107,7 @@ import Testing
         #expect(torn == [])
     }
 
-    @Test(.stress) func `Stress: and views of as many sources as there are`() async {
+    @Test(.stress) func `Stress: views of arrays of sources are in step, and a view of no sources has a value`() async {
         let dispatcher = FluxDispatcher()
         let stores = (0..<5).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
         let other = FluxStore(initialState: Other(), dispatcher: dispatcher)
@@ -120,8 +119,7 @@ import Testing
         #expect(FluxView([FluxStore<Counter>]()) { $0.count }.state == 0, "of none there is a value too")
     }
 
-    @Test(.stress) func `Stress: one store twice in a view is read once, also of what goes past the dispatcher`() async
-    {
+    @Test(.stress) func `Stress: a store that appears twice in a view is read once, even without a dispatcher`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let view = FluxView(store.view(\.count), store, store) { [$0, $1.count, $2.count] }
         let torn = await tears(view) { for _ in 0..<5_000 { store.dispatch(action: .add(1)) } }
@@ -136,7 +134,7 @@ import Testing
         #expect(states == Array(repeating: 15_000, count: 5), "and as part of another view")
     }
 
-    @Test(.stress) func `Stress: stores of two dispatchers are each in step with those of their own`() async {
+    @Test(.stress) func `Stress: in a view over two dispatchers, the stores of each dispatcher are in step`() async {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]
         let stores = (0..<4).map { FluxStore(initialState: Counter(), dispatcher: dispatchers[$0 / 2]) }
         let near = FluxView(stores[0], stores[1], stores[2], stores[3]) {
@@ -160,7 +158,7 @@ import Testing
         #expect(far.state == 4_000)
     }
 
-    @Test(.stress) func `Stress: while one store moves to and fro, the others of its view stay in step`() async {
+    @Test(.stress) func `Stress: while one store of a view moves between dispatchers, the others stay in step`() async {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]
         let stores = (0..<3).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatchers[1]) }
         let view = FluxView(stores[0], stores[1], stores[2]) { [$0.count, $2.count] }
@@ -180,7 +178,7 @@ import Testing
         #expect(view.state == [2_000, 2_000])
     }
 
-    @Test func `A view follows its stores to another dispatcher, and keeps none that they have left`() async {
+    @Test func `A view follows its stores to another dispatcher and does not keep the one they have left`() async {
         let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: nil) }
         let view = FluxView(stores[0], stores[1]) { [$0.count, $1.count] }
         var dispatcher = FluxDispatcher()
@@ -200,7 +198,7 @@ import Testing
         #expect(await last.isGone())
     }
 
-    @Test func `A view computes only after a change, and announces only what differs`() async {
+    @Test func `A view computes only after a change and announces only values that differ`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let other = FluxStore(initialState: Other(), dispatcher: dispatcher)
@@ -229,7 +227,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `A view that nobody watches any longer computes only when it is read`() async {
+    @Test func `A view whose subscriptions have ended computes only when it is read`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let computed = Recorder<Int>()
         let view = FluxView(store) { state in
@@ -265,7 +263,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: those who come while the last one goes miss nothing`() async {
+    @Test(.stress) func `Stress: a view subscription that begins as the last one ends misses nothing`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let view = store.view(\.count)
         await onThreads(3) { thread in
@@ -284,7 +282,7 @@ import Testing
         #expect(view.state == 3_000)
     }
 
-    @Test func `A view by a comparison of one's own, and nothing once its last reference has gone`() async {
+    @Test func `A released view with a custom comparison delivers pending values and releases its handler`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var view: FluxView<Counter>? = FluxView(store, by: { $0.count / 10 == $1.count / 10 }) { $0 }
         let seen = Recorder<Int>()
@@ -308,7 +306,7 @@ import Testing
 
     struct Watching: FluxAction {}
 
-    @Test func `Watching a store inside its own handle stops the program, with a message`() async {
+    @Test func `Subscribing to a store inside its handle stops the program, with a message`() async {
         let part = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let watching = FluxChange<Counter>.other(Watching()) { _ in
@@ -334,7 +332,7 @@ import Testing
         stores[0].handle.withAccess { _ = $0.apply(watching) }
     }
 
-    @Test func `So does watching it in any other way`() async {
+    @Test func `Other ways to watch inside handle stop the program too, each with a message`() async {
         let buffered = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.insideHandle { other, _ in _ = other.subscribe(.buffered(newest: 1)) { _ in } }
         }

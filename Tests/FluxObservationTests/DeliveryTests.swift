@@ -24,7 +24,7 @@ import Testing
         return (seen.values, subscription.dropped)
     }
 
-    @Test func `A slow handler gets what its delivery says, and its token tells how many it was not handed`() async {
+    @Test func `A slow handler gets the changes its delivery promises, and its token counts the dropped ones`() async {
         #expect(await seen(.every, 100) == (Array(1...100), 0))
         #expect(await seen(.latest, 100) == ([1, 100], 0))
         #expect(await seen(.newest(3), 100) == ([1, 98, 99, 100], 96))
@@ -32,7 +32,7 @@ import Testing
         #expect(await seen(.newest(40), 100).values == [1] + Array(61...100))
     }
 
-    @Test func `One that must not miss any ends with an error after what there was room for`() async {
+    @Test func `A subscription with failingAfter delivers the changes it has room for, and then an error`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, seen) = (Gate(), Gate(), Recorder<String>())
         let subscription = store.subscribe(failingAfter: 2) { result in
@@ -56,7 +56,7 @@ import Testing
 
     /// C8: however many states there were, a blocked handler keeps only this many of them alive.
     @Test(arguments: [(AnyDelivery.latest, 0), (.newest(2), 2), (.oldest(2), 2)])
-    func `What a blocked handler holds is bounded`(delivery: AnyDelivery, held: Int) async {
+    func `A blocked handler keeps a bounded number of states alive`(delivery: AnyDelivery, held: Int) async {
         let alive = Locked(0)
         let store = FluxStore(initialState: Living(), dispatcher: nil)
         let (entered, gate) = (Gate(), Gate())
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func `An idle latest subscription pins no snapshot, so that the next change copies nothing`() async {
+    @Test func `A waiting .latest subscription keeps no snapshot, so the next change copies nothing`() async {
         let store = FluxStore(initialState: Growing(), dispatcher: nil)
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
@@ -106,8 +106,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `A part by latest is read where no change can find the state in other hands, so that none copies`() async
-    {
+    @Test func `Selecting a part with .latest never makes a change copy the state`() async {
         let store = FluxStore(initialState: Growing(), dispatcher: nil)
         let queue = DispatchQueue(label: "own")
         let select: @Sendable (Growing) -> Int = { state in
@@ -135,10 +134,7 @@ import Testing
 
     private final class Large: Sendable {}
 
-    @Test
-    func `An event that lasts keeps no subscription of its store, and those do not divide what is fired together`()
-        async
-    {
+    @Test func `A running event keeps no subscription of its store, and subscriptions are not event observers`() async {
         let (store, gate) = (FluxStore(initialState: Counter(), dispatcher: nil), Gate())
         let creator = FluxActionCreator<NestedConverter>(store: store)
         func watch() -> (() -> Large?, FluxSubscription) {
@@ -157,7 +153,7 @@ import Testing
 
     /// C8: even if one turn of the queue is not enough.
     @Test(.stress, arguments: [FluxDelivery.latest, .every])
-    func `On a queue of the user's a part waits for nobody who has the threads of the pool`(delivery: FluxDelivery) {
+    func `A part is delivered on a custom queue even if all threads of the pool are busy`(delivery: FluxDelivery) {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (queue, isOver, seen) = (DispatchQueue(label: "own"), Flag(), DispatchSemaphore(value: 0))
         for _ in 0..<64 { DispatchQueue.global().async { while !isOver.isSet {} } }
@@ -172,7 +168,7 @@ import Testing
     }
 
     /// C8: above all on the main queue, where others wait for the next turn.
-    @Test func `By latest on a queue of the user's each call has a turn of its own, of a part as of the state`() async {
+    @Test func `With .latest on a custom queue each call has its own turn, for a part and for the whole state`() async {
         for isOfPart in [false, true] {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let (queue, turns, isOver) = (DispatchQueue(label: "own"), Recorder<String>(), Gate())
@@ -206,7 +202,7 @@ import Testing
     }
 
     @Test(arguments: [AnyDelivery.newest(4), .oldest(4)])
-    func `flush waits for what was there, though more comes all the time`(delivery: AnyDelivery) async {
+    func `flush waits only for earlier changes, even if more keep coming`(delivery: AnyDelivery) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let isDone = Flag()
         let subscription = delivery.subscribe(store) { [weak store] _ in
@@ -218,7 +214,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `Room for nothing stops the program, with a message`() async {
+    @Test func `A delivery with room for 0 changes stops the program, with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             _ = store.subscribe(.buffered(newest: 0)) { _ in }
@@ -236,7 +232,7 @@ import Testing
         }
     }
 
-    @Test func `On the main queue a handler is the main actor's, and latest is one call a turn`() async {
+    @Test func `On the main queue a handler runs on the main actor, and .latest calls it once a turn`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = Recorder<Int>()
         let subscription = store.subscribe(.latest, on: .main) { state in
@@ -251,7 +247,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `What is not announced is told to nobody before something is`() async {
+    @Test func `An unannounced change is delivered to no subscription until a change is announced`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = (0..<5).map { _ in Recorder<Int>() }
         let tokens = [
@@ -269,7 +265,7 @@ import Testing
         FluxSubscription(tokens).unsubscribe()
     }
 
-    @Test func `On the queue of a store one handler of parts is called at a time`() async {
+    @Test func `The queue of a store calls one handler at a time`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, seen) = (Gate(), Gate(), Recorder<Int>())
         let tokens = [

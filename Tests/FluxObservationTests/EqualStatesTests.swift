@@ -30,7 +30,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `The first may be the current one, and the old one is handed over where it is wanted`() async {
+    @Test func `A subscription that skips equal states can start with the current one or get old and new`() async {
         let (some, both) = (Recorder<Int>(), Recorder<[Int]>())
         let token = FluxSubscription([
             store.subscribe(to: \.self, startingWithCurrent: true) { level in some.record(level.value) },

@@ -59,7 +59,7 @@ import Testing
         (FluxBuffered.Rule.every, Array(1...5), 0), (.latest, [5], 0), (.newest(2), [4, 5], 3),
         (.oldest(2), [1, 2], 3),
     ])
-    func `What waits is what the rule keeps, and the rest is counted`(
+    func `A channel keeps the elements that its rule allows and counts the dropped ones`(
         rule: FluxBuffered.Rule, kept: [Int], dropped: Int
     ) {
         let machine = Rig(Machine(rule))
@@ -68,13 +68,13 @@ import Testing
         #expect(machine.dropped == dropped)
     }
 
-    @Test func `What is dropped is given back, to be released outside the lock`() {
+    @Test func `A dropped element is returned, to be released outside the lock`() {
         let machine = Rig(Machine(.newest(1)))
         #expect(machine.push(1).remains == nil)
         #expect(machine.push(2).remains == 1)
     }
 
-    @Test func `Who waits is handed what comes, once`() {
+    @Test func `A waiting iterator gets the next element once`() {
         let machine = Rig(Machine(.every))
         #expect(machine.push(1).wake == nil)
         #expect(machine.take(orKeep: "early") == "element(1)", "there is something")
@@ -85,7 +85,7 @@ import Testing
         #expect(takeAll(machine).elements == [3])
     }
 
-    @Test func `It finishes after what waits, and takes nothing more`() {
+    @Test func `A finished channel ends after its waiting elements and accepts no more`() {
         let machine = Rig(Machine(.every))
         _ = machine.push(1)
         #expect(machine.finish() == nil)
@@ -95,19 +95,19 @@ import Testing
         #expect(machine.settle() == nil, "it is not kept")
     }
 
-    @Test func `Who waits at the finish is handed the end`() {
+    @Test func `An iterator that waits when the channel finishes gets the end`() {
         let machine = Rig(Machine(.latest))
         #expect(machine.take(orKeep: "waiter") == nil)
         #expect(machine.finish() == "waiter has end(nil)")
     }
 
-    @Test func `Who waits when it is cancelled is handed the end`() {
+    @Test func `An iterator that waits when the channel is cancelled gets the end`() {
         let machine = Rig(Machine(.every))
         #expect(machine.take(orKeep: "waiter") == nil)
         #expect(machine.cancel().wake == "waiter has end(nil)")
     }
 
-    @Test func `Cancelled, it is over at once and gives back what waited`() {
+    @Test func `A cancelled channel ends at once and returns its waiting elements`() {
         let machine = Rig(Machine(.every))
         _ = machine.push(1)
         #expect(machine.cancel().remains == [1])
@@ -115,7 +115,7 @@ import Testing
         #expect(machine.push(2).remains == 2)
     }
 
-    @Test func `What waited for long leaves no large buffer behind`() {
+    @Test func `A long waiting list leaves no large buffer behind`() {
         var waiting = FluxWaiting<(Int, Int, Int, Int, Int, Int, Int, Int)>()
         for number in 0..<30_000 { waiting.append((number, 0, 0, 0, 0, 0, 0, 0)) }
         for _ in 0..<30_000 { _ = waiting.popFirst() }
@@ -126,14 +126,14 @@ import Testing
         #expect(waiting.newer.capacity + waiting.older.capacity < 10_000)
     }
 
-    @Test func `One too many ends it with an error, after those there was room for`() {
+    @Test func `One element too many ends a channel with an error, after the elements it had room for`() {
         let machine = Rig(Machine(.failing(2)))
         for element in 1...4 { _ = machine.push(element) }
         #expect(takeAll(machine) == ([1, 2], "more than 2 changes waited for the subscription, which has ended"))
         #expect(takeAll(machine) == ([], "end"), "an error is thrown once")
     }
 
-    @Test func `What was left out is an error to the iterator, though the source ends before it is thrown`() {
+    @Test func `An overflow reaches the iterator as an error, even if the source ends before it is thrown`() {
         let rig = Rig(Machine(.failing(1)))
         for number in 1...2 { _ = rig.push(number) }
         _ = rig.finish()
@@ -142,7 +142,7 @@ import Testing
         #expect(all.end == "more than 1 changes waited for the subscription, which has ended")
     }
 
-    @Test func `Nothing comes after an iterator has found its task cancelled, not even to another task`() async {
+    @Test func `After an iterator has found its task cancelled, no task gets another element`() async {
         let channel = FluxChannel<Int>(.every)
         for number in 1...2 { channel.put(number)?.settle() }
         let task = Task {

@@ -8,7 +8,7 @@ import Testing
         FluxDerived.Action(next: FluxDerived(value: value, stamp: cut, cut: cut), known: known, isSame: isSame)
     }
 
-    @Test func `What was compared with a value that is not there any more changes nothing`() {
+    @Test func `A value that was compared with an outdated one changes nothing`() {
         var derived = FluxDerived(value: 1, stamp: 1, cut: 1)
         #expect(derived.handle(action: next(2, cut: 2, known: 1)) != nil)
         #expect(derived.handle(action: next(3, cut: 3, known: 1)) == nil)
@@ -16,7 +16,7 @@ import Testing
         #expect(derived.cut == 2)
     }
 
-    @Test func `What is as good as what was announced takes its place silently, and the next is compared with that`() {
+    @Test func `A value equal to the announced one replaces the current one silently; the announced one is kept`() {
         var derived = FluxDerived(value: 1, stamp: 1, cut: 1)
         #expect(derived.handle(action: next(2, cut: 2, known: 1, isSame: true)) == nil)
         #expect([derived.value, derived.announced] == [2, 1])

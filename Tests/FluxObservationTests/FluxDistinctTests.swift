@@ -18,19 +18,19 @@ import Testing
     @Test(arguments: [
         ([], []), ([1], [1]), ([1, 1, 1], [1]), ([1, 2, 1], [1, 2, 1]), ([1, 1, 2, 2, 1], [1, 2, 1]),
     ])
-    func `What is as good as the last that passed does not pass`(elements: [Int], passing: [Int]) {
+    func `An element that equals the last one that passed does not pass`(elements: [Int], passing: [Int]) {
         #expect(passed(elements, by: ==) == passing)
     }
 
-    @Test func `What was known before the first counts as passed`() {
+    @Test func `An element that was known before the first counts as passed`() {
         #expect(passed([1, 2, 1], after: 1, by: ==) == [2, 1])
     }
 
-    @Test func `It compares as it is told, and with what passed rather than with what did not`() {
+    @Test func `The filter uses the given comparison, and compares with the last element that passed`() {
         #expect(passed([1, 2, 3, 4, 5], by: { abs($0 - $1) < 2 }) == [1, 3, 5])
     }
 
-    @Test func `Without a function all pass`() {
+    @Test func `Without a comparison all elements pass`() {
         #expect(passed([1, 1, 2], after: 1, by: nil) == [1, 1, 2])
     }
 }

@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `Only the first has to be settled, and all take their turns in one block, in order`() async {
+    @Test func `Only the first taker has to be settled, and all take their turns in one block, in order`() async {
         let line = Line()
         #expect(line.turns.add(Taker("a", in: line)))
         #expect(!line.turns.add(Taker("b", in: line)))
@@ -55,7 +55,7 @@ import Testing
         #expect(await line.next() == ["a", "b", "c"])
     }
 
-    @Test func `Who comes while another takes a turn gets one without being settled`() async {
+    @Test func `A taker that is added during a turn gets its own turn without being settled`() async {
         let line = Line()
         let late = Taker("late", in: line)
         _ = line.turns.add(Taker("a", in: line) { #expect(!line.turns.add(late)) })
@@ -64,7 +64,7 @@ import Testing
         #expect(line.turns.add(late))
     }
 
-    @Test func `Who pauses gets another turn behind the others, and the queue is free for others between`() async {
+    @Test func `A taker that pauses gets another turn behind the others, and the queue is free in between`() async {
         let line = Line()
         _ = line.turns.add(Taker("a", in: line, pauses: 1))
         _ = line.turns.add(Taker("b", in: line))

@@ -14,7 +14,7 @@ import Testing
         FluxStore(initialState: Counter(count: count), dispatcher: dispatcher)
     }
 
-    @Test func `Read and watched, it has those who are there`() async {
+    @Test func `A view of a group shows the current members, whether it is watched or not`() async {
         let rooms = Group<FluxStore<Counter>>()
         let view = FluxView(rooms) { $0.mapValues(\.count) }
         let same = FluxView(rooms, by: { $0 == $1 }) { $0.mapValues(\.count) }
@@ -38,7 +38,7 @@ import Testing
         #expect(view.stores == rooms.stores)
     }
 
-    @Test func `What one takes away with it no other makes up for`() {
+    @Test func `A view notices a replaced member even if the total number of changes is the same as before`() {
         let rooms = Group<FluxStore<Counter>>()
         let view = FluxView(rooms) { $0.mapValues(\.count) }
         let busy = store()
@@ -52,7 +52,7 @@ import Testing
         #expect(view.state == [1: 108], "though there are as many changes in all as before")
     }
 
-    @Test func `Nor does one that takes its place while somebody looks at them all`() {
+    @Test func `A view notices a member replaced during a read even if the total number of changes is the same`() {
         let (busy, next, swap) = (store(), store(100), Locked<(@Sendable () -> Void)?>(nil))
         let rooms = Group<FluxStore<Counter>> { _ in swap.withLock { $0.take() }?() }
         let view = FluxView(rooms) { $0.mapValues(\.count) }
@@ -63,7 +63,7 @@ import Testing
         #expect(view.state == [1: 100], "though as many changes of the group and of its members were counted before")
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store that takes another's place is watched`() async {
+    @Test(.timeLimit(.minutes(1))) func `A watched view of a group follows a store that replaces another one`() async {
         let (rooms, first, second) = (Group<FluxStore<Counter>>(), store(), store())
         rooms.open(1, first)
         let view = FluxView(rooms) { $0.mapValues(\.count) }
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `Who leaves while the members are looked for watches none of them, though the token is kept`() async {
+    func `A watcher that unsubscribes while members are looked up watches none, even if its token is kept`() async {
         let (look, watching) = (Locked<(@Sendable () -> Void)?>(nil), Locked(0))
         let rooms = Group<Watched> { _ in look.withLock { $0.take() }?() }
         rooms.open(1, Watched(watching: watching))
@@ -118,7 +118,7 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    @Test func `A view watches its sources once for all who watch it, and no longer than any of them does`() {
+    @Test func `A view watches its source once for all its subscriptions, and only while there is one`() {
         let watching = Locked(0)
         let view = FluxView(Watched(watching: watching)) { $0.count }
         #expect(watching.current == 0)
@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    @Test func `Who joins before a cut and moves after it, to where it was stopped, is in step`() {
+    @Test func `Members that join before a cut and then move to a dispatcher it has paused are in step`() {
         let (one, other, rooms) = (FluxDispatcher(), FluxDispatcher(), Group<Probe>())
         let (first, second) = (store(0, one), store(0, one))
         let moments = Locked<Moments?>(nil)
@@ -211,7 +211,7 @@ import Testing
         func add(_ amount: Int) { base.dispatch(action: .add(amount)) }
     }
 
-    @Test func `One of the user's own that takes another's place is watched, though neither names a store`() async {
+    @Test func `A custom source that replaces another one is watched, even if neither names a store`() async {
         let (feeds, first, second) = (Group<Feed>(), Feed(), Feed())
         feeds.open(1, first)
         let view = FluxView(feeds) { $0.mapValues(\.count) }
@@ -265,7 +265,7 @@ import Testing
         }
     }
 
-    @Test func `It is not torn by an action on members that come while it is read, and have left again by its end`() {
+    @Test func `An action does not tear a view if members join during the read and then leave their dispatcher`() {
         let (dispatcher, desks) = (FluxDispatcher(), Group<Slow>())
         let (one, other) = (store(0, dispatcher), store(0, dispatcher))
         let steps = Locked((isBegun: false, hasCome: false, captures: 0))
@@ -294,7 +294,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A member that goes while a view looks at it may be the last to keep that view`() async {
+    func `A member that leaves while a view reads it may hold the last reference to that view`() async {
         let (desks, look, store, ended) = (Group<Keeping>(), Locked<(@Sendable () -> Void)?>(nil), store(), Gate())
         func watch() -> FluxSubscription {
             let (member, view) = (Keeping(store, look), FluxView(desks) { $0.values.reduce(0) { $0 + $1.count } })
@@ -314,7 +314,7 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    @Test func `A store that goes while its dispatcher is paused for a view leaves that after it`() {
+    @Test func `A store released while its dispatcher is paused for a view leaves the dispatcher afterwards`() {
         let (dispatcher, look) = (FluxDispatcher(), Locked<(@Sendable () -> Void)?>(nil))
         let (rooms, houses, looks) = (Group<Slow>(), Group<FluxView<Int>>(), Locked(0))
         rooms.open(1, Slow(store(0, dispatcher), found: { look.current?() }))
@@ -339,7 +339,7 @@ import Testing
         #expect(last?.state == nil)
     }
 
-    @Test func `Whoever watches is told of members that come, of what they do, and that they go`() async {
+    @Test func `A subscription to a view of a group is notified when members come, change and go`() async {
         let desks = Group<Desk>()
         let view = FluxView(desks, \.store) { $0.mapValues(\.count) }
         let other = FluxView(desks, \.store, by: { $0 == $1 }) { $0.count }
@@ -365,7 +365,7 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    @Test func `A view of such views follows too, and tells of what comes later`() async {
+    @Test func `A view of views of groups follows members that come later`() async {
         let dispatcher = FluxDispatcher()
         let rooms = Group<FluxStore<Counter>>()
         let count = FluxView(rooms) { $0.values.reduce(0) { $0 + $1.count } }
@@ -399,7 +399,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `The members may be views of groups that are views themselves, read and watched`() async {
+    func `Members of a group may be views of groups that are views themselves, read and watched`() async {
         let (dispatcher, houses) = (FluxDispatcher(), Group<House>())
         let view = FluxView(houses, \.guests) { $0 }
         let last = Highest()
@@ -423,7 +423,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: members that are views of groups which are views are read in one cut`() async {
+    @Test(.stress) func `Stress: members that are views of groups, which are views too, are read in one cut`() async {
         let (dispatcher, houses) = (FluxDispatcher(), Group<House>())
         let rooms = (0..<4).map { _ in store(0, dispatcher) }
         for number in 0..<2 { houses.open(number, House(dispatcher)) }
@@ -449,7 +449,7 @@ import Testing
         withExtendedLifetime((token, rooms)) {}
     }
 
-    @Test func `It keeps no member, whether it is watched or not`() async {
+    @Test func `A view of a group keeps no closed member alive, whether it is watched or not`() async {
         for isWatched in [false, true] {
             let desks = Group<Desk>()
             let view = FluxView(desks, \.store) { $0.count }
@@ -479,8 +479,7 @@ import Testing
 
     private struct Number: FluxAction { let number: Int }
 
-    @Test(.stress) func `Stress: while they come and go, what is read and told of is a cut, and never goes back`() async
-    {
+    @Test(.stress) func `Stress: while members come and go, every value of a view is a cut and none goes back`() async {
         let dispatcher = FluxDispatcher()
         let rooms = Group<FluxStore<Mark>>()
         let view = FluxView(rooms) { Set($0.values.map(\.last)).subtracting([0]).sorted() }
@@ -515,7 +514,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `It is read and followed, though the group changes in something else at each look`() async {
+    func `A view of a group can be read and watched even if each look causes a change without effect`() async {
         let (first, seen) = (store(1), Recorder<[Int: Int]>())
         // Closes a member that does not exist: a change that leaves the members as they are.
         let rooms = Group<FluxStore<Counter>> { $0.dispatch(action: .close(0)) }
@@ -530,7 +529,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test(.stress) func `Stress: 10,000 that are opened and closed again leave no memory behind`() async {
+    @Test(.stress) func `Stress: 10,000 members that are opened and closed leave no memory behind`() async {
         await #expect(processExitsWith: .success) {
             let rooms = Group<FluxStore<Counter>>()
             let view = FluxView(rooms) { $0.count }

@@ -7,7 +7,7 @@ import Testing
 /// C5, C7, C8 and C10 for every kind of subscription: what holds for one holds for all.
 @Suite struct KindsOfSubscriptionTests {
     @Test(.stress, arguments: Watching.allCases)
-    func `C5: under a storm from two threads each goes forward only, the lossless miss nothing, all end on the newest`(
+    func `C5: each kind only moves forward, loses no change if it is lossless, and ends on the newest state`(
         kind: Watching
     ) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(.stress, arguments: Watching.allCases)
-    func `C5: 10,000 rounds all end on the newest state`(kind: Watching) async {
+    func `C5: each of 10,000 rounds ends on the newest state`(kind: Watching) async {
         // One kind of each mechanism runs in full; the others are built on these.
         let rounds = [.latest, .states, .view, .mirror].contains(kind) ? 10_000 : 500
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -44,7 +44,7 @@ import Testing
 
     /// All kinds but the mirror: what the test observes of a mirror, and when, is not up to the library.
     @Test(arguments: Watching.allCases.filter { $0 != .mirror })
-    func `C7: once it has ended no call begins`(kind: Watching) async {
+    func `C7: no call begins after a subscription has ended`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let faults = Locked(0)
         for round in 0..<50 {
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases)
-    func `C7: what the handler captured is released promptly`(kind: Watching) async {
+    func `C7: an ended subscription promptly releases the objects that its handler captured`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gone = Gate()
         let canary = Locked<Canary?>(Canary(gone))
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases.filter(\.mayBlock))
-    func `C8: one that is blocked delays no dispatch and no other kind`(kind: Watching) async {
+    func `C8: a blocked handler delays neither dispatches nor other subscriptions`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, highest) = (Gate(), Gate(), Highest())
         let watch = await kind.watch(store) { count in
@@ -107,7 +107,7 @@ import Testing
 
     /// All kinds but the mirror and the sequences, which keep their store.
     @Test(arguments: Watching.allCases.filter { !$0.keepsStore })
-    func `C10: when the store is let go it gets what is due and is released`(kind: Watching) async {
+    func `C10: after the store is released, a subscription gets pending changes and is released`(kind: Watching) async {
         let gone = Gate()
         let highest = Highest()
         var store: FluxStore<Counter>? = FluxStore(initialState: Counter(), dispatcher: nil)

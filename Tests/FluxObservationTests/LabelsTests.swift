@@ -5,7 +5,7 @@ import Testing
 
 /// The same argument has the same label in every call.
 @Suite struct LabelsTests {
-    @Test func `The delivery of several parts has no label, as that of one part has none`() async {
+    @Test func `The delivery has no label for several parts, just as it has none for one part`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gate = Gate()
         let seen = Recorder<Int>()

@@ -5,7 +5,7 @@ import Testing
 
 /// An object whose last reference goes inside `handle` releases the user's values later, with no lock held.
 @Suite struct LettingGoOfViewsInsideHandleTests {
-    @Test func `What a view computes with may use the library when it goes`() async {
+    @Test func `An object captured by the closure of a view may use the library when it is released`() async {
         await #expect(processExitsWith: .success) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             await Drawer.emptyMany { farewell in
@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test func `What a view of a group and whoever watches it compute with may do so too`() async {
+    @Test func `An object captured by a view of a group or by its watcher may use the library when released`() async {
         await #expect(processExitsWith: .success) {
             let rooms = Group<FluxStore<Counter>>()
             rooms.open(1, FluxStore(initialState: Counter(), dispatcher: nil))
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func `What a selector captured may do so too`() async {
+    @Test func `An object captured by a selector may use the library when it is released`() async {
         await #expect(processExitsWith: .success) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             for delivery in [FluxDelivery.every, .latest] {
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `What a handler captured may do so too`() async {
+    @Test func `An object captured by a handler may use the library when it is released`() async {
         await #expect(processExitsWith: .success) {
             let dispatcher = FluxDispatcher()
             let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `A part that nobody got, or that whoever got it has let go of, may do so too`() async {
+    @Test func `A part may use the library when it is released, whether an iterator has returned it or not`() async {
         await #expect(processExitsWith: .success) {
             let (parts, store) = (Parts(), FluxStore(initialState: Counter(), dispatcher: nil))
             for delivery in [FluxBuffered.buffered(oldest: 1), .buffered(newest: 1), .buffered(newest: 9)] {
@@ -106,7 +106,7 @@ import Testing
         init(_ states: FluxStates<Part, Never>) { iterator = states.makeAsyncIterator() }
     }
 
-    @Test func `A part that waits for an iterator which goes there may do so too`() async {
+    @Test func `A part may use the library if it waits for an iterator that is released inside handle`() async {
         await #expect(processExitsWith: .success) {
             let (parts, store) = (Parts(), FluxStore(initialState: Counter(), dispatcher: nil))
             for delivery in [FluxDelivery.every, .latest] {

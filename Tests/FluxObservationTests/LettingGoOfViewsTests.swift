@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases)
-    func `A store goes with the view that is watched`(_ watching: Watching) {
+    func `A store that only a view keeps is released with the view, even if the view is watched`(_ watching: Watching) {
         for _ in 0..<1_000 {
             let rest = leave(watching, Highest())
             #expect(rest.store() == nil)
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases)
-    func `What is due is delivered all the same`(_ watching: Watching) async {
+    func `Pending values are delivered even after the view is released`(_ watching: Watching) async {
         for _ in 0..<100 {
             let seen = Highest()
             let rest = leave(watching, seen)
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `A view that goes reads its sources neither for nobody nor without a change`() {
+    @Test func `Releasing a view reads no source if the view is unwatched or nothing has changed`() {
         for isWatched in [false, true] {
             let source = Counted()
             var view: FluxView<Int>? = FluxView(source) { $0.count }

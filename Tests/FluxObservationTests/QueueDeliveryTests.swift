@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `Without a bound all are handed over, in order, behind what it starts with`() async {
+    @Test func `Without a bound, all elements are delivered in order after the initial one`() async {
         let rig = Rig(.none, first: 0)
         rig.put(1...1_000)
         #expect(await rig.deliver() == Array(0...1_000))
@@ -35,7 +35,7 @@ import Testing
         rig.delivery.cancel()
     }
 
-    @Test func `latest: the newest alone`() async {
+    @Test func `latest: only the newest element is delivered`() async {
         let rig = Rig(.latest)
         rig.put(1...100)
         #expect(await rig.deliver() == [100])
@@ -45,7 +45,7 @@ import Testing
         rig.delivery.cancel()
     }
 
-    @Test func `latest: it starts with what it was given, or with what is newer`() async {
+    @Test func `latest: a delivery starts with its initial element or with a newer one`() async {
         let (alone, newer) = (Rig(.latest, first: 0), Rig(.latest, first: 0))
         #expect(await alone.deliver() == [0])
         newer.put(1...3)
@@ -53,7 +53,7 @@ import Testing
         for rig in [alone, newer] { rig.delivery.cancel() }
     }
 
-    @Test(arguments: [1, 2, 7]) func `newest: the oldest go, and are counted`(limit: Int) async {
+    @Test(arguments: [1, 2, 7]) func `newest: the oldest elements are dropped and counted`(limit: Int) async {
         let rig = Rig(.newest(limit))
         rig.put(1...100)
         #expect(await rig.deliver() == Array((101 - limit)...100))
@@ -61,7 +61,7 @@ import Testing
         rig.delivery.cancel()
     }
 
-    @Test(arguments: [1, 2, 7]) func `oldest: the new are left out, and counted`(limit: Int) async {
+    @Test(arguments: [1, 2, 7]) func `oldest: new elements are dropped and counted`(limit: Int) async {
         let rig = Rig(.oldest(limit))
         rig.put(1...100)
         #expect(await rig.deliver() == Array(1...limit))
@@ -72,7 +72,7 @@ import Testing
         rig.delivery.cancel()
     }
 
-    @Test(arguments: [1, 2, 7]) func `failing: what waits, then the last, then nothing more`(limit: Int) async {
+    @Test(arguments: [1, 2, 7]) func `failing: waiting elements come, then the last, then no more`(limit: Int) async {
         let rig = Rig(.failing(limit, last: -1))
         rig.put(1...100)
         #expect(await rig.deliver() == Array(1...limit) + [-1])
@@ -82,7 +82,7 @@ import Testing
         rig.delivery.cancel()
     }
 
-    @Test func `end hands over what waits and lets go of the handler; cancel lets go of both`() async {
+    @Test func `end delivers waiting elements and releases the handler; cancel releases both`() async {
         for isCancelled in [false, true] {
             let (gone, gate, seen) = (Gate(), Gate(), Recorder<Int>())
             let canary = Locked<Canary?>(Canary(gone))
@@ -120,7 +120,7 @@ import Testing
         #expect(await finishing.value)
     }
 
-    @Test func `What is let go of, dropped or never handed over, goes`() async {
+    @Test func `Elements that are dropped or never delivered are released`() async {
         let bounds: [FluxQueueDelivery<Canary>.Bound] = [.none, .latest, .newest(1), .oldest(1)]
         for bound in bounds {
             let queue = DispatchQueue(label: "held")
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Who waits for what is cancelled goes on, though the queue never runs`() async {
+    @Test(.timeLimit(.minutes(1))) func `A flush ends once a subscription on a suspended queue is cancelled`() async {
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -154,7 +154,7 @@ import Testing
         queue.resume()
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Nor does anybody wait for what was cancelled before`() async {
+    @Test(.timeLimit(.minutes(1))) func `flush and finish end for a cancelled delivery on a suspended queue`() async {
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
         let delivery = FluxQueueDelivery<Int>(on: queue) { _ in }
@@ -173,7 +173,7 @@ import Testing
         deinit { gone.record(store.state.count) }
     }
 
-    @Test func `What has to make room is let go of once no lock is held, and does not wait for the handler`() {
+    @Test func `An element that makes room is released while no lock is held, without waiting for the handler`() {
         let (store, gone) = (FluxStore(initialState: Counter(), dispatcher: nil), Recorder<Int>())
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
@@ -187,7 +187,7 @@ import Testing
         queue.resume()
     }
 
-    @Test func `Who waits for one that was replaced waits for what took its place`() async {
+    @Test func `A flush that waits for a replaced element waits for its replacement`() async {
         let (queue, seen, entered, gate) = (DispatchQueue(label: "suspended"), Recorder<Int>(), Gate(), Gate())
         queue.suspend()
         let delivery = FluxQueueDelivery<Int>(on: queue, bound: .latest) { element in
@@ -214,7 +214,7 @@ import Testing
     }
 
     /// If the element were released while the lock of a store is held, a user's `deinit` could run into that lock.
-    @Test func `What a bound leaves out goes with the settling, and not before`() async {
+    @Test func `An element that a bound drops is released by settle, and not before`() async {
         let bounds: [FluxQueueDelivery<Canary>.Bound] = [
             .latest, .newest(1), .oldest(1), .failing(1, last: Canary(Gate())),
         ]
@@ -238,7 +238,7 @@ import Testing
         }
     }
 
-    @Test func `Of those that were taken out together none is handed over once one of them has cancelled`() async {
+    @Test func `A handler that cancels gets no more elements, even if they were taken out with its own`() async {
         let (queue, seen) = (DispatchQueue(label: "held"), Recorder<Int>())
         queue.suspend()
         let token = Locked<FluxSubscription?>(nil)
@@ -255,7 +255,7 @@ import Testing
         token.withLock { $0 = nil }
     }
 
-    @Test func `Who waits while a call is under way waits for its end, though the delivery ends before`() async {
+    @Test func `A flush during a call waits until the call ends, even if the delivery ends before`() async {
         let (entered, gate, isOver) = (Gate(), Gate(), Flag())
         let delivery = FluxQueueDelivery<Int> { _ in
             entered.open()
@@ -276,7 +276,7 @@ import Testing
         delivery.cancel()
     }
 
-    @Test func `Who waits in a task that is cancelled goes on, and leaves nothing behind`() async {
+    @Test func `A flush in a cancelled task returns and leaves nothing behind`() async {
         let queue = DispatchQueue(label: "held")
         queue.suspend()
         let delivery = FluxQueueDelivery<Int>(on: queue) { _ in }
@@ -290,7 +290,7 @@ import Testing
         queue.resume()
     }
 
-    @Test func `Who waits for one that a bound leaves out waits for no other`() {
+    @Test func `A waiter for an element that a bound drops does not wait for another element`() {
         for (bound, turns) in [(FluxQueueDelivery<Int>.Bound.newest(1), [1, 0]), (.oldest(1), [0, 1])] {
             var machine = FluxQueueDelivery<Int>.Machine(bound) { _ in }
             var batch = FluxWaiting<Int>()
@@ -303,7 +303,7 @@ import Testing
         }
     }
 
-    @Test func `What is put behind the end goes at once, and counts as left out only where something was before`() {
+    @Test func `An element put after the end is released at once and does not count as dropped`() {
         let queue = DispatchQueue(label: "held")
         queue.suspend()
         let failing = FluxQueueDelivery<Canary>(on: queue, bound: .failing(1, last: Canary(Gate()))) { _ in }
@@ -334,7 +334,7 @@ import Testing
         #expect(await deliveryGone.current!.isGone())
     }
 
-    @Test(.stress) func `Stress: put from four threads in one order, all are handed over in it`() async {
+    @Test(.stress) func `Stress: elements that four threads put in one order are delivered in that order`() async {
         let (order, seen) = (Locked([Int]()), Recorder<Int>())
         let delivery = FluxQueueDelivery<Int> { seen.record($0) }
         await onThreads(4) { thread in
@@ -351,7 +351,7 @@ import Testing
         delivery.cancel()
     }
 
-    @Test(.stress) func `What waits with a bound is handed over as fast where somebody waits for each`() async {
+    @Test(.stress) func `Delivering bounded elements takes linear time, even if a waiter waits for each`() async {
         await #expect(processExitsWith: .success) {
             func cost(of count: Int) -> Int {
                 var machine = FluxQueueDelivery<Int>.Machine(.newest(count)) { _ in }

@@ -25,7 +25,7 @@ import Testing
 
     let store = FluxStore(initialState: Shop(), dispatcher: nil)
 
-    @Test func `A part is handed over when it has changed, selected once per change`() async {
+    @Test func `A part is delivered when it has changed, and is selected once per change`() async {
         let (seen, selected) = (Recorder<Int>(), Locked(0))
         let subscription = store.subscribe(to: { shop in
             selected.withLock { $0 += 1 }
@@ -59,7 +59,7 @@ import Testing
         FluxSubscription(subscriptions).unsubscribe()
     }
 
-    @Test func `Of several parts it is said which differ from what was seen last`() async {
+    @Test func `A subscription to several parts says which of them have changed`() async {
         let seen = Recorder<[Bool]>()
         let subscription = store.subscribe(toAnyOf: \.items, \.user) { shop, changed in
             seen.record([changed.contains(\.items), changed.contains(\.user)])
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func `A part that another takes the place of is let go of once no lock is held`() async {
+    @Test func `A part that is replaced is released while no lock is held`() async {
         let made = FluxStore(initialState: Made(store: store), dispatcher: nil)
         let seen = Recorder<Int>()
         let tokens = [
@@ -105,7 +105,7 @@ import Testing
         FluxSubscription(tokens).unsubscribe()
     }
 
-    @Test func `On the main queue, old and new and several parts are the main actor's`() async {
+    @Test func `On the main queue, handlers of old and new parts and of several parts run on the main actor`() async {
         let seen = Recorder<String>()
         let subscriptions = [
             store.subscribe(to: \.user, on: .main) { old, new in
@@ -125,7 +125,7 @@ import Testing
         FluxSubscription(subscriptions).unsubscribe()
     }
 
-    @Test func `By latest, several parts may differ at once`() async {
+    @Test func `With .latest, several parts may have changed at once`() async {
         let seen = Recorder<Int>()
         let entered = Gate()
         let gate = Gate()
@@ -144,7 +144,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `A selector that remembers computes once per change of its inputs, for all who share it`() async {
+    @Test func `A memoising selector computes once per change of its inputs for all its subscriptions`() async {
         let computed = Locked(0)
         let visible = fluxSelector(\Shop.items, \Shop.filter) { items, filter in
             computed.withLock { $0 += 1 }
@@ -166,7 +166,7 @@ import Testing
         FluxSubscription(subscriptions).unsubscribe()
     }
 
-    @Test func `What it has no room for goes once no lock is held`() async {
+    @Test func `A value that a selector has no room for is released while no lock is held`() async {
         let selected = fluxSelector(\Shop.filter) { [store] in Reading($0, store) }
         let token = store.subscribe(to: selected, startingWithCurrent: true) { _ in }
         await store.flush()
@@ -179,7 +179,7 @@ import Testing
         withExtendedLifetime((token, other)) {}
     }
 
-    @Test func `What another has taken out meanwhile goes once no lock is held`() {
+    @Test func `A value that another thread evicts from a selector is released while no lock is held`() {
         let again = Locked<(@Sendable (Shop) -> Reading)?>(nil)
         let selected = fluxSelector(\Shop.filter) { [store] filter in
             if filter == 2 { elsewhere { _ = again.current?(Shop(filter: 3)) } }
@@ -191,7 +191,7 @@ import Testing
         again.withLock { $0 = nil }
     }
 
-    @Test func `It keeps as many values as it is told to, those used last`() {
+    @Test func `A selector with a capacity of 2 keeps the two values used last`() {
         let computed = Recorder<Int>()
         let double = fluxSelector(\Shop.filter, capacity: 2) { filter in
             computed.record(filter)
@@ -205,7 +205,7 @@ import Testing
         #expect(computed.values == [1, 2, 3, 1])
     }
 
-    @Test func `A part of a view is selected like that of a store`() async {
+    @Test func `A part of a view is selected like a part of a store`() async {
         let view = store.view { [$0.user, "\($0.items.count)"] }
         let seen = Recorder<String>()
         let subscription = view.subscribe(to: \.[0]) { seen.record($0) }
@@ -220,7 +220,7 @@ import Testing
 
 extension SelectionTests {
     /// C5: with `.latest`, the first state delivered may already include the first change.
-    @Test func `By latest too, the first change is compared with the part before it`() async {
+    @Test func `With .latest too, the first change is compared with the part before it`() async {
         let queue = DispatchQueue(label: "suspended")
         queue.suspend()
         let (parts, changes, anyOf) = (Recorder<String>(), Recorder<String>(), Recorder<Int>())
@@ -238,7 +238,7 @@ extension SelectionTests {
         FluxSubscription(subscriptions).unsubscribe()
     }
 
-    @Test func `A selector keeps as many different values as it is told to, those that were used last`() {
+    @Test func `A selector with a capacity of 3 keeps the three values used last`() {
         let computed = Locked(0)
         let double = fluxSelector(\Shop.filter, capacity: 3) { filter in
             computed.withLock { $0 += 1 }
@@ -254,7 +254,7 @@ extension SelectionTests {
         #expect(computed.current == 5, "the 4 and, for which it had no room, the 3")
     }
 
-    @Test func `A selector with room for nothing stops the program, with a message`() async {
+    @Test func `A selector with a capacity of 0 stops the program, with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = fluxSelector(\Shop.filter, capacity: 0) { $0 }
         }
@@ -263,7 +263,7 @@ extension SelectionTests {
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A change that comes while somebody begins to watch a part of a source of the user's own is told of`() async {
+    func `A subscription to a part of a custom source misses no change that happens while it begins`() async {
         let (source, seen) = (Changing(), Recorder<Int>())
         let token = source.subscribe(to: \.count, .latest) { seen.record($0) }
         await seen.count(1)

@@ -190,7 +190,7 @@ private struct PutLater<Value: Shape>: FluxCommand {
         #expect(saving.state.value == second)
     }
 
-    @Test func `Values of every shape go through all that is generic`() async throws {
+    @Test func `Values of every shape go through all generic calls`() async throws {
         try await use(Nothing.self)
         try await use(Numbers.self)
         try await use(ManyNumbers.self)

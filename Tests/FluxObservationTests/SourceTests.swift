@@ -12,7 +12,7 @@ import Testing
         init(_ store: FluxStore<Counter>) { base = store.view(\.count) }
     }
 
-    @Test func `Whoever knows any source alone reads it, watches it, and combines it with others`() async {
+    @Test func `A value known only as a source can be read, watched and combined with others`() async {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let sources: [any FluxSource<Counter>] = [store, FluxStore(initialState: Counter(), dispatcher: dispatcher)]
@@ -34,7 +34,7 @@ import Testing
         let base = FluxStore(initialState: Counter(), dispatcher: nil)
     }
 
-    @Test func `What waits for a handler of such a source goes with the token, which counts what is left out`() async {
+    @Test func `A token of a custom source counts dropped values, and unsubscribing discards waiting ones`() async {
         let (source, seen, queue) = (Own(), Recorder<Int>(), DispatchQueue(label: "held"))
         queue.suspend()
         let token = source.subscribe(.buffered(newest: 1), on: queue) { seen.record($0.count) }
@@ -50,7 +50,7 @@ import Testing
         #expect(seen.values == [])
     }
 
-    @Test func `Sources of the user's own that are values are as many as they are`() {
+    @Test func `A view treats custom sources that are structs as separate sources`() {
         let sources = (0..<10).map { _ in Own() }
         let sum = FluxView(sources) { $0.reduce(0) { $0 + $1.count } }
         for (index, source) in sources.enumerated() {
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `A view of few reads a source of the user's own as that is captured, never by its state`() {
+    @Test func `A view of two or three sources captures a custom source and never reads its state`() {
         let (source, store) = (Cut(), FluxStore(initialState: Counter(), dispatcher: nil))
         let both = FluxView(source, store) { $0.count + $1.count }
         let three = FluxView(source, store, store) { $0.count + $1.count + $2.count }

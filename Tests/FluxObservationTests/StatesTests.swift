@@ -8,7 +8,7 @@ import Testing
 
 /// States as sequences.
 @Suite struct StatesTests {
-    @Test func `Each iterator starts with the current state, unless it is told not to`() async {
+    @Test func `Each iterator starts with the current state unless startingWithCurrent is false`() async {
         let store = FluxStore(initialState: Counter(count: 5), dispatcher: nil)
         for delivery in [AnyDelivery.latest, .every, .newest(2), .oldest(2)] {
             var iterator = delivery.states(store).makeAsyncIterator()
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: [AnyDelivery.latest, .every, .newest(2), .oldest(2)])
-    func `One that starts with the next state waits for it`(delivery: AnyDelivery) async {
+    func `An iterator that starts with the next state waits for it`(delivery: AnyDelivery) async {
         let store = FluxStore(initialState: Counter(count: 5), dispatcher: nil)
         let view = store.view(\.count)
         var later = delivery.states(store, startingWithCurrent: false).makeAsyncIterator()
@@ -40,7 +40,7 @@ import Testing
         await change.value
     }
 
-    @Test func `A state that was read together with one before it does not come again`() async {
+    @Test func `An iterator that has read a later change early does not return it a second time`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var iterator = store.states.makeAsyncIterator()
         #expect(await iterator.next()?.count == 0)
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `Every state that a view announces comes, though as good as the one that was there at the start`() async {
+    func `An iterator returns every state a view announces, even one that counts as equal to the first`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let rough = store.view(\.count, by: { abs($0 - $1) < 5 })
         store.dispatch(action: .add(4))
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [AnyDelivery.latest, .every, .newest(2), .oldest(2)])
-    func `A sequence over a source of the user's own ends with that`(delivery: AnyDelivery) async {
+    func `A sequence over a custom source ends when the source ends`(delivery: AnyDelivery) async {
         let source = Ending()
         var states = delivery.states(source).makeAsyncIterator()
         var counts = delivery.values(source, of: \.count).makeAsyncIterator()
@@ -103,7 +103,7 @@ import Testing
         #expect(await counts.next() == nil)
     }
 
-    @Test func `A slow iterator gets what its delivery says, and tells how many it was not handed`() async {
+    @Test func `A slow iterator gets the states its delivery promises and counts the dropped ones`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var every = store.states(.every).makeAsyncIterator()
         var newest = store.states(.buffered(newest: 2)).makeAsyncIterator()
@@ -129,7 +129,7 @@ import Testing
         #expect(rest == nil, "an error is thrown once")
     }
 
-    @Test func `values(of:) is told only of changes of the part`() async {
+    @Test func `values(of:) returns only changes of the part`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var values = store.values(of: \.disorder, .every).makeAsyncIterator()
         for number in [1, 2, 3, 5, 6] { store.dispatch(action: .mark(producer: 1, number: number)) }
@@ -138,7 +138,7 @@ import Testing
 
     /// If the part that differed was skipped, the part that is left may equal the one returned last.
     @Test(arguments: [AnyDelivery.latest, .newest(1)])
-    func `No part comes twice in a row where what came between was skipped`(delivery: AnyDelivery) async {
+    func `An iterator returns no part twice in succession, even if it skipped another`(delivery: AnyDelivery) async {
         for isView in [false, true] {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let view = isView ? store.view(\.count) : nil
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    @Test func `Of the states in a bounded sequence no more wait than there is room for, at any moment`() async throws {
+    @Test func `A bounded sequence never has more waiting states than it has room for`() async throws {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var newest = store.states(.buffered(newest: 1)).makeAsyncIterator()
         var oldest = store.states(.buffered(oldest: 1)).makeAsyncIterator()
@@ -176,7 +176,7 @@ import Testing
         await #expect(throws: FluxOverflow.self) { try await failing.next() }
     }
 
-    @Test func `No part comes twice in a row where what came between was left out`() async {
+    @Test func `An iterator returns no part twice in succession, even if it dropped another`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var counts = store.values(of: \.count, .buffered(oldest: 1)).makeAsyncIterator()
         #expect(await counts.next() == 0)
@@ -200,9 +200,7 @@ import Testing
         #expect(last != 1, "which it has given already")
     }
 
-    @Test func `An iterator that starts with the next part waits for one that differs from the part at its start`()
-        async
-    {
+    @Test func `An iterator that starts with the next part waits for one that differs from the initial part`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         var counts = store.values(of: \.count, startingWithCurrent: false).makeAsyncIterator()
         for amount in [1, -1] {
@@ -215,7 +213,7 @@ import Testing
     }
 
     @Test(arguments: [AnyDelivery.latest, .newest(1), .every])
-    func `A view hands a closure no value twice in a row, whatever it skipped`(delivery: AnyDelivery) async {
+    func `A view delivers no value twice in succession, even if it skipped another`(delivery: AnyDelivery) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let view = store.view(\.count)
         let (entered, gate) = (Recorder<Int>(), Gate())
@@ -238,7 +236,7 @@ import Testing
 
     /// The turn of the queue that reports the 1 comes too late, and has 0 once more.
     @Test(.timeLimit(.minutes(1)))
-    func `An iterator of a view ends on the newest value, though it has read another one in between`() async {
+    func `An iterator of a view ends on the newest value, even if it equals the value at its start`() async {
         for _ in 0..<50 {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let view = store.view(\.count)
@@ -263,7 +261,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [AnyDelivery.newest(4), .oldest(4), .every, .latest])
-    func `An iterator misses no change that comes while it starts and takes the next one for none`(
+    func `An iterator misses neither a change that happens while it starts nor the one after it`(
         delivery: AnyDelivery
     ) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -274,7 +272,7 @@ import Testing
         #expect(await iterator.next() == 0)
     }
 
-    @Test func `Cancelling the task ends it at once, also with states waiting, and none waits afterwards`() async {
+    @Test func `Cancelling a task ends its iteration at once, even if states are waiting`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         for states in [store.states, store.states(.every)] {
             let (started, cancelled) = (Gate(), Gate())
@@ -296,7 +294,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: cancelled at any moment it ends, and the handler goes`() async {
+    @Test(.stress) func `Stress: an iteration that is cancelled at any moment ends`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         await withTaskGroup(of: Void.self) { group in
             for index in 0..<1_000 {
@@ -312,7 +310,7 @@ import Testing
         await store.flush()
     }
 
-    @Test func `It keeps its source, also a view that nobody else keeps, until it is let go`() async {
+    @Test func `An iterator keeps its source until it is released, even a view that nothing else keeps`() async {
         let gone = Gate()
         var store: FluxStore<Kept>? = FluxStore(initialState: Kept(canary: Canary(gone)), dispatcher: nil)
         do {
@@ -340,7 +338,7 @@ import Testing
         }
     }
 
-    @Test func `A loop over a view that is made for it goes on for as long as there is an iterator`() async {
+    @Test func `A loop over a temporary view continues for as long as its iterator exists`() async {
         let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: nil) }
         let isOver = Flag()
         let change = Task.detached {
@@ -371,7 +369,7 @@ import Testing
         await change.value
     }
 
-    @Test func `Parts that are not Equatable are compared as one says, in sequences and views`() async {
+    @Test func `Sequences and views compare parts that are not Equatable with the given function`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let isSame: @Sendable (Counter, Counter) -> Bool = { $0.count / 10 == $1.count / 10 }
         let view = store.view({ $0 }, by: isSame)

@@ -29,7 +29,7 @@ import Testing
         return (seen, { seen.record($0.number) })
     }
 
-    @Test func `A view takes a value, as a store does, and what is known as a source alone`() async {
+    @Test func `A view, and a value known only as a source, accept a function value as their handler`() async {
         let view = FluxView(store, by: { $0.number == $1.number }) { $0 }
         let source: any FluxSource<Page> = store
         let (seen, handler) = recording()
@@ -47,7 +47,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `A part takes a value, of the new alone or of the old and the new`() async {
+    @Test func `A subscription to a part accepts a function value with the new part or with old and new`() async {
         let (new, both) = (Recorder<Int>(), Recorder<[Int]>())
         let handler: @Sendable (Int) -> Void = { new.record($0) }
         let change: @Sendable (Int, Int) -> Void = { both.record([$0, $1]) }
@@ -59,7 +59,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `Several parts take a value too`() async {
+    @Test func `A subscription to several parts accepts a function value`() async {
         let seen = Recorder<String>()
         let handler: @Sendable (Page, Set<PartialKeyPath<Page>>) -> Void = { page, changed in
             seen.record("\(page.number) \(changed == [\Page.lines]) \(changed == [\Page.number])")

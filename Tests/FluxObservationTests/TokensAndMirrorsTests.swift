@@ -7,7 +7,7 @@ import Testing
 
 /// Tokens in sets, and the mirror.
 @Suite struct TokensAndMirrorsTests {
-    @Test func `Tokens in a set go together, and one token of many ends them all`() async {
+    @Test func `Tokens can be stored in an array, and a token created from them ends all subscriptions`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = Recorder<Int>()
         var tokens: [FluxSubscription] = []
@@ -25,7 +25,7 @@ import Testing
         #expect(seen.values == [1, 1, 1])
     }
 
-    @Test func `A token of many that goes lets those go that nobody else keeps`() async {
+    @Test func `A released token of several tokens ends the subscriptions whose tokens are not kept elsewhere`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let gone = Gate()
         let canary = Locked<Canary?>(Canary(gone))
@@ -39,7 +39,7 @@ import Testing
     }
 
     #if canImport(Observation)
-        @Test @MainActor func `A mirror changes once a turn and ends on the newest`() async {
+        @Test @MainActor func `A mirror changes once a turn and ends on the newest state`() async {
             let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
             let mirror = store.observed()
             #expect(mirror.state.count == 1, "at once")
@@ -57,7 +57,7 @@ import Testing
             #expect(changes.current == 1)
         }
 
-        @Test @MainActor func `A mirror has what changed as it was made`() async {
+        @Test @MainActor func `A mirror includes a change that happens while it is created`() async {
             let source = Changing()
             let mirror = source.observed()
             #expect(mirror.state.count == 1)
@@ -86,7 +86,7 @@ import Testing
             var seen: [Bool] = []
         }
 
-        @Test @MainActor func `A state that goes may look at the mirror, which has the new one`() async {
+        @Test @MainActor func `A state can read the mirror as it is released, and finds the new state`() async {
             let screen = Screen()
             let content = Leaving { [weak screen] in
                 if let page = screen?.mirror?.state { screen?.seen.append(page.content == nil) }
@@ -100,7 +100,7 @@ import Testing
             #expect(screen.seen == [true])
         }
 
-        @Test @MainActor func `A mirror of what does not change tells of nothing until it does`() async {
+        @Test @MainActor func `A mirror reports no change until its view changes`() async {
             let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
             let mirror = store.view(\.count).observed()
             let changes = Locked(0)
@@ -117,7 +117,7 @@ import Testing
             #expect(changes.current == 1)
         }
 
-        @Test @MainActor func `A mirror of a part tells of no change of another part, not even of the first`() async {
+        @Test @MainActor func `A mirror of a part reports no change of another part, not even the first one`() async {
             let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
             let tens = store.view { $0.count / 10 }
             let mirror = tens.observed()
@@ -136,7 +136,7 @@ import Testing
             #expect(mirror.state == 1)
         }
 
-        @Test @MainActor func `A mirror has what its view has announced, though as good as what it shows`() async {
+        @Test @MainActor func `A mirror shows an announced value even if it counts as equal to the one shown`() async {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             let rough = store.view(\.count, by: { abs($0 - $1) < 5 })
             store.dispatch(action: .add(4))
@@ -154,7 +154,7 @@ import Testing
             #expect(changes.current == 1)
         }
 
-        @Test @MainActor func `A mirror of a part, whose view it keeps, and which goes when it goes`() async {
+        @Test @MainActor func `A mirror of a part is released with its last reference`() async {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             var mirror: FluxObserved<Int>? = store.view(\.count).observed()
             weak let gone = mirror

@@ -63,14 +63,14 @@ import Testing
         (0..<Self.storeCount).map { _ in FluxStore(initialState: Counter(), dispatcher: nil) }
     }
 
-    @Test(.stress) func `Stress: a view over stores without a dispatcher goes back in none of them`() async {
+    @Test(.stress) func `Stress: a view of stores without a dispatcher never goes back in any store`() async {
         let stores = stores()
         let view = FluxView(stores) { $0.map(\.count) }
         let backs = await storm(stores, [view])
         #expect(backs.max() == 0, "\(backs)")
     }
 
-    @Test(.stress) func `Stress: nor do two views of two views that they share`() async {
+    @Test(.stress) func `Stress: two views of two shared views never go back in any store`() async {
         let stores = stores()
         let half = FluxView(Array(stores[10...])) { $0.map(\.count) }
         let other = FluxView(Array(stores[..<10])) { $0.map(\.count) }
@@ -82,7 +82,7 @@ import Testing
         #expect(backs.max() == 0, "\(backs)")
     }
 
-    @Test(.stress) func `Stress: nor over stores of which each has a dispatcher of its own`() async {
+    @Test(.stress) func `Stress: a view of stores that have a dispatcher each never goes back in any store`() async {
         let dispatchers = (0..<Self.storeCount).map { _ in FluxDispatcher() }
         let stores = dispatchers.map { FluxStore(initialState: Counter(), dispatcher: $0) }
         let view = FluxView(stores) { $0.map(\.count) }

@@ -28,7 +28,7 @@ import Testing
         loud = FluxStore(initialState: Counter(), dispatcher: dispatcher)
     }
 
-    @Test func `A view of the stores themselves has both effects of an action`() {
+    @Test func `A view of two stores shows both effects of an action`() {
         let view = FluxView(loud, quiet) { [$0.count, $1.count] }
         for count in 1...3 {
             dispatcher.add(1)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `So has a view of one store and a view of the other`() {
+    @Test func `A view of one store and of a view of the other shows both effects of an action`() {
         let outer = FluxView(loud, quiet.view { $0.count }) { [$0.count, $1] }
         for count in 1...3 {
             dispatcher.add(1)
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `So has a view of two views, in either order`() {
+    @Test func `A view of two views shows both effects of an action, in either order`() {
         let one = FluxView(quiet.view { $0.count }, loud.view { $0.count }) { [$0, $1] }
         let other = FluxView(loud.view { $0.count }, quiet.view { $0.count }) { [$0, $1] }
         for count in 1...3 {
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `So has a view of a view that announces little, whoever else has read that`() {
+    @Test func `A view of a view that announces little shows both effects, even if that view was read before`() {
         let coarse = loud.view(\.count, by: { $0 / 10 == $1 / 10 })
         let outer = FluxView(coarse, quiet) { [$0, $1.count] }
         for count in 1...12 {
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func `What a view announces is compared with what it has announced, however slowly that grows`() async {
+    @Test func `A view compares a new value with the last one announced, so slow growth is announced too`() async {
         let told = FluxLock<[Int]>([])
         let coarse = loud.view(\.count, by: { abs($0 - $1) < 3 })
         let token = coarse.subscribe { count in told.withLock { $0.append(count) } }
@@ -78,7 +78,7 @@ import Testing
 
     /// The last value may count as equal to one delivered before, although the value announced last does not.
     @Test(.timeLimit(.minutes(1)))
-    func `What skips values ends on one that is as good as the one announced last, by a tolerance too`() async {
+    func `A delivery that skips values ends on the newest, even if it counts as equal to an earlier one`() async {
         let coarse = loud.view(\.count, by: { abs($0 - $1) < 5 })
         let (queue, told) = (DispatchQueue(label: "slow"), Recorder<Int>())
         let token = coarse.subscribe(.latest, on: queue, startingWithCurrent: true) { count in
@@ -103,7 +103,7 @@ import Testing
         withExtendedLifetime(token) { #expect(told.values == [0, 3, 10, 1]) }
     }
 
-    @Test func `So has a view of views of views`() {
+    @Test func `A view of views of views shows both effects of an action`() {
         let deep = quiet.view { $0.count }.view { $0 * 2 }.view { $0 / 2 }
         let outer = FluxView(FluxView(loud, deep) { [$0.count, $1] }, deep) { $0 + [$1] }
         for count in 1...3 {
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `A view that is reached in many ways is computed once, and so read and watched`() async {
+    @Test(.stress) func `A view that many paths reach is computed once per cut, when read and when watched`() async {
         let (computed, seen) = (Locked(0), Recorder<Int>())
         var views = [loud.view { $0.count }]
         for _ in 0..<40 {
@@ -137,7 +137,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `So has a view of as many views as there are`() {
+    @Test func `A view of an array of views shows both effects of an action`() {
         let counts = [loud.view { $0.count }, quiet.view { $0.count }, loud.view { $0.count }]
         let outer = FluxView(counts) { $0 }
         for count in 1...3 {
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func `It does not matter which of the views was read before`() {
+    @Test func `A view is not torn by an earlier read of one of its parts`() {
         let part = quiet.view { $0.count }
         let outer = FluxView(loud, part) { [$0.count, $1] }
         for count in 1...6 {
@@ -157,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func `Nor whether the quiet store changed alone, or the loud one`() {
+    @Test func `A view shows changes of the quiet store alone, of the loud one alone, and of both`() {
         let outer = FluxView(loud, quiet.view { $0.count }) { [$0.count, $1] }
         quiet.dispatch(action: .add(5))
         #expect(outer.state == [0, 5])
@@ -167,7 +167,7 @@ import Testing
         #expect(outer.state == [2, 6])
     }
 
-    @Test func `Whoever watches gets no torn value either, and ends on the last`() async {
+    @Test func `A subscription to a view gets no torn value and ends on the last one`() async {
         let outer = FluxView(loud, quiet.view { $0.count }) { [$0.count, $1] }
         let (every, latest) = (Recorder<[Int]>(), Recorder<[Int]>())
         let token = FluxSubscription([
@@ -183,7 +183,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `Nor does a sequence`() async {
+    @Test func `A sequence of the states of a view has no torn value`() async {
         let outer = FluxView(loud, quiet.view { $0.count }) { [$0.count, $1] }
         var iterator = outer.states.makeAsyncIterator()
         #expect(await iterator.next() == [0, 0])
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `What a read after a change costs grows with the depth of views, not with its square`() async {
+    @Test(.stress) func `The cost of a read after a change grows with the depth of views, not with its square`() async {
         await #expect(processExitsWith: .success) {
             func cost(of depth: Int) -> Int {
                 let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -212,7 +212,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: read and watched in a storm, none of three views is torn`() async {
+    @Test(.stress) func `Stress: none of three views is torn when read and watched during many changes`() async {
         let part = quiet.view { $0.count }
         let views = [
             FluxView(loud, part) { [$0.count, $1] },

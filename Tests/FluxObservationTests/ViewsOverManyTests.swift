@@ -28,7 +28,7 @@ import Testing
         (0..<Self.count).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
     }
 
-    @Test func `Whatever comes while it computes is computed once more`() async {
+    @Test func `Changes that arrive during a computation cause one more computation`() async {
         let (stores, brake) = (stores(nil), Brake())
         let view = FluxView(stores) { brake.sum($0) }
         let last = Highest()
@@ -45,7 +45,7 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    @Test func `One action that all of them take is one change of the view`() async {
+    @Test func `One action that all stores handle is one change of the view`() async {
         let dispatcher = FluxDispatcher()
         let (stores, brake) = (stores(dispatcher), Brake())
         let view = FluxView(stores) { brake.sum($0) }
@@ -59,7 +59,7 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    @Test func `Any collection will do`() {
+    @Test func `A view can be created from any collection of sources`() {
         let stores = Dictionary(uniqueKeysWithValues: stores(nil).prefix(4).enumerated().map { ($0, $1) })
         for store in stores.values { store.dispatch(action: .add(1)) }
         let sources = stores.mapValues { $0 as any FluxSource<Counter> }
@@ -74,7 +74,7 @@ import Testing
         #expect(sums.map(\.state) == [4, 4, 4, 4, 4, 4])
     }
 
-    @Test func `A view that is known is not computed again for another one that is made of it`() {
+    @Test func `A view whose value is current is not computed again for a view that uses it`() {
         let (one, other) = (
             FluxStore(initialState: Counter(), dispatcher: nil), FluxStore(initialState: Counter(), dispatcher: nil)
         )
@@ -90,7 +90,7 @@ import Testing
         #expect(computed.current == before)
     }
 
-    @Test func `A view that another one has twice is computed once for a view of that`() {
+    @Test func `A view that another view uses twice is computed once for a view of that one`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let computed = Locked(0)
         let count = store.view { state in
@@ -104,7 +104,7 @@ import Testing
         #expect(computed.current == before + 1)
     }
 
-    @Test func `What another thread has put there meanwhile, of an older cut, makes room for what is newer`() async {
+    @Test func `A newer value replaces one of an older cut that another thread has stored meanwhile`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, isOver, computed) = (Gate(), Gate(), Gate(), Locked(0))
         let view = store.view(

@@ -44,7 +44,7 @@ import Testing
 
     /// The change is announced once; other parts of `Outer` that run are announced too, without a change.
     @Test(arguments: Outer.Part.allCases, [true, false])
-    func `A change beside a default is announced`(part: Outer.Part, changesFirst: Bool) async {
+    func `The change of a part that also calls a default is announced`(part: Outer.Part, changesFirst: Bool) async {
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
         let seen = Recorder<Int>()
         let token = store.subscribe { seen.record($0.count) }
@@ -65,7 +65,7 @@ import Testing
         func execute(state: Counter, dependency: Void) async throws {}
     }
 
-    @Test func `A begin that calls a default is one revision, and is told to subscriptions`() async {
+    @Test func `A begin that calls a default is one revision and is delivered to subscriptions`() async {
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
         let seen = Recorder<Int>()
         let token = store.subscribe { seen.record($0.count) }
@@ -75,14 +75,14 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `And those who look on are told, such as a persistence`() async {
+    @Test func `A begin that calls a default is reported to observers`() async {
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
         let actions = Actions(store)
         #expect(await store.run(Beginning()).outcome.name == "completed")
         #expect(actions.seen.values == ["Beginning.begin"])
     }
 
-    @Test func `What is all default is still not announced`() async {
+    @Test func `A command whose parts are all defaults announces nothing`() async {
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
         #expect(await store.run(Plain()).outcome.name == "completed")
         #expect(store.revision == 0)
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func `A failure that the state was told of is not reported as one that it was not`() async {
+    @Test func `A failure that a part handles is not reported, even if the part calls a default`() async {
         let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             _ = await store.run(Telling()).outcome
@@ -121,7 +121,7 @@ import Testing
         func reduce(state: inout Inner.State, error: any Error) { inner.reduce(state: &state, error: error) }
     }
 
-    @Test func `A command around another one does what that does`() async {
+    @Test func `A command that wraps another one behaves like that one`() async {
         let store = FluxStore(initialState: Counter(count: 1), dispatcher: nil)
         #expect(await store.run(Wrapped(inner: Beginning())).outcome.name == "completed")
         #expect(await store.run(Wrapped(inner: Telling())).outcome.name == "failed")
@@ -138,7 +138,7 @@ import Testing
         func execute(state: Counter, dependency: Void) async throws {}
     }
 
-    @Test func `A part may say that it changed nothing`() async {
+    @Test func `A part may report that it changed nothing`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         store.run(Rarely(amount: 0))
         #expect(store.revision == 0)
@@ -166,7 +166,7 @@ import Testing
         func execute(state: Counter, dependency: Void) async throws {}
     }
 
-    @Test func `A part that may throw says it for itself by try?, and for who calls it by try`() {
+    @Test func `A part called with try? reports only for itself, and with try also for its caller`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         store.run(Besides(amount: 0))
         #expect(store.state.count == 10 && store.revision == 1)

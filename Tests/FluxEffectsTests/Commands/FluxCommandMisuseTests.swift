@@ -68,13 +68,13 @@ import Testing
         mutating func handle(action: Counter.Action) -> Guarded? { self }
     }
 
-    @Test func `A part that is declared to throw anything is called, and may say that nothing has changed`() async {
+    @Test func `A part that is declared to throw anything is called, and may throw FluxUnchanged`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         #expect(await store.run(Throwing(error: FluxUnchanged())).outcome.isCompleted)
         #expect(store.state.count == 10 && store.revision == 1)
     }
 
-    @Test func `A part that throws something else stops the program, and is told where to throw it`() async {
+    @Test func `A part that throws another error stops the program, and the message says where to throw it`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             FluxStore(initialState: Counter(), dispatcher: nil).run(Throwing(error: Failure()))
         }
@@ -83,7 +83,7 @@ import Testing
         #expect(message.contains("Throw other errors from execute"))
     }
 
-    @Test func `One that is run in pure code stops the program, and the message names that`() async {
+    @Test func `Running a command in pure code stops the program, and the message names run`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             store.handle.withAccess { _ in _ = store.run(Loud()) }
@@ -99,7 +99,7 @@ import Testing
         func execute(state: Counter, dependency: Void) async throws {}
     }
 
-    @Test func `So it does where another command calls that part`() async {
+    @Test func `A part that throws another error stops the program even if another command calls the part`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             FluxStore(initialState: Counter(), dispatcher: nil).run(Wrapping(inner: Throwing(error: Failure())))
         }
@@ -107,7 +107,7 @@ import Testing
         #expect(message.contains("Throwing.begin threw Failure()"))
     }
 
-    @Test func `A failure that the state is not told of is written to the standard error output, once`() async {
+    @Test func `A failure that no part handles is written to the standard error output, once`() async {
         let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
             _ = await store.run(Loud()).outcome
@@ -123,14 +123,14 @@ import Testing
         #expect(!text.contains("Loud") && !text.contains("Picky"), "\(text)")
     }
 
-    @Test func `The rules of a command may run another one`() async {
+    @Test func `The rules of a command may run another command`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         Outer.inner.withLock { $0 = { store.run(Loud()) } }
         defer { Outer.inner.withLock { $0 = nil } }
         #expect(await store.run(Outer()).outcome.name == "completed")
     }
 
-    @Test func `A store let go while a command waits and is tried again sees it through, and goes`() async {
+    @Test func `A released store completes a command that waits and is retried, and then both are released`() async {
         let (storeGone, commandGone, done) = (Gate(), Gate(), Gate())
         let attempts = Recorder<Int>()
         do {

@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `Who keeps the actions of a command keeps nothing that it worked with`() async {
+    @Test func `An observer that keeps the actions of a command does not keep its dependency`() async {
         final class Keeping: FluxStoreObserver {
             let changes = Recorder<FluxChange<Feed>>()
             func applied(_ change: FluxChange<Feed>, _ state: Feed, revision: UInt64?) -> (any FluxSettling)? {
@@ -76,7 +76,7 @@ import Testing
         #expect(keeping.changes.values.count == 4 && store.state.message != nil)
     }
 
-    @Test func `A command begins, works on the state it left, and brings in its output`() async {
+    @Test func `A command begins, executes with the state it has left, and applies its output`() async {
         let store = FluxStore(initialState: Feed(), dispatcher: nil)
         let seen = Recorder<Feed>()
         let subscription = store.subscribe { seen.record($0) }
@@ -103,7 +103,7 @@ import Testing
     }
 
     /// C3: This also holds while the store is loading, when the beginning of each command is held back.
-    @Test(arguments: [false, true]) func `Commands that a thread runs begin in that order, whatever their types`(
+    @Test(arguments: [false, true]) func `Commands that one thread runs begin in that order, whatever their types`(
         isLoading: Bool
     ) async {
         let store = FluxStore(initialState: Journal(), dispatcher: nil)
@@ -144,7 +144,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [false, true]) func `A command that is cancelled while it brings in what came of it has ended so`(
+    @Test(arguments: [false, true]) func `A command cancelled while its result is applied ends with that result`(
         fails: Bool
     ) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test(.stress, arguments: [false, true])
-    func `Stress: as many commands are brought in as have not been cancelled`(byRule: Bool) async {
+    func `Stress: the result of a command is applied unless the command was cancelled`(byRule: Bool) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let ended = Locked(0)
         await withTaskGroup(of: Void.self) { group in
@@ -178,7 +178,7 @@ import Testing
         #expect(store.state.count == ended.current)
     }
 
-    @Test func `A failure is retried by the rules without beginning again, then brought in`() async {
+    @Test func `A failed command is retried without beginning again, and then its result is applied`() async {
         let store = FluxStore(initialState: Feed(), dispatcher: nil)
         #expect(await store.run(Load(page: 1), dependency: Server(failures: 1)).outcome.name == "completed")
         #expect(store.revision == 2, "begin and output")
@@ -186,7 +186,7 @@ import Testing
         #expect(store.state == Feed(items: [1, 2], message: "Failure(number: 2)"))
     }
 
-    @Test func `Rules hold for the commands of one type on one store`() async {
+    @Test func `Rules apply to the commands of one type on one store`() async {
         let (one, other) = (
             FluxStore(initialState: Feed(), dispatcher: nil), FluxStore(initialState: Feed(), dispatcher: nil)
         )
@@ -202,7 +202,7 @@ import Testing
         #expect(other.state.items == [-5, -4])
     }
 
-    @Test func `What a command leaves alone by default is not announced`() async {
+    @Test func `The default parts of a command announce nothing`() async {
         struct Ping: FluxCommand {
             func execute(state: Feed, dependency: Server) async throws {
                 if state.items.isEmpty { throw WorkConverter.Failure(number: 0) }
@@ -215,7 +215,7 @@ import Testing
         #expect(store.revision == 1)
     }
 
-    @Test func `A command may need nothing, and be for a state with actions of its own`() async {
+    @Test func `A command can do without a dependency, for a state that has its own actions`() async {
         struct Add: FluxCommand {
             let amount: Int
             func execute(state: Counter, dependency: Void) async throws -> Int { amount + state.count }
@@ -226,7 +226,7 @@ import Testing
         #expect(store.state.count == 5)
     }
 
-    @Test func `A store that ran commands goes when it is let go, after what is under way`() async {
+    @Test func `A released store with a running command is gone after the command has ended`() async {
         let gone = Gate()
         let server = Server()
         do {
@@ -244,7 +244,7 @@ import Testing
         await gone.opened()
     }
 
-    @Test func `A mutation is named after the function that makes it`() {
+    @Test func `A mutation is named after the function that creates it`() {
         let store = FluxStore(initialState: Feed(), dispatcher: nil)
         store.dispatch(action: .say("hello"))
         #expect(store.state.message == "hello")

@@ -10,7 +10,7 @@ import Testing
         var items: [String] = []
     }
 
-    @Test func `What a mutation was given is in its description`() {
+    @Test func `The description of a mutation contains its argument`() {
         let store = FluxStore(initialState: Basket(items: ["milk", "eggs"]), dispatcher: nil)
         store.dispatch(action: .remove("milk"))
         #expect(store.state.items == ["eggs"])
@@ -18,7 +18,7 @@ import Testing
         #expect(text.contains("remove") && text.contains("milk"), "\(text)")
     }
 
-    @Test func `Several arguments are there in their order, and one that has none needs none`() {
+    @Test func `The description contains several arguments in order, and a mutation can have none`() {
         let text = "\(FluxMutation<Basket>.replace("milk", with: "oats"))"
         #expect(text.contains("replace"), "\(text)")
         let (first, last) = (text.firstRange(of: "milk"), text.firstRange(of: "oats"))
@@ -27,7 +27,7 @@ import Testing
         #expect("\(FluxMutation<Basket>.add("milk"))" == "add(milk)")
     }
 
-    @Test func `Whoever looks on at the store sees it`() {
+    @Test func `An observer of the store sees the arguments of a mutation`() {
         let store = FluxStore(initialState: Basket(items: ["milk"]), dispatcher: nil)
         let actions = Actions(store)
         store.dispatch(action: .remove("milk"))

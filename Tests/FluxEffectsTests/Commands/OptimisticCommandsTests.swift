@@ -25,7 +25,7 @@ import Testing
         func execute(state: Counter, dependency: Void) async throws { await gate.opened() }
     }
 
-    @Test func `It is there when run returns, before any of the work is done`() async {
+    @Test func `The optimistic part is in the state when run returns, before the command has done its work`() async {
         let (store, gate) = (FluxStore(initialState: Counter(), dispatcher: nil), Gate())
         var (tasks, counts): ([FluxTask], [Int]) = ([], [])
         for _ in 1...100 {
@@ -39,7 +39,7 @@ import Testing
         #expect(store.state.count == 100 && store.state.marks == [1: 100])
     }
 
-    @Test func `It is there inside a handler, and after a cancel right away`() async {
+    @Test func `The optimistic part is in the state inside a handler, and after an immediate cancel`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let seen = Recorder<Int>()
         let token = store.subscribe { [weak store] state in
@@ -81,7 +81,7 @@ import Testing
         #expect(missing.current == 0 && store.state.count == 2_000)
     }
 
-    @Test func `While the store loads it is held back, and is in the state once that is ready`() async {
+    @Test func `The optimistic part is held back while the store loads, and is in the state after that`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let load = HeldBack(store)
         let task = store.run(Add(amount: 1))
@@ -99,7 +99,7 @@ import Testing
         func reduce(state: inout Counter, output: Void) { state.count -= 1_000 }
     }
 
-    @Test func `A command that is cancelled during the load does no work, on whatever state`() async {
+    @Test func `A command that is cancelled during the load does no work`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let load = HeldBack(store)
         let sent = Recorder<Int>()
@@ -117,7 +117,7 @@ import Testing
         func execute(state: Counter, dependency: Void) async throws { found.record(state.count) }
     }
 
-    @Test func `One that changes nothing waits for the load too`() async {
+    @Test func `A command that changes nothing when it begins waits for the load too`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (load, found) = (HeldBack(store), Recorder<Int>())
         let task = store.run(Idle(found: found))

@@ -6,7 +6,7 @@ import Testing
 
 /// The delay before the next attempt, and the values that are refused.
 @Suite struct FluxBackoffTests {
-    @Test(arguments: [1, 2, 10_000, .max]) func `None and constant stay what they are`(attempt: Int) {
+    @Test(arguments: [1, 2, 10_000, .max]) func `A backoff without growth always gives the same delay`(attempt: Int) {
         #expect(FluxBackoff.none.delay(after: attempt, chance: 0.5) == .zero)
         let odd = Duration(secondsComponent: 123_456_789_123, attosecondsComponent: 123_456_789_123_456_789)
         #expect(FluxBackoff.constant(odd).delay(after: attempt, chance: 0.5) == odd, "to the last digit")
@@ -15,18 +15,18 @@ import Testing
     }
 
     @Test(arguments: zip([0, 1, 2, 3, 4, 5, 6, 7, 8], [1, 1, 2, 4, 8, 16, 32, 60, 60]))
-    func `It doubles up to the maximum`(attempt: Int, seconds: Int) {
+    func `An exponential delay doubles up to the maximum`(attempt: Int, seconds: Int) {
         #expect(FluxBackoff.exponential(.seconds(1)).delay(after: attempt, chance: 1) == .seconds(seconds))
     }
 
     @Test(arguments: zip([1, 2, 3, 4], [100, 300, 900, 1000]))
-    func `It grows by its factor`(attempt: Int, millis: Int) {
+    func `An exponential delay grows by its factor`(attempt: Int, millis: Int) {
         let backoff = FluxBackoff.exponential(.milliseconds(100), factor: 3, max: .seconds(1))
         #expect(backoff.delay(after: attempt, chance: 0) == .milliseconds(millis))
     }
 
     @Test(arguments: [1 + .ulpOfOne, 1.0000001, 2, 1e9, 1e30, 1e300, .infinity])
-    func `Nothing overflows, and the longest row of attempts takes no longer`(factor: Double) {
+    func `Delays do not overflow, shrink or exceed the maximum, for any number of attempts`(factor: Double) {
         for most in [Duration.seconds(60), .seconds(Int64.max)] {
             let backoff = FluxBackoff.exponential(.seconds(1), factor: factor, max: most)
             var last = Duration.zero
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 0.25, 0.5, 1]) func `Jitter takes away at most its part`(jitter: Double) {
+    @Test(arguments: [0, 0.25, 0.5, 1]) func `Jitter shortens a delay by at most its fraction`(jitter: Double) {
         let backoff = FluxBackoff.exponential(.seconds(8), max: .seconds(64), jitter: jitter)
         for attempt in 1...6 {
             let whole = Duration.seconds(8 << min(attempt - 1, 3))
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `The longest delay there is can have jitter too`() {
+    @Test func `The longest possible delay can have jitter`() {
         let backoff = FluxBackoff.exponential(.seconds(1), max: Duration(attoseconds: .max), jitter: 1)
         #expect(backoff.delay(after: 1_000, chance: 0) >= .seconds(Int64.max / 2))
         #expect(backoff.delay(after: 1_000, chance: 1) == .zero)
@@ -85,7 +85,7 @@ import Testing
         expect(result, names: "FluxBackoff: jitter must be from 0 to 1 (1.5)")
     }
 
-    @Test func `With no maximum given it is a minute, or the first delay where that is longer`() {
+    @Test func `The default maximum is one minute, or the first delay if that is longer`() {
         #expect(FluxBackoff.exponential(.seconds(1)).delay(after: 20, chance: 0) == .seconds(60))
         #expect(FluxBackoff.exponential(.seconds(120)).delay(after: 20, chance: 0) == .seconds(120))
     }

@@ -8,7 +8,7 @@ import Testing
 @Suite struct FluxRuleMachineTests {
     // MARK: - Groups
 
-    @Test func `A group finds the last before a place, whoever has left in whatever order`() {
+    @Test func `A group finds the last event before a place, after events have left in any order`() {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<200 {
             var (group, known) = (FluxRuleGroup(), [UInt64: UInt64]())
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `What the end of one costs does not grow with how many wait by a condition`() async {
+    @Test(.stress) func `The cost of an end does not grow with the events that wait by a condition`() async {
         await #expect(processExitsWith: .success) {
             func cost(of count: UInt64) -> Int {
                 let rig = RuleRig([.sequence(for: Named.letter, when: { _, _ in true })])
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `A group that always has one keeps nothing of those that have left`() async {
+    @Test func `A group that always has an event keeps nothing of those that have left`() async {
         await #expect(processExitsWith: .success) {
             let group = Box(FluxRuleGroup())
             _ = group.it.add(0)
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `Zero may be given as a duration and as a limit`() {
+    @Test func `A duration and a limit of retries can be zero`() {
         let rig = RuleRig([.debounce(.zero), .throttle(.zero, latest: true), .retry(limit: 0)])
         #expect(rig.fire("a").count == 1)
     }
@@ -65,7 +65,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `The latest wins`() {
+    @Test func `unique(cancelling: .earlier) cancels earlier events and starts the latest`() {
         let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter)])
         rig.expect([
             ("a", "start 1"),
@@ -83,7 +83,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `The first wins`() {
+    @Test func `unique(cancelling: .later) drops later events while the first one runs`() {
         let rig = RuleRig([.unique(cancelling: .later, for: Named.letter)])
         rig.expect([
             ("a", "start 1"),
@@ -99,7 +99,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `A condition spares those it is false for`() {
+    @Test func `unique does not affect events for which its condition is false`() {
         let earlier = RuleRig([.unique(cancelling: .earlier, for: Named.letter, when: Named.areLoud)])
         earlier.expect([
             ("a!", "start 1"), ("a", "start 2"), ("a", "start 3"), ("b!", "start 4"), ("a!", "cancelled 1"),
@@ -112,7 +112,7 @@ import Testing
         ])
     }
 
-    @Test func `Of a pair a condition gets the one that was fired first`() {
+    @Test func `A condition gets the new event first and the earlier one second`() {
         let condition: FluxRule<Named>.Condition = { dispatching, executing in
             dispatching.name == "a2" && executing.name == "a1"
         }
@@ -126,18 +126,18 @@ import Testing
             .sequence(for: Named.letter), .debounce(for: Named.letter, .seconds(1)),
             .throttle(for: Named.letter, .seconds(1), latest: true), .retry(for: Named.letter, limit: 1),
         ])
-    func `An event without a key is not covered`(rule: FluxRule<Named>) {
+    func `A rule does not cover an event without a key`(rule: FluxRule<Named>) {
         let rig = RuleRig([rule])
         rig.expect([("-", "start 1"), ("-", "start 2"), ("end 1", ""), ("end 2", "")])
         #expect(rig.weight == 0)
     }
 
-    @Test func `Equal numbers of different types are one kind`() {
+    @Test func `Equal numbers of different types are one key`() {
         let rig = RuleRig([.unique(cancelling: .later, for: { if $0.name == "a" { Int8(1) } else { UInt64(1) } })])
         rig.expect([("a", "start 1"), ("b", "dropped 2")])
     }
 
-    @Test func `A retry holds nobody back`() {
+    @Test func `A retry rule holds no event back`() {
         let rig = RuleRig([.retry(for: Named.letter, limit: 3)])
         rig.expect([("a", "start 1"), ("a", "start 2"), ("end 1", ""), ("end 2", "")])
         #expect(rig.weight == 0)
@@ -145,7 +145,7 @@ import Testing
 
     // MARK: - Sequence
 
-    @Test func `One after the other, each key by itself`() {
+    @Test func `A sequence runs the events of each key one after the other`() {
         let rig = RuleRig([.sequence(for: Named.letter)])
         rig.expect([
             ("a", "start 1"), ("a", ""), ("b", "start 3"), ("a", ""), ("b", ""),
@@ -155,14 +155,14 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `A sequence across several kinds of event`() {
+    @Test func `A sequence can order several kinds of event by one key`() {
         let rig = RuleRig([.sequence { "ab".contains($0.name) ? "both" : nil }])
         rig.expect([
             ("a", "start 1"), ("b", ""), ("c", "start 3"), ("a", ""), ("end 1", "start 2"), ("end 2", "start 4"),
         ])
     }
 
-    @Test func `One taken out of a sequence hands on what it waited for`() {
+    @Test func `When an event leaves a sequence, the one behind it waits for the one before it`() {
         let rig = RuleRig([.sequence(for: Named.letter)])
         rig.expect([
             ("a", "start 1"), ("a", ""), ("a", ""), ("a", ""), ("end 2", ""), ("end 3", ""), ("end 1", "start 4"),
@@ -171,7 +171,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `The last of a sequence is taken out, and another comes`() {
+    @Test func `A new event keeps its turn after the last one of a sequence has left`() {
         let rig = RuleRig([.sequence(for: Named.letter)])
         rig.expect([
             ("a", "start 1"), ("a", ""), ("a", ""), ("end 3", ""), ("a", ""), ("end 1", "start 2"),
@@ -179,7 +179,7 @@ import Testing
         ])
     }
 
-    @Test func `With a condition it waits for those it is true for, and no others`() {
+    @Test func `A sequence with a condition waits only for events for which the condition is true`() {
         let rig = RuleRig([.sequence(for: Named.letter, when: Named.areLoud)])
         rig.expect([
             ("a!", "start 1"), ("a", "start 2"), ("a!", ""), ("a!", ""), ("end 2", ""), ("end 1", "start 3"),
@@ -188,14 +188,14 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `With a condition it does not inherit what another waited for`() {
+    @Test func `In a sequence with a condition an event does not inherit the waits of another`() {
         let share: FluxRule<Named>.Condition = { !Set($0.name.dropFirst()).isDisjoint(with: $1.name.dropFirst()) }
         let rig = RuleRig([.sequence(for: Named.letter, when: share)])
         rig.expect([("ax", "start 1"), ("axy", ""), ("ay", ""), ("end 2", "start 3"), ("end 1", ""), ("end 3", "")])
         #expect(rig.weight == 0)
     }
 
-    @Test func `With a condition each keeps one other, however many there are that it waits for`() {
+    @Test func `In a sequence with a condition each event stores one other, however many it waits for`() {
         let rig = RuleRig([.sequence(for: Named.letter, when: Named.areLoud)])
         var weights = [0]
         for _ in 1...3 {
@@ -213,7 +213,7 @@ import Testing
 
     // MARK: - Debounce and throttle
 
-    @Test func `A debounce lets the last go on once it is quiet`() {
+    @Test func `A debounce starts the last event after a quiet interval`() {
         let rig = RuleRig([.debounce(for: Named.letter, .seconds(3))])
         rig.expect([
             ("a", "sleep 0a 3"),
@@ -232,7 +232,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `One that ends while a debounce holds it takes its timer along`() {
+    @Test func `An event that ends while a debounce holds it ends its timer too`() {
         let rig = RuleRig([.debounce(for: Named.letter, .seconds(3))])
         rig.expect([("a", "sleep 0a 3"), ("end 1", "wake 0a"), ("time 0a", "")])
         #expect(rig.weight == 0)
@@ -240,7 +240,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `A throttle drops what follows too soon`() {
+    @Test func `A throttle drops events that follow too soon`() {
         let rig = RuleRig([.throttle(for: Named.letter, .seconds(2), latest: false)])
         rig.expect([
             ("a", "sleep 0a 2, start 1"), ("a", "dropped 2"), ("b", "sleep 0b 2, start 3"), ("end 1", ""),
@@ -250,7 +250,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `A throttle keeps the latest for the end of the interval, and then begins another`() {
+    @Test func `A throttle starts the latest event at the end of the interval, and begins another interval`() {
         let rig = RuleRig([.throttle(for: Named.letter, .seconds(2), latest: true)])
         rig.expect([
             ("a", "sleep 0a 2, start 1"), ("a", ""), ("a", "dropped 2"), ("time 0a", "sleep 0a 2, start 3"), ("a", ""),
@@ -262,7 +262,7 @@ import Testing
 
     // MARK: - Deadlines that have passed without a wake-up
 
-    @Test func `A debounce lets go on what had its quiet, before the next comes`() {
+    @Test func `A debounce starts an event whose quiet interval has passed before it handles the next one`() {
         let rig = RuleRig([.debounce(for: Named.letter, .seconds(3))])
         rig.expect([
             ("a", "sleep 0a 3"), ("b", "sleep 0b 3"), ("at 2", ""), ("a", "dropped 1, wake 0a, sleep 0a 5"),
@@ -274,7 +274,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `A throttle lets the next go on once its interval is over`() {
+    @Test func `A throttle starts the next event once its interval has passed, even without a wake-up`() {
         let rig = RuleRig([.throttle(for: Named.letter, .seconds(2), latest: false)])
         rig.expect([
             ("a", "sleep 0a 2, start 1"), ("at 1", ""), ("a", "dropped 2"), ("b", "sleep 0b 3, start 3"),
@@ -285,7 +285,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `A throttle lets go on what it kept, and the next waits an interval for it`() {
+    @Test func `A throttle whose interval has passed starts the event it kept, and the next one waits`() {
         let rig = RuleRig([.throttle(for: Named.letter, .seconds(2), latest: true)])
         rig.expect([
             ("a", "sleep 0a 2, start 1"), ("a", ""), ("at 3", ""), ("a", "wake 0a, sleep 0a 5, start 2"),
@@ -296,7 +296,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `What goes on so finds the moments of the rules behind it`() {
+    @Test func `An event that proceeds without a wake-up reaches the later rules at the current time`() {
         let rig = RuleRig([
             .debounce(for: Named.letter, .seconds(1)), .throttle(for: { _ in "x" }, .seconds(5), latest: false),
         ])
@@ -309,7 +309,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `One that comes to its rule by the end of another counts from that moment`() {
+    @Test func `An event that reaches a throttle as another event ends is timed from that moment`() {
         let rig = RuleRig([.sequence(for: { _ in "s" }), .throttle(for: Named.letter, .seconds(2), latest: false)])
         rig.expect([
             ("a", "sleep 1a 2, start 1"), ("a", ""), ("a", ""), ("at 3", ""),
@@ -318,7 +318,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `Durations beyond all counting are a century`() {
+    @Test func `Extremely long durations count as a century`() {
         let rig = RuleRig([.debounce(for: Named.letter, Duration(secondsComponent: .max, attosecondsComponent: 0) * 10)]
         )
         rig.expect([("at 1", ""), ("a", "sleep 0a 3000000001")])
@@ -326,7 +326,7 @@ import Testing
 
     // MARK: - Concurrency
 
-    @Test func `Over the limit events wait in order`() {
+    @Test func `Events over a concurrency limit wait in order`() {
         let rig = RuleRig([.concurrency(2)])
         rig.expect([
             ("a", "start 1"), ("b", "start 2"), ("c", ""), ("-", ""), ("end 2", "start 3"), ("e", ""),
@@ -335,7 +335,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `So many of each key go on at once, and wait`() {
+    @Test func `A concurrency limit with a key limits the running and the waiting events of each key`() {
         let rig = RuleRig([.concurrency(for: Named.letter, 2, waiting: 1)])
         rig.expect([
             ("a", "start 1"), ("a", "start 2"), ("a", ""), ("a", "dropped 4"), ("b", "start 5"), ("-", "start 6"),
@@ -345,7 +345,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `One that ends in a queue is passed over`() {
+    @Test func `An event that ends while it waits for a limit is passed over`() {
         let rig = RuleRig([.concurrency(1)])
         rig.expect([
             ("a", "start 1"), ("a", ""), ("a", ""), ("a", ""), ("end 2", ""), ("end 3", ""), ("end 1", "start 4"),
@@ -354,7 +354,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `One that another rule refuses gives its place to the next`() {
+    @Test func `An event that a later rule drops gives its place to the next one`() {
         let rig = RuleRig([.concurrency(2), .unique(cancelling: .later, for: Named.letter)])
         rig.expect([
             ("a", "start 1"), ("b", "start 2"), ("a", ""), ("a", ""), ("c", ""),
@@ -362,7 +362,7 @@ import Testing
         ])
     }
 
-    @Test func `Of those over the limit only so many wait`() {
+    @Test func `A concurrency limit lets only the given number of events wait`() {
         let rig = RuleRig([.concurrency(2, waiting: 1)])
         rig.expect([
             ("a", "start 1"), ("b", "start 2"), ("c", ""), ("d", "dropped 4"), ("end 3", ""), ("e", ""),
@@ -371,7 +371,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `Where none may wait, one more is dropped, and not who comes as another ends`() {
+    @Test func `With no room to wait an extra event is dropped, but not one that proceeds as another ends`() {
         let rig = RuleRig([.sequence(for: Named.letter), .concurrency(1, waiting: 0)])
         rig.expect([
             ("a", "start 1"), ("a", ""), ("b", "dropped 3"), ("end 1", "start 2"), ("end 2", ""), ("b", "start 4"),
@@ -382,7 +382,7 @@ import Testing
 
     // MARK: - Several rules
 
-    @Test func `What has ended is seen by no rule`() {
+    @Test func `Rules do not see an event that has ended`() {
         let dropping = RuleRig([.concurrency(1), .unique(cancelling: .later, for: Named.letter)])
         dropping.expect([("a", "start 1"), ("a", ""), ("end 1", "start 2"), ("end 2", "")])
         #expect(dropping.weight == 0)
@@ -391,7 +391,7 @@ import Testing
         #expect(sequence.weight == 0)
     }
 
-    @Test func `Behind two limits nobody overtakes, and neither is exceeded`() {
+    @Test func `With two limits no event overtakes another, and neither limit is exceeded`() {
         let rig = RuleRig([.concurrency(2), .concurrency(1)])
         rig.expect([
             ("a", "start 1"), ("b", ""), ("c", ""), ("d", ""), ("end 1", "start 2"), ("end 2", "start 3"),
@@ -400,7 +400,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `One that takes the place of another that waits does not overtake either, nor is it one too many`() {
+    @Test func `An event that replaces a waiting one does not overtake others or exceed the waiting limit`() {
         let isNoW: FluxRule<Named>.Key = { $0.name.first == "w" ? nil : true }
         let rig = RuleRig([
             .unique(cancelling: .earlier, for: Named.letter), .concurrency(for: isNoW, 1, waiting: 1), .sequence(),
@@ -412,7 +412,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `Of those that one end lets go on the first comes first, and those of a later rule before all`() {
+    @Test func `The end of an event lets others proceed in the order fired, those of a later rule first`() {
         let rig = RuleRig([.concurrency(2), .concurrency(for: Named.letter, 1)])
         rig.expect([("a", "start 1"), ("a", ""), ("-", ""), ("end 1", "start 2, start 3")])
         let own = Own { event, _ in .wait([1]) }
@@ -421,7 +421,7 @@ import Testing
         #expect(waiting.input("end 1") == (2...9).map { "start \($0)" }.joined(separator: ", "))
     }
 
-    @Test func `One that takes the place of another in flight does not overtake those that wait for it`() {
+    @Test func `An event that replaces a running one does not overtake those that wait for it`() {
         let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter), .concurrency(1)])
         rig.expect([
             ("a", "start 1"), ("b", ""), ("a", "cancelled 1"), ("end 1", "start 2"), ("end 2", "start 3"),
@@ -430,7 +430,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `What one rule holds is not seen by those behind it`() {
+    @Test func `A rule does not see the events that an earlier rule holds`() {
         let rules: [FluxRule<Named>] = [
             .debounce(for: Named.letter, .seconds(1)), .unique(cancelling: .earlier, for: Named.letter),
         ]
@@ -444,7 +444,7 @@ import Testing
         ])
     }
 
-    @Test func `One that is let go on by the end of another meets the one that ended it`() {
+    @Test func `An event that proceeds as another ends meets the event that cancelled the other`() {
         let first: FluxRule<Named>.Key = { $0.name.contains("s") ? true : nil }
         let rig = RuleRig([.sequence(for: first), .unique(cancelling: .earlier, for: Named.letter)])
         // The third event ends the first, for which the second waits: the second is the last to reach the second rule.
@@ -454,7 +454,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `One out of a sequence hands on nothing that another rule made it wait for`() {
+    @Test func `An event that leaves a sequence does not pass on waits that another rule caused`() {
         let only: FluxRule<Named>.Key = { $0.name.contains("s") ? true : nil }
         let rig = RuleRig([.sequence(for: only), .sequence(for: Named.letter)])
         rig.expect([("a", "start 1"), ("as", ""), ("bs", ""), ("end 2", "start 3"), ("end 1", ""), ("end 3", "")])
@@ -469,7 +469,7 @@ import Testing
         func decide(on event: Named, inFlight: FluxInFlightEvents<Named>) -> FluxDecision { body(event, inFlight) }
     }
 
-    @Test func `A rule of one's own starts, drops, cancels and lets wait`() {
+    @Test func `A custom rule can start, drop and cancel events and make them wait`() {
         let own = Own { event, inFlight in
             let ids = inFlight.map(\.id)
             return switch event.name {
@@ -488,7 +488,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `Its own id, those unknown and those twice do not count`() {
+    @Test func `A custom rule's decision ignores the event's own id, unknown ids and repeated ids`() {
         let own = Own { event, inFlight in
             switch event.name {
             case "wait": .wait([2, 99, 0])
@@ -505,7 +505,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `It sees those that passed it, in order, and whether they run`() {
+    @Test func `A custom rule sees the events that have passed it, in order, and whether they run`() {
         let seen = Seen()
         let own = Own { _, inFlight in
             seen.log.withLock { $0.append(inFlight.map { "\($0.id)\($0.isExecuting ? "+" : "-")\($0.event.name)" }) }
@@ -517,7 +517,7 @@ import Testing
         #expect(seen.log.withLock { $0 } == [[], ["1+a"], ["1+a", "2-a"], ["2+a", "3+b"]])
     }
 
-    @Test func `It may name only those that have passed it with the same key`() {
+    @Test func `A custom rule can name only events that have passed it with the same key`() {
         let own = Own { event, _ in event.name.contains("!") ? .wait([1, 2, 3]) : .start }
         let rig = RuleRig([.custom(own, for: Named.letter), .sequence(for: { $0.name.contains("s") ? true : nil })])
         rig.expect([
@@ -528,7 +528,7 @@ import Testing
     }
 
     #if canImport(Glibc)
-        @Test func `One that counts is handed no copy of what is in flight`() async {
+        @Test func `A custom rule that counts the events in flight copies nothing`() async {
             await #expect(processExitsWith: .success) {
                 let own = Own { _, inFlight in inFlight.isEmpty || inFlight.count < 20_000 ? .start : .drop }
                 let rig = RuleRig([.custom(own)])
@@ -549,7 +549,7 @@ import Testing
 
     // MARK: - Many events
 
-    @Test func `Ten thousand of one key: the last wins, and what is kept does not grow`() {
+    @Test func `The last of ten thousand events of one key wins, and the machine does not grow`() {
         let rig = RuleRig([.unique(cancelling: .earlier, for: Named.letter)])
         _ = rig.fire("a")
         let weight = rig.weight
@@ -561,7 +561,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `Ten thousand in a row: each end starts exactly the next`() {
+    @Test func `In a sequence of ten thousand events each end starts exactly the next one`() {
         let rig = RuleRig([.sequence(for: Named.letter), .concurrency(3)])
         for _ in 1...10_000 { _ = rig.fire("a") }
         for id in stride(from: UInt64(2), through: 10_000, by: 2) { #expect(rig.ended(id).isEmpty) }
@@ -573,7 +573,7 @@ import Testing
         #expect(rig.weight == 0)
     }
 
-    @Test func `A long row of events that end each other does not grow the stack`() {
+    @Test func `A long chain of events that end each other does not grow the stack`() {
         let limit = FluxRule<Named>.concurrency(2)
         let rig = RuleRig([limit, .unique(cancelling: .later, for: Named.letter)])
         rig.expect([("a", "start 1"), ("b", "start 2")])
@@ -587,7 +587,7 @@ import Testing
         arguments: [
             FluxRule.sequence(for: Named.letter), .concurrency(1), .sequence(for: Named.letter) { _, _ in true },
         ])
-    func `What is cancelled while it waits for one that hangs leaves nothing behind`(rule: FluxRule<Named>) {
+    func `Events that are cancelled while they wait for one that hangs leave nothing behind`(rule: FluxRule<Named>) {
         let rig = RuleRig([rule])
         _ = rig.fire("a")
         for id in 2...10_000 {

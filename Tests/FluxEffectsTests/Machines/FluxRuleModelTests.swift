@@ -5,7 +5,7 @@ import Testing
 
 /// Random rules and random inputs, and what must hold for all of them.
 @Suite struct FluxRuleModelTests {
-    @Test func `Two thousand random runs keep what the rules promise`() {
+    @Test func `Two thousand random runs keep the promises of the rules`() {
         for seed in 0..<2_000 {
             let run = RandomRun(seed: UInt64(seed))
             run.play(inputs: 60)

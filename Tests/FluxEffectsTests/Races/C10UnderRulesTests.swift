@@ -64,9 +64,7 @@ import Testing
             dependency: .init(gone.dependency), store: store, schedulers: [scheduler], clock: clock)
     }
 
-    @Test(arguments: rules.indices) func `All goes though the task is kept, and cancelled while it runs`(rule: Int)
-        async
-    {
+    @Test(arguments: rules.indices) func `A cancelled event keeps nothing, even if its task is kept`(rule: Int) async {
         let (gone, clock, gate) = (Gone(), TestClock(), Gate())
         var control: Weak?
         var task: FluxTask?
@@ -80,7 +78,7 @@ import Testing
         #expect(task?.isCancelled == true)
     }
 
-    @Test(arguments: rules.indices) func `All goes though the tasks are kept, cancelled all at once`(rule: Int) async {
+    @Test(arguments: rules.indices) func `cancelAll releases everything, even if the tasks are kept`(rule: Int) async {
         let (gone, clock, gate) = (Gone(), TestClock(), Gate())
         var tasks: [FluxTask] = []
         var control: Weak?
@@ -97,7 +95,7 @@ import Testing
         #expect(await control!.isGone())
     }
 
-    @Test(arguments: rules.indices) func `All goes after a shutdown`(rule: Int) async {
+    @Test(arguments: rules.indices) func `A shutdown releases everything, even if the tasks are kept`(rule: Int) async {
         let (gone, clock, gate) = (Gone(), TestClock(), Gate())
         var control: Weak?
         var tasks: [FluxTask] = []
@@ -114,7 +112,7 @@ import Testing
         #expect(tasks.count == 3)
     }
 
-    @Test(arguments: rules.indices) func `A task and its error go with the last who knows of them`(rule: Int) async {
+    @Test(arguments: rules.indices) func `A task and its error are released with the last reference`(rule: Int) async {
         let (gone, clock) = (Gone(), TestClock())
         var weak: [Weak] = []
         var control: Weak?
@@ -135,7 +133,7 @@ import Testing
         for (index, weak) in weak.enumerated() { #expect(await weak.isGone(), "\(index)") }
     }
 
-    @Test func `What a throttle still counts keeps nothing`() async {
+    @Test func `A throttle whose interval has not ended keeps nothing alive`() async {
         let (gone, clock) = (Gone(), TestClock())
         var control: Weak?
         do {
@@ -146,7 +144,7 @@ import Testing
         #expect(await control!.isGone())
     }
 
-    @Test func `Events that a rule drops do not pile up behind one that runs for long`() async {
+    @Test func `Dropped events do not pile up behind an event that runs for long`() async {
         let (gone, clock, gate) = (Gone(), TestClock(), Gate())
         var control: Weak?
         let creator = creator(gone, [.unique(cancelling: .later) { _ in 1 }], clock, &control)

@@ -38,7 +38,7 @@ import Testing
         return (creator, creator.fire(.init("endless") { await gate.opened() }), gate)
     }
 
-    @Test func `Waits for all events of a creator with rules`() async {
+    @Test func `A cancelled flush of a creator with rules leaves nothing behind`() async {
         await #expect(processExitsWith: .success) {
             let (creator, task, gate) = CancelledWaitsUnderRulesTests.endless(rules: [.sequence()])
             let next = creator.fire(.init("next"))
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `Attempts of an event that is retried without a limit`() async {
+    @Test func `Attempts of an event that is retried without a limit leave nothing behind`() async {
         await #expect(processExitsWith: .success) {
             let (first, last) = ((1_000, reached: Gate(), goesOn: Gate()), (21_000, reached: Gate(), goesOn: Gate()))
             let attempts = Failing.Attempts([first, last])

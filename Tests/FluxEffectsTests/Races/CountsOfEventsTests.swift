@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(.stress, arguments: [[], [Rule.concurrency(2), .unique(cancelling: .later) { $0.number % 7 }]])
-    func `Stress: fired, cancelled and shut down at once, each is in one count`(rules: [Rule]) async {
+    func `Stress: events fired and cancelled during a shutdown are counted once each`(rules: [Rule]) async {
         let creator = creator(rules)
         let tasks = Locked<[FluxTask]>([])
         let isUnderWay = Gate()
@@ -64,7 +64,7 @@ import Testing
         #expect(counts.completed + counts.failed + counts.cancelled + counts.dropped == 2_000)
     }
 
-    @Test(.stress) func `Stress: whoever saw the end of an event does not find it in flight`() async {
+    @Test(.stress) func `Stress: once a flush or an outcome has returned, the event is no longer in flight`() async {
         let creator = creator([])
         for number in 0..<3_000 {
             let task = creator.fire(.add(number))
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(.stress, arguments: [[], [Rule.retry(for: { _ in 1 }, limit: 2)]])
-    func `Stress: each failure is told once, and of what was cancelled none`(rules: [Rule]) async {
+    func `Stress: each failure is reported once, and no cancelled event reports one`(rules: [Rule]) async {
         let told = Recorder<Int>()
         let creator = creator(rules, onFailure: { told.record($1.number) })
         let tasks = Locked<[Int: FluxTask]>([:])
@@ -94,7 +94,7 @@ import Testing
         #expect(told.values.sorted() == failed.sorted())
     }
 
-    @Test func `A rule that ends an event in its backoff leaves no failure to be told`() async {
+    @Test func `An event that a rule ends during its backoff reports no failure`() async {
         let (clock, told) = (TestClock(), Recorder<Int>())
         let site = WorkConverter.Site()
         let creator = FluxActionCreator<WorkConverter>(

@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test func `A callback converter under rules ends, and lets the next go on`() async {
+    @Test func `An event of a callback converter with rules completes, and the next one proceeds`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<Adding>(
             store: store,
@@ -54,7 +54,7 @@ import Testing
     @Test(arguments: [
         "sequence", "condition", "earlier", "later", "debounce", "throttle", "latest", "custom", "unequal to itself",
     ])
-    func `A key that is an object goes outside of all locks`(_ name: String) async {
+    func `A key that is an object is released while no lock is held`(_ name: String) async {
         let (store, clock) = (FluxStore(initialState: Counter(), dispatcher: nil), TestClock())
         let (target, gone) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
         let subscription = target.subscribe { gone.see($0.count) }
@@ -89,7 +89,7 @@ import Testing
         subscription.unsubscribe()
     }
 
-    @Test func `So does the key of a timer that outlives its event`() async {
+    @Test func `The key of a timer that outlives its event is released while no lock is held`() async {
         let (store, clock) = (FluxStore(initialState: Counter(), dispatcher: nil), TestClock())
         let (target, gone) = (FluxStore(initialState: Counter(), dispatcher: nil), Highest())
         let subscription = target.subscribe { gone.see($0.count) }

@@ -27,28 +27,28 @@ import Testing
         #expect(text.contains(message), "\(text)")
     }
 
-    @Test func `A condition that cancels stops the program with a message`() async {
+    @Test func `A condition that cancels a task stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { $1.cancel() }
         }
         expect(result, says: "FluxTask.cancel() was used inside a key, condition or FluxRuling of a FluxRule")
     }
 
-    @Test func `A condition that counts stops the program with a message`() async {
+    @Test func `A condition that reads inFlight stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { creator, _ in _ = creator.inFlight }
         }
         expect(result, says: "inFlight was used inside a key, condition or FluxRuling of a FluxRule")
     }
 
-    @Test func `A condition that cancels all stops the program with a message`() async {
+    @Test func `A condition that calls cancelAll stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.fire { creator, _ in creator.cancelAll() }
         }
         expect(result, says: "cancelAll() was used inside a key, condition or FluxRuling of a FluxRule")
     }
 
-    @Test func `A retry of what cannot throw stops the program with a message`() async {
+    @Test func `A retry rule for a converter that cannot throw stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxActionCreator<CounterConverter>(
                 dispatcher: FluxDispatcher(), rules: [.retry(for: FluxRule.caseName, limit: 1)])
@@ -56,7 +56,7 @@ import Testing
         expect(result, says: "a creator of CounterConverter has a rule .retry")
     }
 
-    @Test func `Durations without end are as good as very long ones`() async {
+    @Test func `The longest durations behave like very long ones`() async {
         let creator = Creator(
             dependency: .init(), dispatcher: FluxDispatcher(),
             rules: [
@@ -72,7 +72,7 @@ import Testing
         #expect((all.completed, all.cancelled, all.dropped, all.unfinished) == (1, 1, 1, 0))
     }
 
-    @Test func `The case of an enum that describes itself is still its key`() {
+    @Test func `The case name is the key of an enum event even if the enum describes itself`() {
         enum Described: FluxEvent, CustomStringConvertible {
             case one, two
             case three(Int)
@@ -85,7 +85,7 @@ import Testing
         #expect(name(.one) != name(.two))
     }
 
-    @Test func `Cases that describe themselves alike have keys of their own where they are hashable`() {
+    @Test func `Hashable cases with the same description have different keys`() {
         enum Alike: FluxEvent, CustomStringConvertible {
             case one, two
             var description: String { "an event" }
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(5)))
-    func `A key that does not equal itself is a kind of its own, which comes to its end`() async {
+    func `Events whose key does not equal itself are independent of each other and complete`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<CounterConverter>(
             store: store,

@@ -25,7 +25,7 @@ import Testing
         #expect(name(Plain(number: 1)) == name(Plain(number: 2)))
     }
 
-    @Test func `Rules hold for a creator whose actions a closure takes, too`() async {
+    @Test func `Rules also apply to a creator that passes its actions to a closure`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = FluxActionCreator<WorkConverter>(
             dependency: site, rules: [.sequence()], observers: { [store] in store.handle.eventObservers },
@@ -38,7 +38,7 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `unique, the earlier cancelled: only the latest of a key comes through`() async {
+    @Test func `unique(cancelling: .earlier): only the latest event of a key completes`() async {
         let site = WorkConverter.Site { $0 < 10 }
         let creator = creator([.unique(cancelling: .earlier, for: Rule.caseName)], site)
         let first = creator.fire(.add(1))
@@ -54,7 +54,7 @@ import Testing
         #expect(store.state.entries == [10, 2])
     }
 
-    @Test func `unique, the later dropped: the first of a key comes through`() async {
+    @Test func `unique(cancelling: .later): the first event of a key completes, and later ones are dropped`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = creator([.unique(cancelling: .later, for: Rule.caseName)], site)
         let first = creator.fire(.add(1))
@@ -66,7 +66,7 @@ import Testing
         #expect(store.state.entries == [1, 3])
     }
 
-    @Test(.stress) func `Stress: of 10,000 events over unique only the last of each key wins`() async {
+    @Test(.stress) func `Stress: of 10,000 events with unique, only the last of each key completes`() async {
         let site = WorkConverter.Site { $0 < 9_990 }
         let creator = creator(
             [
@@ -94,7 +94,7 @@ import Testing
         #expect(await tasks[1].outcome.name == "completed")
     }
 
-    @Test func `A sequence waits for the one that runs, also when one between is cancelled`() async {
+    @Test func `A sequence waits for the running event, even if a waiting one in between is cancelled`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = creator([.sequence { _ in 1 }], site)
         creator.fire(.add(1))
@@ -109,7 +109,7 @@ import Testing
         #expect(site.started.values == [1, 3])
     }
 
-    @Test func `debounce: an event goes on once it has been quiet`() async {
+    @Test func `debounce: an event proceeds after a quiet interval`() async {
         let clock = TestClock()
         let creator = creator([.debounce(for: Rule.caseName, .seconds(1))], clock: clock)
         let first = creator.fire(.add(1))
@@ -125,7 +125,7 @@ import Testing
         #expect(store.state.entries == [2])
     }
 
-    @Test func `debounce: one sleep is enough for all that come before it is over, and a cancel ends it`() async {
+    @Test func `debounce: events that arrive during a sleep share the next one, and a cancel ends a sleep`() async {
         let clock = TestClock()
         let creator = creator([.debounce(for: Rule.caseName, .seconds(1))], clock: clock)
         creator.fire(.add(1))
@@ -152,7 +152,7 @@ import Testing
         #expect(store.state.entries == [1_000, 3] && clock.sleeps == 4)
     }
 
-    @Test func `throttle: one per interval, the last of those that came too soon at its end`() async {
+    @Test func `throttle: one event runs per interval, and the last of those too soon runs at its end`() async {
         let clock = TestClock()
         let creator = creator([.throttle(for: Rule.caseName, .seconds(1), latest: true)], clock: clock)
         #expect(await creator.fire(.add(1)).outcome.name == "completed")
@@ -166,7 +166,7 @@ import Testing
         clock.advance(by: .seconds(1))
     }
 
-    @Test func `concurrency: over the limit events wait in order`() async {
+    @Test func `concurrency: events over the limit wait in order`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = creator([.concurrency(2)], site)
         for number in 0..<5 { creator.fire(.add(number)) }
@@ -182,7 +182,7 @@ import Testing
         #expect(store.state.entries == Array(0..<5))
     }
 
-    @Test func `retry: again after the backoff, up to the limit`() async {
+    @Test func `retry: a failed event is tried again after each backoff, up to the limit`() async {
         let clock = TestClock()
         let site = WorkConverter.Site()
         let rule = Rule.retry(for: Rule.caseName, limit: 3, backoff: .exponential(.seconds(1), factor: 2))
@@ -198,7 +198,7 @@ import Testing
         #expect(store.state.entries == [-1], "the error is told once, after the last attempt")
     }
 
-    @Test func `Cancelled while it waits for the next attempt, an event ends at once`() async {
+    @Test func `An event that is cancelled while it waits for its next attempt ends at once`() async {
         let clock = TestClock()
         let creator = creator(
             [.retry(for: Rule.caseName, limit: 3, backoff: .constant(.seconds(1)))], clock: clock)
@@ -209,14 +209,14 @@ import Testing
         await creator.flush()
     }
 
-    @Test func `Of several rules that retry the first that covers an event applies`() async {
+    @Test func `The first retry rule that covers an event applies`() async {
         let site = WorkConverter.Site()
         let creator = creator([.retry(limit: 1), .retry(limit: 3)], site)
         #expect(await creator.fire(.fail(0)).outcome.name == "failed")
         #expect(site.attempts.values.count == 2)
     }
 
-    @Test func `A backoff may be as long as there are durations`() async {
+    @Test func `A backoff can have the longest possible duration`() async {
         let clock = TestClock()
         clock.advance(by: .seconds(1))
         let rule = Rule.retry(limit: 1, backoff: .constant(Duration(attoseconds: .max)))
@@ -229,7 +229,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [1, 2, 100])
-    func `Who slept for what is cancelled is woken, however often its time was put off`(events: Int) async {
+    func `Cancelling an event wakes its sleeper, however often the sleep was put off`(events: Int) async {
         let clock = WakingClock()
         let creator = FluxActionCreator<WorkConverter>(
             dependency: .init(), store: store, rules: [.debounce(.seconds(1))], clock: clock)
@@ -240,7 +240,7 @@ import Testing
         await creator.flush()
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Who slept for rules that are let go of is woken`() async {
+    @Test(.timeLimit(.minutes(1))) func `Releasing rules wakes their sleeper`() async {
         let clock = WakingClock()
         do {
             let creator = FluxActionCreator<WorkConverter>(
@@ -266,7 +266,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: 0..<5)
-    func `However a creator with rules is made, it has its clock, and tells of failures`(_ form: Int) async {
+    func `Each initialiser of a creator with rules uses the given clock and failure handler`(_ form: Int) async {
         let (clock, failures, dispatcher) = (TestClock(), Recorder<HangingConverter.Event>(), FluxDispatcher())
         let watching = Watching()
         let rules: [FluxRule<HangingConverter.Event>] = [.concurrency(2)]
@@ -302,7 +302,7 @@ import Testing
         func fired(_ event: any FluxEvent, _ task: FluxTask) { fired.record(true) }
     }
 
-    @Test func `Rules also apply to callback converters, and an execution queue is kept`() async {
+    @Test func `Rules also apply to callback converters, whose events can have an execution queue`() async {
         let key = DispatchSpecificKey<String>()
         let queue = DispatchQueue(label: "kept")
         queue.setSpecific(key: key, value: "kept")
@@ -319,7 +319,7 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `A rule of one's own sees what is in flight`() async {
+    @Test func `A custom rule sees the events in flight`() async {
         struct AtMostOneOdd: FluxRuling {
             func decide(
                 on event: WorkConverter.Event, inFlight: FluxInFlightEvents<WorkConverter.Event>
@@ -340,7 +340,7 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `A condition that fires stops the program with a message`() async {
+    @Test func `A condition that fires an event stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let place = Locked<FluxActionCreator<WorkConverter>?>(nil)
             let rule = FluxRule<WorkConverter.Event>.unique(cancelling: .earlier, for: { _ in 1 }) { _, _ in
@@ -357,7 +357,7 @@ import Testing
         #expect(message.contains("fire was used inside"))
     }
 
-    @Test func `Search as you type over real files: one result, the last one's`() async throws {
+    @Test func `Search as you type over real files gives one result, that of the last input`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "search-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -409,7 +409,7 @@ import Testing
     }
 
     /// No test must wait until a rule sleeps: the rule counts from the moment of its decision.
-    @Test(.stress) func `A clock that is moved right after the event moves its rules`() async {
+    @Test(.stress) func `Advancing the clock right after an event advances its rules`() async {
         for _ in 0..<200 {
             let clock = TestClock()
             let debounced = FluxActionCreator<WorkConverter>(
@@ -430,7 +430,7 @@ import Testing
 
     /// Whether a sleeper has woken by then is chance, and nothing can wait for it.
     @Test(.stress)
-    func `An event that comes after the time of another, right after the clock was moved, is treated so`() async {
+    func `An event fired after a deadline counts as later, even if the clock has just been advanced`() async {
         for _ in 0..<200 {
             let clock = TestClock()
             let throttled = creator([.throttle(.seconds(1), latest: false)], clock: clock)
@@ -443,7 +443,7 @@ import Testing
         }
     }
 
-    @Test func `Moments are those of the clock, of any type, though nobody wakes up`() async {
+    @Test func `Rules take the time from a clock of any type, even if the clock wakes no sleeper`() async {
         await expectMoments(of: ContinuousClock())
         await expectMoments(of: SuspendingClock())
     }
@@ -486,7 +486,7 @@ import Testing
         }
     }
 
-    @Test func `A clock may use a store where it is told of a cancellation`() async {
+    @Test func `A clock may use a store when a sleep is cancelled`() async {
         for rule in [.debounce(.seconds(1)), .retry(limit: 2, backoff: .constant(.seconds(1)))]
             as [FluxRule<WorkConverter.Event>]
         {
@@ -554,7 +554,7 @@ import Testing
         }
     }
 
-    @Test func `An event is fired by its initialiser alone, and an array as one`() async {
+    @Test func `fire accepts an event written as .init(), and an array of such events`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let creator = FluxActionCreator<Bare>(store: store)
         _ = await creator.fire(.init()).outcome

@@ -15,7 +15,7 @@ import Testing
         ) async throws { throw Failure(farewell: Farewell(to: dependency)) }
     }
 
-    @Test func `An error that is kept no longer may use the library when it goes`() async {
+    @Test func `An error that a task no longer keeps may use the library when it is released`() async {
         await #expect(processExitsWith: .success) {
             let target = FluxStore(initialState: Counter(), dispatcher: nil)
             let creator = FluxActionCreator<FailingConverter>(

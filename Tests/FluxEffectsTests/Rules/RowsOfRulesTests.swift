@@ -9,7 +9,7 @@ import Testing
 
     func log() -> FluxStore<Log> { FluxStore(initialState: Log(), dispatcher: dispatcher) }
 
-    @Test func `Rules`() async {
+    @Test func `A unique rule cancels the earlier of two events`() async {
         let store = log()
         let site = WorkConverter.Site { $0 == 1 }
         let creator = FluxActionCreator<WorkConverter>(
@@ -21,7 +21,7 @@ import Testing
         #expect(store.state.entries == [2])
     }
 
-    @Test func `Retry`() async {
+    @Test func `A retry rule runs a failing event again, up to its limit`() async {
         let site = WorkConverter.Site()
         let creator = FluxActionCreator<WorkConverter>(
             dependency: site, dispatcher: dispatcher,

@@ -27,7 +27,7 @@ import Testing
         #expect(site.started.values.count == count, sourceLocation: sourceLocation)
     }
 
-    @Test func `Over the limit the events of all creators wait in one order`() async {
+    @Test func `Events of all creators over a shared limit wait in one order`() async {
         let limit = FluxLimit(1)
         let creators = (0..<10).map { _ in creator([.concurrency(limit)]) }
         for number in 0..<30 { creators[number * 7 % 10].fire(.add(number)) }
@@ -40,7 +40,7 @@ import Testing
         #expect(store.state.entries == Array(0..<30))
     }
 
-    @Test func `So many run at once, in all creators together`() async {
+    @Test func `A shared limit bounds the events that run at once in all creators together`() async {
         let limit = FluxLimit(7)
         let creators = (0..<100).map { _ in creator([.concurrency(limit)]) }
         for (number, creator) in creators.enumerated() { creator.fire(.add(number)) }
@@ -54,7 +54,7 @@ import Testing
         await expectFree(7, limit)
     }
 
-    @Test func `One more than may wait is dropped at once, whoever fires it`() async {
+    @Test func `An event over the waiting limit is dropped at once, whichever creator fires it`() async {
         let limit = FluxLimit(1, waiting: 2)
         let tasks = (0..<5).map { creator([.concurrency(limit)]).fire(.add($0)) }
         #expect(await tasks[3].outcome.name == "dropped")
@@ -79,7 +79,7 @@ import Testing
         #expect(await waiting.outcome.name == "cancelled")
     }
 
-    @Test func `Of one creator as many may wait as its rule says`() async {
+    @Test func `The rule of a creator limits how many of its events may wait`() async {
         let creator = creator([.concurrency(2, waiting: 1)])
         let tasks = (0..<4).map { creator.fire(.add($0)) }
         #expect(await tasks[3].outcome.name == "dropped")
@@ -92,7 +92,7 @@ import Testing
         #expect(store.state.entries.sorted() == [0, 1, 2, 4])
     }
 
-    @Test func `A limit applies behind the other rules, wherever it stands`() async {
+    @Test func `A limit applies after the other rules, wherever it is listed`() async {
         let limit = FluxLimit(1)
         let busy = creator([.concurrency(limit)]).fire(.add(0))
         let first = creator([.concurrency(limit), .unique(cancelling: .later)])
@@ -131,7 +131,7 @@ import Testing
         await expectFree(2, limit)
     }
 
-    @Test func `A creator that is let go loses no event, and nothing of it is kept`() async {
+    @Test func `A released creator loses no event, and nothing of it is kept`() async {
         struct Owned: FluxActionConverter {
             enum Event: FluxEvent { case go(Gate) }
             typealias Action = Counter.Action
@@ -156,7 +156,7 @@ import Testing
 
     // MARK: - Several limits
 
-    @Test(.stress) func `Stress: two limits in opposite order on two creators, and events that wait for none`() async {
+    @Test(.stress) func `Stress: two limits in opposite order on two creators let all events complete`() async {
         let limits = [FluxLimit(1), FluxLimit(1)]
         let site = WorkConverter.Site()
         let rules = [limits, limits.reversed()].map { $0.map { Rule.concurrency($0) } }
@@ -169,7 +169,7 @@ import Testing
         for limit in limits { await expectFree(1, limit) }
     }
 
-    @Test func `What goes on as an event ends finds the places free that this had`() async {
+    @Test func `An event that proceeds as another ends finds the other's places free`() async {
         let row = creator([.concurrency(FluxLimit(1, waiting: 0)), .sequence()], .init())
         for task in (0..<100).map({ row.fire(.add($0)) }) { #expect(await task.outcome.name == "completed") }
         // Picks a limit that lets events wait, and only those pairs in which it comes first in the order of all lists.
@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test func `A limit that an event meets twice takes one place`() async {
+    @Test func `An event that meets the same limit twice takes one place`() async {
         let limit = FluxLimit(1)
         let shared = FluxRules<any FluxEvent>([.concurrency(limit)])
         let rules: [Rule] = [.concurrency(limit), .concurrency(limit)]
@@ -206,7 +206,7 @@ import Testing
         func execute(state: Log, dependency: Void) async throws { await gate.opened() }
     }
 
-    @Test func `Commands, rules that are shared and creators wait for the same places`() async {
+    @Test func `Commands, shared rules and creators share the places of one limit`() async {
         let gate = Gate()
         let shared = FluxRules<any FluxEvent>([.concurrency(Self.house)])
         let other = FluxActionCreator<CounterConverter>(store: store, schedulers: [shared])
@@ -220,7 +220,7 @@ import Testing
         #expect(store.state.entries == [1, 2, 3, 4])
     }
 
-    @Test(.stress) func `Stress: fired, cancelled and let go on everywhere at once, all places come back`() async {
+    @Test(.stress) func `Stress: all places become free after concurrent fires and cancels everywhere`() async {
         let limits = [FluxLimit(3), FluxLimit(2, waiting: 20)]
         let shared = FluxRules<Event>([.sequence { $0.number % 5 }, .concurrency(limits[0]), .concurrency(limits[1])])
         let site = WorkConverter.Site()

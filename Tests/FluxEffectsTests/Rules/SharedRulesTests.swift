@@ -23,7 +23,7 @@ import Testing
 
     let store = FluxStore(initialState: Log(), dispatcher: nil)
 
-    @Test func `A sequence over commands of two types of one store`() async {
+    @Test func `A sequence orders commands of two types of one store`() async {
         let (rules, gate) = (FluxRules<any FluxEvent>([.sequence()]), Gate())
         let load = store.run(Load(number: 1, gate: gate), rules: rules)
         let save = store.run(Save(number: 2), dependency: 20, rules: rules)
@@ -34,7 +34,7 @@ import Testing
         #expect(store.state.entries == [1, -1, 2, 20])
     }
 
-    @Test func `unique with a condition on a pair of two types`() async {
+    @Test func `unique with a condition lets a command cancel commands of another type`() async {
         let rules = FluxRules<any FluxEvent>([
             .unique(cancelling: .earlier, when: { dispatching, executing in dispatching is Save && executing is Load })
         ])
@@ -47,7 +47,7 @@ import Testing
         #expect(store.state.entries == [1, 3, 2, 20])
     }
 
-    @Test func `Events of two creators and a command share a limit, each behind rules of its own type`() async {
+    @Test func `Events of two creators and a command share one limit`() async {
         let rules = FluxRules<any FluxEvent>([.concurrency(1)])
         let site = WorkConverter.Site { _ in true }
         let (first, second) = (
@@ -62,7 +62,7 @@ import Testing
         #expect(store.state.entries == [1, 2, 3, -3])
     }
 
-    @Test func `What is of another type than the rules goes on at once`() async {
+    @Test func `A command of another type than the rules starts at once`() async {
         let rules = FluxRules<Load>([.sequence(), .concurrency(FluxLimit(1))])
         let gate = Gate()
         let load = store.run(Load(number: 1, gate: gate), rules: rules)
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `What commands share comes behind the rules of their own`() async {
+    @Test(.timeLimit(.minutes(1))) func `Shared rules of commands apply after the commands' own rules`() async {
         let (asked, gate) = (Asked(), Gate())
         let rules = FluxRules<any FluxEvent>([.custom(asked)])
         let first = store.run(Single(gate: gate), rules: rules)
@@ -95,7 +95,7 @@ import Testing
         #expect(asked.count.values.count == 1)
     }
 
-    @Test func `The names of cases of two types are two keys`() {
+    @Test func `Cases of two types with the same name are different keys`() {
         enum One: FluxEvent { case load }
         enum Other: FluxEvent { case load }
         let keys = [One.load, Other.load, One.load].map { (event: any FluxEvent) in
@@ -104,7 +104,7 @@ import Testing
         #expect(keys[0] != keys[1] && keys[0] == keys[2])
     }
 
-    @Test func `Those who look on see the command that was run`() async {
+    @Test func `Observers see the command that is run`() async {
         let actions = Actions(store)
         _ = await store.run(Load(number: 1)).outcome
         #expect(actions.events.values.first as? Load == Load(number: 1))
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func `A command gets at its store without a dependency of one's own`() async {
+    @Test func `A command can use its store as its dependency without being given one`() async {
         store.dispatch(action: .add(1))
         #expect(await store.run(Undo()).outcome.name == "completed")
         #expect(store.state.entries == [1, -1, 7, 70])
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test(arguments: [FluxRule<WorkConverter.Event>.unique(cancelling: .earlier), .sequence(), .concurrency(1)])
-    func `C9: What takes the place of an event starts once no dispatch of that is under way`(
+    func `C9: the successor of an event starts only after the event's running dispatch has ended`(
         rule: FluxRule<WorkConverter.Event>
     ) async {
         let (slow, site) = (Slow(store: store), WorkConverter.Site())
@@ -157,7 +157,7 @@ import Testing
         #expect(store.state.entries == [1, 2], "no stale action lands behind a newer one")
     }
 
-    @Test(.stress) func `Stress: a store that is let go while commands are run leaves nothing behind`() async {
+    @Test(.stress) func `Stress: a store that is released while commands run leaves nothing behind`() async {
         struct Owner: FluxState {
             let canary: Canary
             mutating func handle(action: Counter.Action) -> Owner? { self }

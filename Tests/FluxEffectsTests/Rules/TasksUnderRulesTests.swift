@@ -28,8 +28,7 @@ import Testing
         }
     }
 
-    @Test func `For the action of a failure it asks once it has failed for good, and not for what was cancelled`() async
-    {
+    @Test func `A converter is asked for the action of a failure after the last attempt, not after a cancel`() async {
         let asked = Recorder<String>()
         let creator = FluxActionCreator<Asking>(
             dependency: asked, store: store, rules: [.retry(limit: 3)], onFailure: { _, _ in })
@@ -42,7 +41,7 @@ import Testing
         #expect(asked.values == ["Failure"])
     }
 
-    @Test func `The life of an event can be watched from its start, whenever one begins to look`() async {
+    @Test func `The events of a task can be read from the start at any time`() async {
         let clock = TestClock()
         let creator = FluxActionCreator<WorkConverter>(
             dependency: .init(), store: store,
@@ -63,7 +62,7 @@ import Testing
             ])
     }
 
-    @Test func `Of several events the whole fails with the first error, else tells what did not complete`() async {
+    @Test func `A task of several events fails with the first error, and completes if no event fails`() async {
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store)
         let mixed = creator.fire([.add(1), .fail(2), .add(3)])
         guard case .failed(let error) = await mixed.outcome else {
@@ -76,7 +75,7 @@ import Testing
         #expect(await creator.fire([]).outcome.name == "completed")
     }
 
-    @Test func `Cancelling several events cancels each`() async {
+    @Test func `Cancelling a task of several events cancels those that still run`() async {
         let site = WorkConverter.Site { $0 > 1 }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
         let task = creator.fire([.add(1), .add(2), .add(3)])
@@ -91,7 +90,7 @@ import Testing
         #expect(store.state.entries == [1])
     }
 
-    @Test func `Letting go of the task cancels nothing`() async {
+    @Test func `Releasing a task does not cancel its event`() async {
         let site = WorkConverter.Site { _ in true }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, store: store)
         creator.fire(.add(1))
@@ -101,7 +100,7 @@ import Testing
         #expect(store.state.entries == [1])
     }
 
-    @Test func `An action sent after the end is not dispatched, and is reported`() async {
+    @Test func `An action sent after its conversion has returned is reported and not dispatched`() async {
         let reported = Recorder<String>()
         let creator = FluxActionCreator<Leaky>(dependency: .init(), store: store) { error, _ in
             reported.record("\(error)")
@@ -128,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `A conversion that has not suspended yet has its Swift task cancelled too`(byRule: Bool) async {
+    func `Cancelling a conversion that has not suspended yet cancels its Swift task too`(byRule: Bool) async {
         let begun = Gate()
         let creator = FluxActionCreator<Blocking>(
             dependency: begun, store: store, rules: [.unique(cancelling: .earlier, for: { _ in 1 })])
@@ -161,7 +160,7 @@ import Testing
     }
 
     @Test(arguments: [[], [FluxRule<WorkConverter.Event>.sequence { _ in 1 }]])
-    func `Who awaits the outcome, a flush or a shutdown finds the failure told`(
+    func `The outcome, a flush and a shutdown wait until a failure has been reported`(
         rules: [FluxRule<WorkConverter.Event>]
     ) async {
         for waits in 0..<3 {
@@ -187,7 +186,7 @@ import Testing
 
     /// C9: The work has failed by then; only the report is left.
     @Test(arguments: [[], [FluxRule<WorkConverter.Event>.sequence { _ in 1 }]])
-    func `Who cancels work whose failure is being told is not kept waiting`(
+    func `Cancelling an event while its failure is being reported does not block`(
         rules: [FluxRule<WorkConverter.Event>]
     ) async {
         let (inside, gate, told) = (Gate(), Gate(), Recorder<Int>())
