@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test
-    func `If two objects find no file, the second one's save is refused, and the first one's file stays`() async throws {
+    func `If two objects find no file, the second save is refused, and the file of the first stays`() async throws {
         let (one, other) = (folder.file(), folder.file())
         #expect(try await one.load() == nil)
         #expect(try await other.load() == nil)

@@ -293,7 +293,7 @@ import Testing
     }
 
     @Test
-    func `When a load ends just at its timeout, only a store that continues from the state overwrites it`() async throws {
+    func `If a load ends just at its timeout, only a store that continues from the state overwrites it`() async throws {
         for _ in 0..<50 {
             let folder = Folder()
             try await Slow(folder).save(Counter(count: 42))
