@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [false, true])
-    func `A task started in a load is no longer part of the load once it has ended`(fails: Bool) async throws {
+    func `A task started in a load is not part of the load after the load has ended`(fails: Bool) async throws {
         let (go, read, encoding) = (Gate(), Recorder<Int?>(), Gate())
         let later = file()
         let loading = Locked<Task<Void, any Error>?>(nil)
@@ -284,7 +284,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A load waits for a save that can never succeed only until that is known`() async throws {
+    func `A load stops waiting for a save once it is known that the save can never succeed`() async throws {
         let failures = Recorder<FluxPersistenceFailure>()
         do {
             let store = FluxStore(
@@ -345,7 +345,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A load that loads another file waits for the pending save of that file`() async throws {
+    func `A load that reads another file waits for the pending save of that file`() async throws {
         let encoding = Gate()
         await letGo(saving: encoding)
         let migrating = Migrating(old: file(), new: file(folder.path + "/new"))
