@@ -163,7 +163,7 @@ import Testing
         #expect(folder.read("state.unreadable") == old)
     }
 
-    @Test func `A save does not overwrite what another object has written meanwhile`() async throws {
+    @Test func `A save does not overwrite content that another object has written meanwhile`() async throws {
         let (one, other) = (folder.file(), folder.file())
         try await one.save("one")
         #expect(try await other.load() == "one")

@@ -140,7 +140,7 @@ import Testing
         #expect(failures.values.count == 1)
     }
 
-    @Test func `A store releases its persistence once it is released and all is saved`() async {
+    @Test func `A released store releases its persistence once everything is saved`() async {
         let gone = Gate()
         do {
             let persistence = OwningPersistence(canary: Canary(gone))

@@ -215,7 +215,7 @@ import Testing
         #expect(try receive(9, entries[5]).applies)
     }
 
-    @Test func `The node that wrote the entry saves the snapshot and says what may be trimmed`() throws {
+    @Test func `The node that wrote the entry saves the snapshot and says up to where the log may be trimmed`() throws {
         for number in UInt64(1)...3 { try receive(number * 10, other(number)) }
         #expect(try receive(40, dispatched()).saves == 0)
         for number in UInt64(4)...6 { #expect(try receive(number * 11, other(number)).saves == nil) }
